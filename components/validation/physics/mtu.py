@@ -1,4 +1,4 @@
-"""From a measured number back to the path MTU that it looks like."""
+"""From a measured bandwidth back to the path MTU that it looks like."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ from components.validation.physics.ceilings import Path, bandwidth_ceiling, smal
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MtuFingerprint:
-    """A number that sits at the ceiling of a smaller path MTU than the one it should have been measured with."""
+    """A bandwidth that is at the ceiling of a smaller path MTU than the configured one."""
 
     measured_gbit_s: float
     configured_bytes: int
@@ -15,7 +15,7 @@ class MtuFingerprint:
     reported_bytes: int | None
     """Path MTU in the client's header; None where there was none."""
     seen_bytes: int
-    """Path MTU whose ceiling the number sits at."""
+    """Path MTU whose ceiling the bandwidth is at."""
     ratio_to_configured: float
     ratio_to_seen: float
 
@@ -26,45 +26,29 @@ class MtuFingerprint:
 
     @property
     def contradiction(self) -> bool:
-        """Whether the tool's header says something else than the number does."""
+        """Whether the tool's header reports a larger path MTU."""
         return self.reported_bytes is not None and self.reported_bytes > self.seen_bytes
 
     @property
     def evidence(self) -> str:
-        """The numbers, for a reader."""
-        said = f" while the header says {self.reported_bytes}" if self.contradiction else ""
+        """The numbers in words."""
+        header = f" while the header says {self.reported_bytes}" if self.contradiction else ""
         return (
             f"{self.measured_gbit_s:.2f} Gbit/s is {self.ratio_to_configured:.1%} of the ceiling at path MTU "
-            f"{self.configured_bytes} and {self.ratio_to_seen:.1%} of the one at {self.seen_bytes}{said}"
-        )
-
-    @property
-    def explanations(self) -> tuple[str, str]:
-        """What it may be. The number alone cannot tell which."""
-        small = (
-            f"the queue pair ran with path MTU {self.seen_bytes}: an interface, VF or switch port on the way has a "
-            "smaller MTU (with -R the header prints the port's MTU, not the route's)"
-        )
-        slow = (
-            f"the path MTU is {self.configured_bytes} and the path is slow for another reason: PCIe, congestion, "
-            "too few queue pairs"
-        )
-        return small, slow
-
-    @property
-    def deciding_test(self) -> str:
-        """What to run next, and how to read it."""
-        good = self.ratio_to_seen * self.measured_gbit_s / self.ratio_to_configured
-        return (
-            f"ib_write_bw -m {self.configured_bytes} without -R: near {good:.1f} Gbit/s or a failure means the MTU, "
-            f"{self.measured_gbit_s:.1f} Gbit/s again means a slow path"
+            f"{self.configured_bytes} and {self.ratio_to_seen:.1%} of the one at {self.seen_bytes}{header}"
         )
 
     @property
     def hint(self) -> str:
-        """Both explanations and the test that decides between them. Never a cause."""
-        first, second = self.explanations
-        return f"either {first}; or {second}. To decide: {self.deciding_test}"
+        """Both explanations, between which the number cannot decide, and the test that does."""
+        good = self.ratio_to_seen * self.measured_gbit_s / self.ratio_to_configured
+        return (
+            f"either the queue pair ran with path MTU {self.seen_bytes}: an interface, VF or switch port on the way "
+            "has a smaller MTU (with -R the header prints the port's MTU, not the route's); "
+            f"or the path MTU is {self.configured_bytes} and the path is slow for another reason: PCIe, congestion, "
+            f"too few queue pairs. To decide: ib_write_bw -m {self.configured_bytes} without -R: near {good:.1f} "
+            f"Gbit/s or a failure means the MTU, {self.measured_gbit_s:.1f} Gbit/s again means a slow path"
+        )
 
 
 def mtu_fingerprint(measured_gbit_s: float, path: Path, *, reported_bytes: int | None = None) -> MtuFingerprint | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from components.validation.benchmarks.nccl.log import transport_of
 from components.validation.parsers import (
@@ -41,8 +41,7 @@ class Placement:
     """None in old tables, which print the largest error instead, and where nothing was checked."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rounding:
+class Rounding(NamedTuple):
     """Half of the last printed digit of each value of a placement."""
 
     time_us: float
@@ -319,11 +318,7 @@ def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: lis
         )
         if min(half.algbw_gbyte_s, half.busbw_gbyte_s, half.wrong or 0) < 0:
             raise ResultFormatError(f"{what}: less than nothing")
-        yield (
-            size_bytes,
-            half,
-            Rounding(time_us=rounding(time), algbw_gbyte_s=rounding(algbw), busbw_gbyte_s=rounding(busbw)),
-        )
+        yield size_bytes, half, Rounding(rounding(time), rounding(algbw), rounding(busbw))
 
 
 def _lost_digits(time: str, algbw: str, busbw: str) -> bool:

@@ -93,10 +93,6 @@ def header_of(lines: list[str]) -> Header:
     )
 
 
-def _fields(header: Header) -> dict[str, Any]:
-    return {field.name: getattr(header, field.name) for field in fields(header)}
-
-
 def _only(pattern: re.Pattern[str], lines: list[str], what: str) -> str | None:
     values = {m[1] for line in lines if (m := pattern.search(line))}
     if len(values) > 1:
@@ -176,6 +172,15 @@ def table_of(title: str, lines: list[str]) -> Table:
     return Table(title=title, columns=columns, rows=rows, counters=counters)
 
 
+def _header_and_table(text: str, word: str, kind: str) -> tuple[dict[str, Any], Table]:
+    """The header's fields and the table of a test with this word in its title."""
+    lines = [line.text for line in lines_of(text)]
+    header = header_of(lines)
+    if word not in header.title.split():
+        raise ResultFormatError(f"{header.title} is not a {kind} test")
+    return {field.name: getattr(header, field.name) for field in fields(header)}, table_of(header.title, lines)
+
+
 def _cells(title: str, columns: tuple[str, ...], line: str) -> tuple[str, ...]:
     cells = tuple(line.split())
     if not _ROW.match(line):
@@ -227,12 +232,8 @@ def parse_bandwidth(text: str) -> Bandwidth:
     Raises:
         ResultFormatError: with the reason; a number is never guessed.
     """
-    lines = [line.text for line in lines_of(text)]
-    header = header_of(lines)
-    if "BW" not in header.title.split():
-        raise ResultFormatError(f"{header.title} is not a bandwidth test")
-    table = table_of(header.title, lines)
-    return Bandwidth(**_fields(header), rows=_rows(table), counters=table.counters)
+    header, table = _header_and_table(text, "BW", "bandwidth")
+    return Bandwidth(**header, rows=_rows(table), counters=table.counters)
 
 
 def _rows(table: Table) -> tuple[BandwidthRow, ...]:
@@ -332,14 +333,10 @@ def parse_latency(text: str) -> Latency:
     Raises:
         ResultFormatError: with the reason; a number is never guessed.
     """
-    lines = [line.text for line in lines_of(text)]
-    header = header_of(lines)
-    if "Latency" not in header.title.split():
-        raise ResultFormatError(f"{header.title} is not a latency test")
-    table = table_of(header.title, lines)
-    round_trip = header.title.split()[0] in ROUND_TRIP
+    header, table = _header_and_table(text, "Latency", "latency")
+    round_trip = table.title.split()[0] in ROUND_TRIP
     rows = tuple(_row(table, cells, round_trip=round_trip) for cells in table.rows)
-    return Latency(**_fields(header), rows=rows, counters=table.counters)
+    return Latency(**header, rows=rows, counters=table.counters)
 
 
 def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRow:

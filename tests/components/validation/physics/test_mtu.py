@@ -23,8 +23,8 @@ def test_a_fingerprint_gives_both_explanations_and_the_test_that_decides() -> No
     found = mtu_fingerprint(92.40, SEED_A, reported_bytes=4096)
 
     assert found is not None
-    assert all(text in found.hint for text in found.explanations)
-    assert found.hint.startswith("either")
+    assert found.hint.startswith("either the queue pair ran with path MTU 1024")
+    assert "; or the path MTU is 4096 and the path is slow for another reason" in found.hint
     assert "ib_write_bw -m 4096 without -R" in found.hint
     assert "near 97.8 Gbit/s" in found.hint  # what a healthy path at 4096 gives when this NIC reaches 99.8 %
 
