@@ -10,7 +10,7 @@ from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
 
 Status = Literal["passed", "failed", "skipped", "error", "warned"]
-"""warned: it works, and is slower than it should be. error: it could not be run or read, so nobody knows."""
+"""warned: it works, and is slower than it should be. error: it could not be run or read."""
 
 STATUS_OF: dict[str, Status] = {
     "pass": "passed",

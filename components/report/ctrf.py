@@ -11,7 +11,7 @@ STATUS: dict[Status, str] = {
     "passed": "passed",
     "failed": "failed",
     "skipped": "skipped",
-    "error": "other",  # the format knows no errors, and what nobody knows is neither passed nor failed
+    "error": "other",  # the format has no errors, and an unknown result is neither passed nor failed
     "warned": "other",
 }
 

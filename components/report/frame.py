@@ -11,7 +11,7 @@ from components.report.lines import plain
 
 TEMPLATES = Path(__file__).parent / "templates"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""A browser that opens the page asks nobody for anything, even if something in it should try."""
+"""A browser that opens the page fetches nothing."""
 
 
 def environment(*folders: Path, filters: Mapping[str, Any] | None = None) -> Environment:

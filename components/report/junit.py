@@ -23,8 +23,8 @@ def render_junit(summary: Summary) -> str:
         suite = SubElement(root, "testsuite", {"name": axis, **_counts(of_axis), "time": time, "timestamp": began})
         properties = SubElement(suite, "properties")
         simulated = str(summary.simulated).lower()
-        told = {"run_id": summary.run_id, "fingerprint": summary.fingerprint, "simulated": simulated}
-        for name, value in told.items():
+        properties_of_run = {"run_id": summary.run_id, "fingerprint": summary.fingerprint, "simulated": simulated}
+        for name, value in properties_of_run.items():
             SubElement(properties, "property", {"name": name, "value": _legal(value)})
         for case in of_axis:
             _add_case(suite, f"{summary.lab}.{axis}", case)

@@ -341,8 +341,8 @@ def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
 
 
 def _said(job: JobResult) -> str:
-    told = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
-    return "".join([*job.reasons, "; ".join(told)])
+    details = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
+    return "".join([*job.reasons, "; ".join(details)])
 
 
 def _history(material: Material) -> Shown | None:
@@ -370,11 +370,11 @@ def _history(material: Material) -> Shown | None:
 
 
 def _how_to_read(trend: Trend) -> str:
-    told = [f"the last {len(trend.runs)} runs"]
-    told += [] if all(trend.settled) else ["hollow: it did not pass"]
-    told += [] if trend.baseline is None else ["dashed: the baseline"]
-    told += ["interrupted: the configuration changed"] if len(set(trend.parts)) > 1 else []
-    return "; ".join(told)
+    notes = [f"the last {len(trend.runs)} runs"]
+    notes += [] if all(trend.settled) else ["hollow: it did not pass"]
+    notes += [] if trend.baseline is None else ["dashed: the baseline"]
+    notes += ["interrupted: the configuration changed"] if len(set(trend.parts)) > 1 else []
+    return "; ".join(notes)
 
 
 def _inventory(hosts: Mapping[str, HostFacts]) -> Shown:

@@ -70,7 +70,7 @@ class Sizes:
     unit: str
     bands: tuple[Band, ...]
     line_rate_gbit_s: float | None
-    """None where the ports do not tell it, where rails differ, and in the simulator: no ceilings can be drawn then."""
+    """None where ports do not report it, where rails differ, and in the simulator; then no ceiling is drawn."""
 
     @property
     def ceiling_sizes_bytes(self) -> tuple[int, ...]:
@@ -294,7 +294,7 @@ def quartiles(values: list[float]) -> tuple[float, float, float, float, float]:
 
 
 def short(name: str, most: int = 12) -> str:
-    """A node's name for the edge of a chart: its end tells it apart, so the middle is what goes."""
+    """A node's name for the edge of a chart, cut in the middle: its end makes it unique."""
     return name if len(name) <= most else f"{name[: most - 7]}…{name[-6:]}"
 
 

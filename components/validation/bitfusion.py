@@ -1,6 +1,6 @@
 """Runs what proves a lab's Bitfusion clients, and judges it: a sample on a GPU of each server, latency and bandwidth.
 
-By hand, and in no verdict of a lab: the product's servers are appliances that nobody but their owner logs in to, and
+It runs by hand and enters no verdict: the product's servers are appliances that only their owner logs in to, and
 ib_send_lat and ib_send_bw want their other end there. Never run against the product, which VMware has ended.
 """
 
@@ -56,7 +56,7 @@ async def prove(
     Args:
         asked: what to run.
         program: runs words on a client.
-        say: told what a server still has to be given, and each result.
+        say: receives what each server must run, and each result.
         wait_s: how long a measurement waits for its other end.
         simulated: a latency there says nothing about the product's limit.
     """
@@ -113,7 +113,7 @@ def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
 
 
 def _reported(check: BitfusionCheck, average_gbit_s: float, *, simulated: bool) -> Proof:
-    """Seed C asks that both ends write a report, and names no number that it should have."""
+    """The Bitfusion article wants a report of both ends, and names no limit."""
     said = f"{average_gbit_s:.2f} Gbit/s on average, and no limit"
     if simulated:
         return Proof(check=check, state="not rated", said=f"{said} (simulated)")

@@ -1,6 +1,6 @@
 """The gate: the last resource of the program, and the only one that fails for a verdict.
 
-The path of this module stands in the state of every stack: it must not move.
+Every state contains the path of this module, so it must not move.
 """
 
 import logging

@@ -99,11 +99,11 @@ def _coloured(state: str) -> str:
 
 def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
     """What the tables do not say, and where the runs lie."""
-    told = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
-    told += ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
-    told += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
-    told += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
-    return f"{'; '.join(told)}\nstore: {escape(str(store))}"
+    lines = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
+    lines += ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
+    lines += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
+    lines += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
+    return f"{'; '.join(lines)}\nstore: {escape(str(store))}"
 
 
 def how_to_measure(lab: Lab) -> str:

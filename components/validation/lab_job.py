@@ -1,4 +1,4 @@
-"""A lab's benchmark job for people, who give it to kubectl themselves."""
+"""A lab's benchmark job as a manifest for kubectl."""
 
 from typing import get_args
 
@@ -19,7 +19,7 @@ JOBS = ("nccl", *get_args(Training))
 def job_of(
     lab: Lab, job: str, transport: Transport, *, image: str | None = None, device_resource: str | None = None
 ) -> dict[str, JsonValue]:
-    """The job of a lab for people. It has no run label: the runner would delete it as its own leftover.
+    """The job of a lab for kubectl. It has no run label: the runner would delete it as a leftover.
 
     Raises:
         LabError: when the lab cannot run it.
@@ -50,7 +50,7 @@ def _program(job: str, workers: Workers, benchmarks: Benchmarks) -> Program:
 
 
 def _image(lab: Lab, job: str) -> str:
-    """The lab's image for a job: NCCL's stands in `benchmarks`, the one with a training framework in `images`."""
+    """The lab's image for a job: NCCL's is in `benchmarks`, the one with a training framework in `images`."""
     if job == "nccl":
         if lab.benchmarks is None or lab.benchmarks.nccl is None:
             raise LabError("benchmarks.nccl.image: missing; name the benchmark image, or use --image")

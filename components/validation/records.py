@@ -1,4 +1,4 @@
-"""What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
+"""The record of a run: measured facts, without any verdict that a threshold could change."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 Outcome = Literal["measured", "failed", "skipped", "error"]
 """failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error: it could not be run,
-or what it wrote cannot be read: nothing is known of the fabric. Only the first is ever a pass."""
+or its output cannot be read, so nothing is known about the fabric. Only measured is ever a pass."""
 
 VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
 Shape = Literal["one_way", "both_ways", "sizes", "incast"]
@@ -28,17 +28,17 @@ UNIT_OF: dict[VerbsTest, Unit] = {
 
 
 def unit_text(unit: str) -> str:
-    """A unit as people write it."""
+    """A unit as text for people."""
     return "µs" if unit == "us" else unit
 
 
 def raw_names(rail: str, stage: str, client: str, server: str, runs: int) -> tuple[str, ...]:
-    """Names of the client outputs of a transfer, from which its values were read; the server's lie beside them."""
+    """Names of the client outputs of a transfer, from which its values were read; the server's are named alike."""
     return tuple(f"{rail}/{stage}/{client}-to-{server}/{number}.client" for number in range(runs))
 
 
 class Frozen(BaseModel):
-    """Base of everything that is written down: unknown fields are faults, nothing changes afterwards."""
+    """Base of everything that is stored: immutable, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,12 +65,12 @@ class CurvePoint(Frozen):
 
 
 class HcaCount(Frozen):
-    """What the physical HCA below one end counted, beside what it should have; of everything that went through it."""
+    """All traffic that the physical HCA below one end counted, and what was written through it."""
 
     machine: str
     way: Literal["sent", "received"]
     hca: str = ""
-    """ESXi host and RDMA device, such as `esx1 vmrdma0`; empty where nobody knows it."""
+    """ESXi host and RDMA device, such as `esx1 vmrdma0`; empty where it is unknown."""
     written_bytes: int = 0
     """Payload of all transfers that went through it at that time in this direction."""
     counted_bytes: int | None = None
@@ -98,25 +98,25 @@ class TransferResult(Frozen):
     curve: tuple[CurvePoint, ...] = ()
     """Values by message size, of shape sizes."""
     retest: tuple[float, ...] = ()
-    """Values of the same transfer measured again with half as many beside it; 0 for a repetition that failed."""
+    """Values of the same transfer measured again with half as many at once; 0 for a repetition that failed."""
     retest_at_once: int = 0
-    """Transfers that ran at the same time then, at most: that is another load than the plan's, mostly a smaller one."""
+    """Most transfers that ran at the same time as the repetitions; usually fewer than in the plan."""
     failed_once: str = ""
     """Why one of its tries failed, as `outcome: reason`, where another one was measured."""
     failed_at_once: int = 0
     """Transfers that ran at the same time as the try that failed."""
     at_once: int = 0
-    """Transfers that ran at the same time as the samples were taken, this one included; 0 where nobody counted."""
+    """Transfers that ran at the same time as the samples were taken, this one included; 0 if unknown."""
     after_s: float = 0
-    """When it began, after the run did: what drifts shows."""
+    """Seconds from the start of the run to its own, which shows drift."""
     path_mtu_bytes: int | None = None
     """As the client's header printed it; without rdma_cm that is what the queue pair used."""
     queue_pairs: int | None = None
-    """How many were needed until more did not help."""
+    """The number from which more did not help."""
     line_rate_gbit_s: float | None = None
-    """Lower one of the two ports; None where the port does not tell, as a virtual one."""
+    """Lower one of the two ports; None where a port does not report it, such as a virtual one."""
     pcie_gbit_s: float | None = None
-    """What the narrower of the two PCIe links carries of data; None where it is not told."""
+    """What the narrower of the two PCIe links carries of data; None if unknown."""
     ports_on_slot: int = 1
     """Rails that ran at once over that link."""
     client_gid_index: int | None = None
@@ -124,9 +124,9 @@ class TransferResult(Frozen):
     counters: dict[str, int] = {}
     """Growth of the ports' error and congestion counters during the transfer, only those that grew."""
     hcas: tuple[HcaCount, ...] = ()
-    """Of a bandwidth over PVRDMA: who sent the data, then who got it."""
+    """Of a bandwidth over PVRDMA: the sender, then the receiver of the data."""
     same_host: str = ""
-    """ESXi host that both ends ran on: they were left out, since a memory copy says nothing of the fabric."""
+    """ESXi host of both ends: the transfer was left out, since a memory copy does not use the fabric."""
     raw: tuple[str, ...] = ()
     """Names of the outputs in the run's bundle that the values were read from."""
 
@@ -147,7 +147,7 @@ class TransferResult(Frozen):
 
     @property
     def second_try(self) -> bool:
-        """Whether it failed when its turn came, so that its values are those of another try, with less beside it."""
+        """Whether it failed in its round, so that its values are those of another try with fewer at once."""
         return bool(self.failed_once) and not self.retest
 
 
@@ -175,7 +175,7 @@ class NcclResult(Frozen):
     reasons: tuple[str, ...] = ()
     job: str = ""
     replayed: bool = False
-    """The log was recorded somewhere else and played by a simulated node: it says nothing about this lab."""
+    """The log was recorded elsewhere and replayed by a simulated node: it says nothing about this lab."""
     busbw_gbyte_s: float | None = None
     """Median out-of-place busbw of the rows from 1 GiB up (else of the largest), in 10^9 bytes a second."""
     largest_busbw_gbyte_s: float | None = None
@@ -186,9 +186,9 @@ class NcclResult(Frozen):
     wrong: int | None = None
     """Elements that came out wrong; None where the run did not check."""
     transport: Literal["ib", "socket"] | None = None
-    """What NCCL said it uses; None when the log does not tell."""
+    """What NCCL reports to use; None if the log does not say."""
     network: dict[str, JsonValue] = {}
-    """What else it told: version, CUDA driver, pinned algorithm and net, GPUDirect, devices in use."""
+    """Other facts from the log: version, CUDA driver, pinned algorithm and net, GPUDirect, devices in use."""
     off_rail: tuple[str, ...] = ()
     """Channels over an adapter of no rail, or from one rail to another; a few of them, in words."""
     curve: tuple[CurvePoint, ...] = ()
@@ -210,7 +210,7 @@ class GpuTransfer(Frozen):
     host_gbit_s: float | None = None
     """Of the same transfer between the hosts' memories, earlier in the same run."""
     gpus: tuple[str, ...] = ()
-    """What perftest was told of the client's and the server's memory."""
+    """perftest's options for the memory of client and server."""
     raw: str = ""
 
     @property
@@ -228,7 +228,7 @@ class NodeRing(Frozen):
     """The all-reduce within one node alone."""
 
     node: str
-    """The pod instead, where nobody saw on which node it ran."""
+    """The pod instead, if its node is unknown."""
     outcome: Outcome
     reason: str = ""
     busbw_gbyte_s: float | None = None
@@ -243,11 +243,11 @@ class NodeRing(Frozen):
 
 
 class RailInPods(Frozen):
-    """One rail as pods of all nodes saw it, in numbers."""
+    """One rail as the pods of all nodes reported it, in numbers."""
 
     rail: str
     pods: int
-    """Pods that said what they have."""
+    """Pods that reported."""
     pairs: int
     """Pairs of nodes that were planned."""
     reached: int
@@ -257,7 +257,7 @@ class RailInPods(Frozen):
 
 
 class PodFault(Frozen):
-    """One thing that a pod lacks of its rails."""
+    """One fault of a rail in a pod."""
 
     code: str
     """For machines, such as `MULTUS_DOWN`, `POOL_FULL`, `POD_CUT_OFF`."""
@@ -302,14 +302,14 @@ class JobResult(Frozen):
     """Median without the outliers."""
     curve: tuple[CurvePoint, ...] = ()
     details: dict[str, JsonValue] = {}
-    """What else the program told, such as its own summary: shown, never judged."""
+    """Other facts from the log, such as the program's own summary: shown, never judged."""
     off_rail: tuple[str, ...] = ()
     """As of the main all-reduce."""
     raw: str = ""
 
 
 class HostFacts(Frozen):
-    """A host as it was measured. What names its NICs and its kernel is what its own command printed."""
+    """A host as it was measured. Its own command printed the NIC and kernel."""
 
     nic: str = ""
     driver: str = ""

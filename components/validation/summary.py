@@ -10,7 +10,7 @@ Function = Literal["pass", "fail", "skip", "error", "replayed", "not run"]
 """skip: not run, on purpose. error: could not be run or read. replayed: shown only. not run: this lab has nothing that
 it could run on. None of the four is a pass."""
 Performance = Literal["pass", "warn", "fail", "unstable", "not rated"]
-"""unstable: repeats differ so much that no number stands for them."""
+"""unstable: repeats differ too much for a number."""
 
 
 class Pair(Frozen):
@@ -53,7 +53,7 @@ class JudgedTest(Frozen):
 
 
 class Finding(Frozen):
-    """Where a fault lies, as far as the measurements tell."""
+    """Where a fault lies, as far as the measurements show."""
 
     code: str
     """For machines, such as `NODE_SLOW`, `MTU_FINGERPRINT_1024`, `SOCKET_FALLBACK`."""
@@ -99,7 +99,7 @@ class Summary(Frozen):
     duration_s: float
     fingerprint: str
     raw_sha256: str
-    """The raw outputs stand in a file named after the run; this is its digest."""
+    """Digest of the file with the raw outputs, which is named after the run."""
     document_sha256: str = ""
     """Digest of the run document beside them, of which reports are made."""
     store: str = ""

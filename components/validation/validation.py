@@ -42,7 +42,7 @@ class ValidationArgs:
     host_results: pulumi.Input[Mapping[str, object]]
     """Result of each host; its status is in the fingerprint."""
     host_facts: pulumi.Input[Mapping[str, object]] | None = None
-    """What each host tells of itself; machine, boot, kernel and drivers are in the fingerprint."""
+    """Facts of each host; machine, boot, kernel and drivers are in the fingerprint."""
     cluster: RunningCluster | None = None
 
 
@@ -79,7 +79,7 @@ class Validation(pulumi.ComponentResource):
             plan_digest=measurement.plan_digest,
             hosts=measurement.hosts,
             hosts_now=hosts,
-            # the faults are known before anything is measured, and stand beside what came of it
+            # the faults are known before the measurement, and join its verdict
             faults=args.cluster.faults if args.cluster else {},
             results=args.host_results,
         )

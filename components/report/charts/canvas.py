@@ -1,7 +1,7 @@
 """One drawing: matplotlib with its defaults turned off, so that the same values give the same bytes everywhere.
 
 A drawing is made in stand-ins for colours, which become the page's CSS variables in the finished SVG: no fonts, no
-colours, no names of its own, so that it can stand in a page beside others.
+colours, no names of its own, so that it fits into a page with others.
 """
 
 import io
@@ -25,7 +25,7 @@ UNTESTED = "#050505"
 FAILED = "#060606"
 ACCENT = "#070707"
 SERIES = tuple(f"#0101{n:02x}" for n in range(0x10, 0x18))
-"""Lines that are told apart; the page gives them colours which differ for colour-blind readers too."""
+"""Colours of lines, which the page keeps distinct for colour-blind readers too."""
 
 VARIABLE_OF = {
     INK: "var(--ink)",
@@ -140,10 +140,10 @@ def end_labels(
         )
 
 
-def _apart(wanted: list[float], least: float, height: float) -> list[float]:
+def _apart(places: list[float], least: float, height: float) -> list[float]:
     """The nearest places in the same order that keep their distance; texts too close form a block."""
     blocks: list[list[float]] = []
-    for place in wanted:
+    for place in places:
         blocks.append([place])
         while len(blocks) > 1 and _start(blocks[-1], least, height) < _start(blocks[-2], least, height) + least * len(
             blocks[-2]
@@ -184,8 +184,8 @@ def for_page(text: str, name: str, label: str) -> str:
     box = root.attrib["viewBox"]
     width = float(box.split()[2]) * LARGEST
     root.attrib.clear()
-    told = {"class": "chart", "role": "img", "aria-label": plain(label), "viewBox": box}
-    root.attrib.update({**told, "style": f"max-width:{width:.0f}px"})
+    attributes = {"class": "chart", "role": "img", "aria-label": plain(label), "viewBox": box}
+    root.attrib.update({**attributes, "style": f"max-width:{width:.0f}px"})
     ET.register_namespace("", SVG[1:-1])
     return ET.tostring(root, encoding="unicode")
 

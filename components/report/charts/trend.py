@@ -47,7 +47,7 @@ def trend_chart(trend: Trend, name: str) -> str:
 
 
 def _moments(runs: Sequence[str]) -> list[str]:
-    """Days where these tell the runs apart, else days and times."""
+    """Days if they are unique, else days and times."""
     days = [run[:10] for run in runs]
     return days if len(set(days)) == len(days) else [f"{run[5:10]} {run[11:16]}" for run in runs]
 

@@ -118,7 +118,7 @@ def _refuse_contradictions(training: Training, total_spread: float) -> None:
     n = training.devices
     pairs = (
         ("mean", training.mean_per_device, training.printed_mean, 2 * ROUNDING),
-        # the total is the unrounded mean times n, so it tells the mean better than the mean's own line
+        # the total is the unrounded mean times n, so it is more precise than the mean's own line
         ("total", training.total, training.printed_total, (n + 1) * ROUNDING),
         ("total", n * training.printed_mean, training.printed_total, (n + 1) * ROUNDING),
         ("spread", training.spread_per_device, training.printed_spread, (CONFIDENCE + 1) * ROUNDING),

@@ -76,11 +76,11 @@ class TfCnn:
 
 
 def parse_tf_cnn(text: str, workers: int) -> TfCnn:
-    """Reads a run; every rank prints its own lines, told apart by the launcher's tags.
+    """Reads a run; every rank prints its own lines, which the launcher tags.
 
     Args:
         text: the log.
-        workers: ranks of the job. Whether a printed total is theirs or one worker's, only their number can tell.
+        workers: ranks of the job, which decide whether a printed total is of all of them or of one.
 
     Raises:
         ResultFormatError: with the reason; a number is never guessed.

@@ -1,4 +1,4 @@
-"""What is remembered of a run: its values, and what another run must have in common to be compared. Pure."""
+"""The history's entry of a run: its values, and the configuration that another run must share. Pure."""
 
 import hashlib
 from statistics import median
@@ -43,10 +43,10 @@ def entry_of(plan: Plan, record: RunRecord, asked: str = "") -> Entry:
 
 
 def passes(summary: Summary) -> bool:
-    """Whether a run may be a baseline. A warning passes: else a lab of which one is known could never be compared.
+    """Whether a run may be a baseline. Warnings pass: otherwise a lab with a known warning could never be compared.
 
-    So does a run over PVRDMA of whose path nothing is known: that is part of its configuration, so that it is a measure
-    for runs of the same kind alone.
+    A run over an unproven PVRDMA path passes too: the path is part of its configuration, so it is only compared with
+    runs of the same kind.
     """
     unknown = [test for test in summary.tests if test.test == PATH and test.function == "skip"]
     rest = [test.function for test in summary.tests if test not in unknown]
@@ -95,7 +95,7 @@ def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
 
 
 def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:
-    """What makes two runs comparable, each part by its name; a part that nobody told is left out."""
+    """What makes two runs comparable, by name; unknown parts are left out."""
     hosts = record.hosts.values()
     lines = {f"{t.line_rate_gbit_s:g}" for t in record.transfers if t.line_rate_gbit_s}
     # ports and bounds of time change nothing that is measured

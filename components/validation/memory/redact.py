@@ -31,7 +31,7 @@ NAMED = re.compile(
     r"(?i)(passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client-key-data|credential)"
     r"""([\w.-]*["']?[ \t]*[:=][ \t]*)("(?:[^"\\\n]|\\.)+"|'[^'\n]+'|[^\s"',;}\])]{3,})"""
 )
-"""A value behind a name that tells what it is, in shell, YAML and JSON."""
+"""A value after a name that marks it as a secret, in shell, YAML and JSON."""
 USER_IN_URL = re.compile(r"(\w+://[^\s:/@]+:)[^\s/@]+@")
 ENVIRONMENT = re.compile(r'"env"\s*:\s*\[(?:\s*"(?:[^"\\]|\\.)*"\s*,?)*\s*\]')
 """nccl-tests write the whole environment of a rank into their JSON."""

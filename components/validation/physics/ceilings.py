@@ -46,7 +46,7 @@ class Path:
     vlan: bool = False
     ipv6: bool = False
     pcie_gbit_s: float | None = None
-    """Payload that the narrower PCIe link carries each way; None where it is not told, and then it limits nothing."""
+    """Payload that the narrower PCIe link carries each way; None if unknown, and then it limits nothing."""
     both_ways: bool = False
     """Both ends send at once, and the value is the sum."""
     streams_on_port: int = 1

@@ -53,7 +53,7 @@ class PcieLink:
 
 
 def pcie_link(speed: str, width: str) -> PcieLink | None:
-    """The link that two sysfs texts describe, such as `16.0 GT/s PCIe` and `16`; None where they do not tell.
+    """The link that two sysfs texts describe, such as `16.0 GT/s PCIe` and `16`; None where they do not say.
 
     A virtual function's files say `Unknown` and 0 or 255: its link is that of its PF.
     """

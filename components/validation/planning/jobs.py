@@ -32,11 +32,11 @@ class PlannedJob(Frozen):
 
     @property
     def name(self) -> str:
-        """As files and logs are called."""
+        """In the names of files and logs."""
         return f"{self.program}-{self.transport}".replace("_", "-")
 
     def document(self, lab: str, run_id: str, turn: int) -> dict[str, JsonValue]:
-        """The MPIJob of a run, told from others of it by its turn.
+        """The MPIJob of a run; its turn makes the name unique.
 
         Raises:
             ValueError: for a job that is impossible.
@@ -63,7 +63,7 @@ class PlannedJob(Frozen):
 
 
 def jobs_of(lab: Lab) -> tuple[PlannedJob, ...]:
-    """Every job that the lab asks for, each once; `in_turn` says how often and in which order they run."""
+    """Every job of the lab, each once; `in_turn` has their order and repetitions."""
     benchmarks = lab.benchmarks
     if benchmarks is None:
         return ()
@@ -71,7 +71,7 @@ def jobs_of(lab: Lab) -> tuple[PlannedJob, ...]:
 
 
 def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
-    """The order they run in: each program's transports there and back, so that slow drift favours none of them."""
+    """The order of the jobs: each program's transports forth and back, so that slow drift favors none of them."""
     order: list[PlannedJob] = []
     for program in dict.fromkeys(job.program for job in jobs):
         there = [job for job in jobs if job.program == program]
@@ -80,7 +80,7 @@ def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
 
 
 def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, simulated: bool) -> float:
-    """How long they take at an assumed speed of each rail; a simulated node replays a log, and only starts."""
+    """How long they take at an assumed speed per rail; a simulated node only replays a log."""
     total = 0.0
     for job in in_turn(jobs):
         if job.workers is None:

@@ -1,4 +1,4 @@
-"""What will be measured on a lab, how, in which order and for how long: a pure function of the lab file."""
+"""The plan of a measurement: what, how, in which order and for how long. A pure function of the lab file."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ from stacks.safe_yaml import to_yaml
 from stacks.words import plural
 
 MOST_PAIRED_NODES = 16
-"""Above it a tournament takes longer than what it tells beyond a sample is worth."""
+"""Above it a tournament takes too long for what it shows beyond a sample."""
 CHECKS_S = 5.0
 """Connections, leases, a look at the ports and whether they are idle, and pings."""
 JOB_START_S = 45.0
@@ -148,7 +148,7 @@ class Plan(Frozen):
 
     @property
     def rings(self) -> int:
-        """How many nodes run NCCL's ring for themselves first; a simulated one has no GPU to tell anything of."""
+        """How many nodes run NCCL's ring on their own first; a simulated node has no GPU."""
         return 0 if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2 else len(self.nccl.nodes)
 
     def planned(self, stage: Stage, rail: str) -> int:

@@ -63,7 +63,7 @@ def _born(pid: int) -> str:
 
 def _stat(pid: int) -> list[str]:
     try:
-        # the command's name stands in brackets and may hold anything, so fields are counted from its end
+        # the command's name is in parentheses and may contain anything, so fields are counted from its end
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []

@@ -55,7 +55,7 @@ def refuse_missing_image(workers: Workers, say: Callable[[str], None], which: st
     """One error before any job, where the registry says that there is no such image.
 
     The nodes may reach registries that this machine does not, or have a login, without which some registries call a
-    private image unknown: then the pods will tell.
+    private image unknown: then the pods show it.
 
     Args:
         workers: the job's, with its image.

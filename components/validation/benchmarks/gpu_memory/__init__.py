@@ -46,9 +46,9 @@ async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], 
         bad = [f"{t.flow} {t.outcome}: {t.reason}" for t in done if t.outcome != "measured"]
         good = [t for t in done if t.outcome == "measured"]
         worst = min(good, key=lambda t: t.ratio, default=None)
-        told = f"{plural(len(good), 'transfer')} measured" if good else "nothing measured"
+        count = f"{plural(len(good), 'transfer')} measured" if good else "nothing measured"
         least = f", slowest {worst.gbit_s:.1f} Gbit/s, {worst.ratio:.0%} of host memory" if worst else ""
-        say(f"gpu_memory round {number}/{len(rounds)}: {'; '.join([told + least, *bad[:2]])}")
+        say(f"gpu_memory round {number}/{len(rounds)}: {'; '.join([count + least, *bad[:2]])}")
     return tuple(results)
 
 

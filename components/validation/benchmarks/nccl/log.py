@@ -70,10 +70,10 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NcclNetwork:
-    """What NCCL told of the network it uses."""
+    """The network that NCCL reports to use."""
 
     transport: Transport | None
-    """`socket` as soon as anything runs over it; None when the log does not tell."""
+    """`socket` as soon as anything runs over it; None if the log does not say."""
     adapters: Mapping[str, tuple[Adapter, ...]] = field(default_factory=dict)
     """By host."""
     channels: tuple[Channel, ...] = ()
@@ -84,7 +84,7 @@ class NcclNetwork:
     pinned_net: str | None = None
     """What `NCCL_NET` pins: with `IB` NCCL fails instead of using sockets."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Every `NCCL_` variable that the log tells; those of one host where hosts differ."""
+    """Every `NCCL_` variable in the log; of one host where hosts differ."""
     version: str | None = None
     cuda_driver: str | None = None
     """Such as 13.0."""
@@ -132,7 +132,7 @@ def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | st
     """Channels that leave the rails, or cross from one to another: both carry data, and slowly.
 
     Args:
-        network: what NCCL told.
+        network: as NCCL reports it.
         rail_of: rail of each adapter, by host and device. A host that is not in it is unknown, and accused of nothing.
     """
     faults: list[str] = []
@@ -230,7 +230,7 @@ def _channel(said: re.Match[str], adapters: Mapping[str, tuple[Adapter, ...]]) -
 
 
 def _devices(value: str) -> tuple[str, ...]:
-    """Of `=mlx5_0:1,mlx5_1:1`; a list of what is not wanted, with `^`, tells nothing."""
+    """Of `=mlx5_0:1,mlx5_1:1`; an exclusion list, with `^`, names none."""
     if value.startswith("^"):
         return ()
     return tuple(word.lstrip("=").partition(":")[0] for word in value.split(",") if word)

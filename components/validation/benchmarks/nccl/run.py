@@ -118,7 +118,7 @@ def missing_sizes(table: NcclTable, largest_bytes: int | None) -> list[str]:
 def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
     """What NCCL logged about its network; shown, never judged."""
     devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
-    told: dict[str, JsonValue] = {
+    details: dict[str, JsonValue] = {
         "nccl": network.version,
         "cuda_driver": network.cuda_driver,
         "algorithm": network.algorithm,
@@ -126,4 +126,4 @@ def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
         "gpu_direct": network.gpu_direct,
         "devices": devices or None,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in details.items() if value is not None}

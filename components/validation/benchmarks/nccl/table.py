@@ -34,7 +34,7 @@ class Placement:
     """One half of a row. GB are 10^9 bytes."""
 
     time_us: float
-    """Bandwidth confirms it for large messages; for small ones it stands in the log only once."""
+    """Bandwidth confirms it for large messages; small ones are in the log only once."""
     algbw_gbyte_s: float
     busbw_gbyte_s: float
     wrong: int | None
@@ -165,9 +165,9 @@ def refuse_other_counts(rows: list[tuple[int, int]]) -> None:
     Raises:
         ResultFormatError: naming the row that differs from the one before, or has no whole number of bytes an element.
     """
-    told = [(size, count) for size, count in rows if count]
-    for size, count in told:
-        if size % count or size * told[0][1] != told[0][0] * count:
+    counted = [(size, count) for size, count in rows if count]
+    for size, count in counted:
+        if size % count or size * counted[0][1] != counted[0][0] * count:
             raise ResultFormatError(f"{size} bytes and {count} elements contradict each other or the rows before")
 
 
@@ -257,7 +257,7 @@ def _table(lines: list[Line], head: int) -> NcclTable:
 
 
 def _ranks(lines: list[Line]) -> int | None:
-    """As many as there are devices listed; a long list is cut, and then its length tells nothing."""
+    """As many as there are devices listed; None if the log cuts a long list."""
     numbers = {m[1] for line in lines if (m := _RANK.match(line.text))}
     return len(numbers) if numbers and not any(line.text.endswith("...") for line in lines) else None
 

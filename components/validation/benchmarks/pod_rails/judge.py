@@ -59,7 +59,7 @@ def pod_reasons(record: RunRecord) -> Iterator[str]:
 
 
 def pod_findings(record: RunRecord) -> Iterator[Finding]:
-    """What pods feel, by name: the same on several nodes once."""
+    """The faults in pods; nodes with the same fault share a finding."""
     if record.pods is None:
         return
     for where, faults in _grouped(record.pods):
@@ -67,7 +67,7 @@ def pod_findings(record: RunRecord) -> Iterator[Finding]:
 
 
 def broken_pods(found: PodRails | None) -> str:
-    """Why a job over the rails would only hang; empty when pods have them, or nobody could look."""
+    """Why a job over the rails would hang; empty if pods have them, or if that is unknown."""
     if found is None or found.outcome != "failed":
         return ""
     return f"{TEST} did not pass: {found.faults[0].code}" if found.faults else f"{TEST} did not pass"

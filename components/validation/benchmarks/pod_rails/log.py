@@ -49,7 +49,7 @@ class Network(_Part):
 
 
 def networks_of(annotation: str) -> tuple[Network, ...]:
-    """The entries of the annotation; none where it is missing or nobody can read it."""
+    """The entries of the annotation; none where it is missing or unreadable."""
     try:
         found = json.loads(annotation or "[]")
         return tuple(Network.model_validate(entry) for entry in found) if isinstance(found, list) else ()

@@ -45,7 +45,7 @@ class HcaState(Protocol):
 class Hcas(Protocol):
     """Reads the HCAs below machines, such as from a vCenter."""
 
-    def look(self, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
+    def look(self, machines: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
         """By (rail, machine). Blocks; raises LabError when nothing can be read."""
 
 
@@ -55,7 +55,7 @@ class Unreadable:
     def __init__(self, why: str) -> None:
         self._why = why
 
-    def look(self, _wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
+    def look(self, _machines: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
         """Raises the reason."""
         raise LabError(self._why)
 
@@ -80,7 +80,7 @@ async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], ta
     """Runs a round and, for bandwidths over PVRDMA, reads what the HCAs below both ends counted.
 
     Two machines on the same host are left out: they copy memory. All traffic through an HCA counts together, because no
-    counter tells the bytes of one machine from another's.
+    counter separates the bytes of machines.
     """
     rails = {rail.name for rail in bench.plan.rails if rail.pvrdma}
     below = [(t.rail, node) for t in transfers if t.rail in rails for node in (t.client, t.server)]
@@ -108,12 +108,12 @@ async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], ta
     return results
 
 
-async def _look(hcas: Hcas | None, wanted: list[tuple[str, str]]) -> tuple[Mapping[tuple[str, str], HcaState], str]:
+async def _look(hcas: Hcas | None, machines: list[tuple[str, str]]) -> tuple[Mapping[tuple[str, str], HcaState], str]:
     """The HCAs, or the reason why they cannot be read."""
     if hcas is None:
         return {}, "the lab has no vCenter to ask (fabric)"
     try:
-        return await asyncio.to_thread(hcas.look, wanted), ""
+        return await asyncio.to_thread(hcas.look, machines), ""
     except LabError as error:
         return {}, str(error)
 

@@ -117,7 +117,7 @@ CPU = "CPU_Util[%]"
 _COLUMN = re.compile(r"#[a-z]+|tps average|[A-Za-z0-9][A-Za-z0-9.%_ ]*\[[^\]\[]{1,12}%?\]")
 _RULE = re.compile(r"^\s*-{20,}\s*$")
 _ROW = re.compile(rf"^\s*{INTEGER}(?:\s+(?:{NUMBER}|-?nan))+\s*$")
-"""Whether nan may stand in a cell is for those to say who read it."""
+"""The reader of a cell decides whether it may be nan."""
 _LIKE_A_ROW = re.compile(r"^\s*[0-9.]")
 _COUNTER = re.compile(r"^\t([a-z][a-z0-9_]{1,60})=([0-9]{1,19})\s*$")
 """Printed by `-W`: how much a counter of the device grew during the test."""
@@ -305,7 +305,7 @@ class LatencyRow:
 
     @property
     def value_us(self) -> float:
-        """What stands for the row: the median, and of a run by time, which keeps no single times, the mean."""
+        """The value of the row: the median; of a run by time, which keeps no single times, the mean."""
         value = self.typical_us if self.typical_us is not None else self.average_us
         if value is None:
             raise ValueError("a row of neither median nor mean is never made")
@@ -328,7 +328,7 @@ class Latency(Header):
 def parse_latency(text: str) -> Latency:
     """Reads one end's output; stderr may be mixed in.
 
-    A latency stands in the text only once: a row in which a digit was exchanged for another may still be in order.
+    A latency is in the text only once: a row in which a digit was exchanged for another may still be in order.
 
     Raises:
         ResultFormatError: with the reason; a number is never guessed.

@@ -154,9 +154,9 @@ def differing_versions(ports: Mapping[str, Ports]) -> str:
     (linux-rdma/perftest: src/perftest_communication.c); the Bitfusion article builds an old one for that reason.
     """
     by_version: dict[str, list[str]] = defaultdict(list)
-    for node, told in sorted(ports.items()):
-        if told.facts.perftest:
-            by_version[told.facts.perftest].append(node)
+    for node, port in sorted(ports.items()):
+        if port.facts.perftest:
+            by_version[port.facts.perftest].append(node)
     if len(by_version) < 2:
         return ""
     listed = ", ".join(f"{version} on {some(nodes, 3)}" for version, nodes in sorted(by_version.items()))
@@ -165,7 +165,7 @@ def differing_versions(ports: Mapping[str, Ports]) -> str:
 
 def state_of(ports: Mapping[str, Ports]) -> dict[str, str]:
     """Digest of what can change a host's results: a resumed run continues only on hosts with the same digest."""
-    states = {node: json.dumps([told.boot_id, told.facts.model_dump()], sort_keys=True) for node, told in ports.items()}
+    states = {node: json.dumps([port.boot_id, port.facts.model_dump()], sort_keys=True) for node, port in ports.items()}
     return {node: hashlib.sha256(state.encode()).hexdigest() for node, state in states.items()}
 
 
@@ -194,7 +194,7 @@ def _pairs(lines: list[str]) -> dict[str, str]:
 
 
 def _link(text: str) -> str:
-    """`16 16.0 GT/s PCIe` as `16.0 GT/s x16`; empty where the slot does not tell."""
+    """`16 16.0 GT/s PCIe` as `16.0 GT/s x16`; empty where the slot does not report it."""
     width, _, speed = text.partition(" ")
     link = pcie_link(speed, width)
     return f"{link.gtransfers_s:.1f} GT/s x{link.lanes}" if link else ""

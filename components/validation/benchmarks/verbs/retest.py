@@ -88,10 +88,10 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
     # the search takes some of many suspects, but everything that failed gets a second try
     failed = [flow for flow, one in by_flow.items() if one.outcome in ("failed", "error")]
     await tries.run([flow for flow in failed if flow not in tries.made and flow not in tries.hopeless], once)
-    told = _told(len(tries.made), "suspect transfer", tries.most) if tries.made else ""
+    note = _note(len(tries.made), "suspect transfer", tries.most) if tries.made else ""
     if left:
-        told += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
-    return tries.joined(by_flow), told
+        note += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
+    return tries.joined(by_flow), note
 
 
 async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
@@ -103,7 +103,7 @@ async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) 
         return results, ""
     tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=hopeless)
     await tries.run(failed, stage)
-    return tries.joined(by_flow), _told(len(tries.made), "failed transfer", tries.most) if tries.made else ""
+    return tries.joined(by_flow), _note(len(tries.made), "failed transfer", tries.most) if tries.made else ""
 
 
 def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferResult:
@@ -175,5 +175,5 @@ def _why(failed: TransferResult) -> str:
     return f"{failed.outcome}: {'; '.join(failed.reasons)}"
 
 
-def _told(count: int, what: str, most: int) -> str:
+def _note(count: int, what: str, most: int) -> str:
     return f"{plural(count, what)} measured again with at most {most} at once"

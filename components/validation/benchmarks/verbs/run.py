@@ -143,7 +143,7 @@ class Bench:
         counters: Counter[str] = Counter()
         for one in readings:
             counters.update(one.counters)
-        told: dict[str, object] = {
+        measured: dict[str, object] = {
             "outcome": "failed" if faults else "measured",
             "reasons": faults,
             "path_mtu_bytes": first.path_mtu_bytes,
@@ -155,14 +155,14 @@ class Bench:
             **self._limits(stage, ends),
         }
         if stage.shape == "sizes":
-            told["curve"] = tuple(
+            measured["curve"] = tuple(
                 CurvePoint(message_bytes=size, value=one.value, tail=one.tail_us)
                 for size, one in zip(sizes, readings, strict=True)
             )
         else:
-            told["samples"] = tuple(one.value for one in readings)
-            told["tail_us"] = tuple(one.tail_us for one in readings if one.tail_us is not None)
-        return base.model_copy(update=told)
+            measured["samples"] = tuple(one.value for one in readings)
+            measured["tail_us"] = tuple(one.tail_us for one in readings if one.tail_us is not None)
+        return base.model_copy(update=measured)
 
     def _limits(self, stage: Stage, ends: Ends) -> dict[str, float | int | None]:
         """The lower line rate and the narrower share of a PCIe link of the two ends; None where one is unknown."""
