@@ -83,8 +83,6 @@ class NcclNetwork:
     """What `NCCL_ALGO` pins, such as `Ring`."""
     pinned_net: str | None = None
     """What `NCCL_NET` pins: with `IB` NCCL fails instead of using sockets."""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Every `NCCL_` variable in the log; of one host where hosts differ."""
     version: str | None = None
     cuda_driver: str | None = None
     """Such as 13.0."""
@@ -196,7 +194,6 @@ def _read(lines: list[Line]) -> NcclNetwork:
         wanted_adapters=wanted,
         algorithm=settings.get("NCCL_ALGO"),
         pinned_net=settings.get("NCCL_NET"),
-        settings=settings,
         version=version["version"] if version else None,
         cuda_driver=f"{int(driver) // 1000}.{int(driver) % 1000 // 10}" if driver else None,
         warnings=tuple(dict.fromkeys(warnings))[:MOST_WARNINGS],

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from components.ssh.credentials import Setting
 from components.validation.benchmarks.verbs.run import Bench, run_round
@@ -15,38 +15,19 @@ from components.validation.records import HcaCount, TransferResult
 from stacks.base import LabError
 from stacks.lab import Lab
 
+if TYPE_CHECKING:
+    from components.fabric.hcas import HcaCounters
+
 Way = Literal["sent", "received"]
-
-
-class HcaState(Protocol):
-    """The HCA below one machine at one moment."""
-
-    @property
-    def host(self) -> str:
-        """ESXi host; empty where it is unknown."""
-
-    @property
-    def device(self) -> str:
-        """RDMA device of the host."""
-
-    @property
-    def sent_bytes(self) -> int | None:
-        """Counted since the host started; None where it cannot be read."""
-
-    @property
-    def received_bytes(self) -> int | None:
-        """The same for what came in."""
-
-    @property
-    def why(self) -> str:
-        """Why something is unknown."""
+Look = Mapping[tuple[str, str], "HcaCounters"]
+"""The counters of the HCAs at one moment, by (rail, machine)."""
 
 
 class Hcas(Protocol):
     """Reads the HCAs below machines, such as from a vCenter."""
 
-    def look(self, machines: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
-        """By (rail, machine). Blocks; raises LabError when nothing can be read."""
+    def look(self, machines: Iterable[tuple[str, str]]) -> Look:
+        """Blocks; raises LabError when nothing can be read."""
 
 
 class Unreadable:
@@ -55,7 +36,7 @@ class Unreadable:
     def __init__(self, why: str) -> None:
         self._why = why
 
-    def look(self, _machines: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
+    def look(self, _machines: Iterable[tuple[str, str]]) -> Look:
         """Raises the reason."""
         raise LabError(self._why)
 
@@ -108,7 +89,7 @@ async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], ta
     return results
 
 
-async def _look(hcas: Hcas | None, machines: list[tuple[str, str]]) -> tuple[Mapping[tuple[str, str], HcaState], str]:
+async def _look(hcas: Hcas | None, machines: list[tuple[str, str]]) -> tuple[Look, str]:
     """The HCAs, or the reason why they cannot be read."""
     if hcas is None:
         return {}, "the lab has no vCenter to ask (fabric)"
@@ -118,9 +99,9 @@ async def _look(hcas: Hcas | None, machines: list[tuple[str, str]]) -> tuple[Map
         return {}, str(error)
 
 
-def _one_host(transfer: Transfer, seen: Mapping[tuple[str, str], HcaState]) -> str:
+def _one_host(transfer: Transfer, look: Look) -> str:
     """The host that both machines run on; empty if they do not, or if it is unknown."""
-    ends = [seen.get((transfer.rail, node)) for node in (transfer.client, transfer.server)]
+    ends = [look.get((transfer.rail, node)) for node in (transfer.client, transfer.server)]
     hosts = {one.host if one else "" for one in ends}
     return hosts.pop() if len(hosts) == 1 else ""
 
@@ -134,12 +115,12 @@ def _ends(stage: Stage, client: str, server: str) -> tuple[tuple[str, Way], tupl
 Sums = dict[tuple[str, str, Way], int]
 
 
-def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], seen: Mapping[tuple[str, str], HcaState]) -> Sums:
+def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], look: Look) -> Sums:
     """Payload through each HCA in the round, by host, device and direction."""
     sums: Sums = {}
     for one in done:
         for node, way in _ends(stage, one.client, one.server):
-            if (where := seen.get((one.rail, node))) is not None:
+            if (where := look.get((one.rail, node))) is not None:
                 key = (where.host, where.device, way)
                 sums[key] = sums.get(key, 0) + _written(plan, stage, one)
     return sums
@@ -156,7 +137,7 @@ def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
     rail: str,
     node: str,
     way: Way,
-    looks: tuple[Mapping[tuple[str, str], HcaState], Mapping[tuple[str, str], HcaState]],
+    looks: tuple[Look, Look],
     sums: Sums,
     why: str,
 ) -> HcaCount:

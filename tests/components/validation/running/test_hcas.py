@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from components.fabric.hcas import HcaCounters
 from components.ssh.credentials import Access
 from components.validation.benchmarks.verbs.hcas import hcas_of, proven_round
 from components.validation.benchmarks.verbs.run import Bench
@@ -26,13 +27,11 @@ from tests.components.validation.running.test_runner import two_hosts, without_n
 GBIT_S = 90.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class HcaState:
-    host: str = ""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HcaState(HcaCounters):
     device: str = "vmrdma0"
     sent_bytes: int | None = 1_000
     received_bytes: int | None = 2_000
-    why: str = ""
 
 
 @dataclass
