@@ -100,24 +100,22 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     Raises:
         ResultFormatError: when it gives none.
     """
+    if job.program not in (ALL_REDUCE, MPI_ALL_REDUCE):
+        reading = training_benchmark(job.program).read(log, job.workers.ranks if job.workers else 1)
+        return _measured(job, reading.samples, [], replayed=replayed).model_copy(update={"details": reading.details})
+    table = parse_nccl(log)
+    update: dict[str, object] = {"curve": curve_of(table)}
     if job.program == MPI_ALL_REDUCE:
-        table, lanes = parse_nccl(log), lanes_between_nodes(log)
-        faults = [] if replayed else faults_of_mpi(table, log, job.transport, job.largest_bytes)
-        samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
-        return _measured(job, samples, faults, replayed=replayed).model_copy(
-            update={"curve": curve_of(table), "details": {"lanes": ", ".join(lanes), "ranks": table.ranks}}
-        )
-    if job.program == ALL_REDUCE:
-        table = parse_nccl(log)
-        # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
-        faults = [] if replayed else faults_of_table(table, job.transport, job.largest_bytes)
-        samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
+        lanes = lanes_between_nodes(log)
+        faults = faults_of_mpi(table, log, job.transport, job.largest_bytes)
+        update["details"] = {"lanes": ", ".join(lanes), "ranks": table.ranks}
+    else:
         network = parse_nccl_log(log)
-        return _measured(job, samples, faults, replayed=replayed).model_copy(
-            update={"curve": curve_of(table), "details": network_details(network), "off_rail": off_rail(network)}
-        )
-    reading = training_benchmark(job.program).read(log, job.workers.ranks if job.workers else 1)
-    return _measured(job, reading.samples, [], replayed=replayed).model_copy(update={"details": reading.details})
+        faults = faults_of_table(table, network, job.transport, job.largest_bytes)
+        update |= {"details": network_details(network), "off_rail": off_rail(network)}
+    samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
+    # a recorded log comes from other machines, so it cannot contradict this lab's plan
+    return _measured(job, samples, [] if replayed else faults, replayed=replayed).model_copy(update=update)
 
 
 def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *, replayed: bool) -> JobResult:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from components.validation.parsers import Line, lines_of
+from components.validation.parsers import lines_of
 
 Transport = Literal["ib", "socket"]
 MOST_WARNINGS = 20
@@ -107,14 +107,47 @@ class NcclNetwork:
         return {host: tuple(sorted(devices)) for host, devices in found.items()}
 
 
-def transport_of(lines: list[Line]) -> Transport | None:
-    """What NCCL says it uses: it falls back to sockets without a word in the table, and still exits with 0."""
-    return _read(lines).transport
-
-
 def parse_nccl_log(text: str) -> NcclNetwork:
-    """Reads NCCL's own lines out of a log; other lines do no harm, and an empty answer is possible."""
-    return _read(lines_of(text))
+    """Reads NCCL's own lines out of a log; other lines are ignored, and everything may be missing."""
+    lines = lines_of(text)
+    said = [match for each in lines if "NCCL" in each.text and (match := _SAID.match(each.text))]
+    adapters: dict[str, tuple[Adapter, ...]] = {}
+    wanted: dict[str, tuple[str, ...]] = {}
+    settings: dict[str, str] = {}
+    names: set[str] = set()
+    for match in said:
+        line = match["text"]
+        if using := _USING.match(line):
+            found = tuple(
+                Adapter(index=int(m["index"]), device=m["device"], port=int(m["port"]), link=m["link"])
+                for m in _ADAPTER.finditer(using["list"])
+            )
+            adapters |= {match["host"]: found} if found else {}
+        elif network := _NETWORK.match(line):
+            names.add(network["name"])
+        elif _SOCKET.match(line):
+            names.add("Socket")
+        elif setting := _SET.match(line):
+            settings[setting["name"]] = setting["value"]
+            if setting["name"] == "NCCL_IB_HCA":
+                wanted[match["host"]] = _devices(setting["value"])
+    channels = tuple(channel for match in said if (channel := _channel(match, adapters)))
+    names |= {channel.net for channel in channels}
+    everything = "\n".join(each.text for each in lines if "NCCL version" in each.text)
+    version = _VERSION.search(everything)
+    driver = next((m["version"] for match in said if (m := _DRIVER.match(match["text"]))), None)
+    warnings = [m["text"][:LONGEST_WARNING] for m in said if m["level"] == "WARN"]
+    return NcclNetwork(
+        transport=_transport(names, adapters),
+        adapters=adapters,
+        channels=channels,
+        wanted_adapters=wanted,
+        algorithm=settings.get("NCCL_ALGO"),
+        pinned_net=settings.get("NCCL_NET"),
+        version=version["version"] if version else None,
+        cuda_driver=f"{int(driver) // 1000}.{int(driver) % 1000 // 10}" if driver else None,
+        warnings=tuple(dict.fromkeys(warnings))[:MOST_WARNINGS],
+    )
 
 
 def rails_by_order(network: NcclNetwork) -> dict[tuple[str, str], int]:
@@ -157,47 +190,6 @@ def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | st
 
 def _rank(channel: Channel) -> int:
     return channel.source if channel.direction == "send" else channel.target
-
-
-def _read(lines: list[Line]) -> NcclNetwork:
-    said = [match for line in lines if "NCCL" in line.text and (match := _SAID.match(line.text))]
-    adapters: dict[str, tuple[Adapter, ...]] = {}
-    wanted: dict[str, tuple[str, ...]] = {}
-    settings: dict[str, str] = {}
-    names: set[str] = set()
-    for match in said:
-        text = match["text"]
-        if using := _USING.match(text):
-            found = tuple(
-                Adapter(index=int(m["index"]), device=m["device"], port=int(m["port"]), link=m["link"])
-                for m in _ADAPTER.finditer(using["list"])
-            )
-            adapters |= {match["host"]: found} if found else {}
-        elif network := _NETWORK.match(text):
-            names.add(network["name"])
-        elif _SOCKET.match(text):
-            names.add("Socket")
-        elif setting := _SET.match(text):
-            settings[setting["name"]] = setting["value"]
-            if setting["name"] == "NCCL_IB_HCA":
-                wanted[match["host"]] = _devices(setting["value"])
-    channels = tuple(channel for match in said if (channel := _channel(match, adapters)))
-    names |= {channel.net for channel in channels}
-    everything = "\n".join(line.text for line in lines if "NCCL version" in line.text)
-    version = _VERSION.search(everything)
-    driver = next((m["version"] for match in said if (m := _DRIVER.match(match["text"]))), None)
-    warnings = [m["text"][:LONGEST_WARNING] for m in said if m["level"] == "WARN"]
-    return NcclNetwork(
-        transport=_transport(names, adapters),
-        adapters=adapters,
-        channels=channels,
-        wanted_adapters=wanted,
-        algorithm=settings.get("NCCL_ALGO"),
-        pinned_net=settings.get("NCCL_NET"),
-        version=version["version"] if version else None,
-        cuda_driver=f"{int(driver) // 1000}.{int(driver) % 1000 // 10}" if driver else None,
-        warnings=tuple(dict.fromkeys(warnings))[:MOST_WARNINGS],
-    )
 
 
 def _transport(names: set[str], adapters: Mapping[str, tuple[Adapter, ...]]) -> Transport | None:

@@ -61,9 +61,9 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
         table = parse_nccl(log)
     except LabError as error:
         return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),), raw=NCCL_LOG)
-    # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
-    faults = [] if replayed else faults_of_table(table, "roce", plan.largest_bytes)
     network = parse_nccl_log(log)
+    # a recorded log comes from other machines, so it cannot contradict this lab's plan
+    faults = [] if replayed else faults_of_table(table, network, "roce", plan.largest_bytes)
     return NcclResult(
         outcome="failed" if faults else "measured",
         reasons=tuple(faults),
@@ -74,7 +74,7 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
         average_busbw_gbyte_s=table.average_busbw_gbyte_s,
         rows=len(table.rows),
         wrong=table.wrong,
-        transport=table.transport,
+        transport=network.transport,
         network=network_details(network),
         off_rail=off_rail(network),
         curve=curve_of(table),
@@ -92,11 +92,16 @@ def curve_of(table: NcclTable) -> tuple[CurvePoint, ...]:
     return tuple(CurvePoint(message_bytes=r.size_bytes, value=r.out_of_place.busbw_gbyte_s) for r in table.rows)
 
 
-def faults_of_table(table: NcclTable, transport: Transport, largest_bytes: int | None) -> list[str]:
-    """What a log says against the job; empty when the ranks reduced correctly over the transport."""
+def faults_of_table(
+    table: NcclTable, network: NcclNetwork, transport: Transport, largest_bytes: int | None
+) -> list[str]:
+    """Contradictions between a log and its job; empty if the ranks reduced correctly over the transport.
+
+    NCCL falls back to sockets without a word in the table, and still exits with 0.
+    """
     faults = wrong_values(table, "memory, GPU or transport")
-    reported = {"socket": "sockets", "ib": "RDMA"}.get(table.transport or "", "no transport at all")
-    if table.transport != ("socket" if transport == "tcp" else "ib"):
+    reported = {"socket": "sockets", "ib": "RDMA"}.get(network.transport or "", "no transport at all")
+    if network.transport != ("socket" if transport == "tcp" else "ib"):
         faults.append(f"NCCL reported {reported} instead of {'sockets' if transport == 'tcp' else 'RDMA (NET/IB)'}")
     return [*faults, *missing_sizes(table, largest_bytes)]
 

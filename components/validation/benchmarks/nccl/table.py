@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from components.validation.benchmarks.nccl.log import transport_of
 from components.validation.parsers import (
     INTEGER,
     NUMBER,
@@ -65,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NcclTable:
-    """One whole table with its footers, and the transport that NCCL reported."""
+    """One whole table with its footers."""
 
     ranks: int | None
     """As many as the log lists devices; None where it lists none."""
@@ -73,7 +72,6 @@ class NcclTable:
     average_busbw_gbyte_s: float
     """As the footer prints it, over all rows and both placements: it depends on the sizes, so it is no metric."""
     out_of_bounds: int
-    transport: Literal["ib", "socket"] | None
 
     @property
     def wrong(self) -> int | None:
@@ -252,7 +250,6 @@ def _table(lines: list[Line], head: int) -> NcclTable:
         rows=tuple(row for row, _ in read),
         average_busbw_gbyte_s=average_gbyte_s,
         out_of_bounds=out_of_bounds,
-        transport=transport_of(lines),
     )
 
 

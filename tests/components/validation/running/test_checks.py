@@ -5,6 +5,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
+from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import faults_of_table
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.verbs.perftest import parse_bandwidth
@@ -66,8 +67,12 @@ def test_a_recorded_run_over_the_connection_manager_has_no_fault_where_it_is_ask
     assert faults_of_end(run, replace(asked, rdma_cm=False)) == ["gpu02: rdma_cm is True, the lab says False"]
 
 
+def faults_of(log: str, largest_bytes: int) -> list[str]:
+    return faults_of_table(parse_nccl(log), parse_nccl_log(log), "roce", largest_bytes)
+
+
 def test_a_fallback_to_sockets_is_a_fault_even_when_all_else_is_well() -> None:
-    faults = faults_of_table(parse_nccl(nccl("tagged_debug")), "roce", 2**31)
+    faults = faults_of(nccl("tagged_debug"), 2**31)
 
     assert any("sockets instead of RDMA" in fault for fault in faults)
     assert any("ends at 67108864 bytes, not at 2147483648" in fault for fault in faults)
@@ -78,5 +83,5 @@ def test_wrong_elements_are_a_fault() -> None:
 
     damaged = text.replace("333.48       0", "333.48       3").replace("values : 0 OK", "values : 2 FAILED")
 
-    assert faults_of_table(parse_nccl(text), "roce", 2**26) == []
-    assert "3 values came out wrong" in faults_of_table(parse_nccl(damaged), "roce", 2**26)[0]
+    assert faults_of(text, 2**26) == []
+    assert "3 values came out wrong" in faults_of(damaged, 2**26)[0]
