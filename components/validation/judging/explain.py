@@ -19,13 +19,11 @@ MOST_CAUSES = 64
 
 
 class Sums:
-    """The weights of all unexplained transfers, summed by NIC and by pair of leaves."""
+    """The weights of all unexplained transfers, summed by group."""
 
     def __init__(self, parts: Parts, weights: Sequence[float]) -> None:
         self._parts, self._weights = parts, weights
-        self._sent = {nic: math.fsum([weights[n] for n in through]) for nic, through in parts.through_tx.items()}
-        self._got = {nic: math.fsum([weights[n] for n in through]) for nic, through in parts.through_rx.items()}
-        self._between = {leaves: math.fsum([weights[n] for n in group]) for leaves, group in parts.leaves.items()}
+        self._sums = {group: math.fsum([weights[n] for n in through]) for group, through in parts.groups.items()}
         least = min(parts.cost["pair"] / 2, parts.cost["one_way"])
         self._single = [number for number, weight in enumerate(weights) if weight > least]
         self.covered: set[int] = set()
@@ -33,46 +31,26 @@ class Sums:
     def copy(self) -> Self:
         """A copy that can explain more without changing this one."""
         other = copy(self)
-        other._sent, other._got, other._between = dict(self._sent), dict(self._got), dict(self._between)
-        other.covered = set(self.covered)
+        other._sums, other.covered = dict(self._sums), set(self.covered)
         return other
 
     def explain(self, cause: Cause) -> None:
         """Takes the transfers through a part out of the sums."""
-        flows, leaf_pair_of = self._parts.fabric.flows, self._parts.leaf_pair_of
         for number in self._parts.through(cause):
             if number not in self.covered:
                 self.covered.add(number)
-                rail, client, server = flows[number]
-                self._sent[rail, client] -= self._weights[number]
-                self._got[rail, server] -= self._weights[number]
-                if number in leaf_pair_of:
-                    self._between[leaf_pair_of[number]] -= self._weights[number]
+                for group in self._parts.groups_of(self._parts.fabric.flows[number]):
+                    if group in self._sums:
+                        self._sums[group] -= self._weights[number]
 
     def gains(self) -> Iterator[tuple[float, Cause]]:
         """What each further part would add to the explanation, after its cost; only parts that add something."""
         cost = self._parts.cost
-        for cause in self._parts.structure:
-            gain = self._of(cause) - cost[cause.part]
+        for cause, groups in self._parts.structure.items():
+            gain = math.fsum([self._sums[group] for group in groups]) - cost[cause.part]
             if gain > 0:
                 yield gain, cause
         yield from self._paths()
-
-    def _of(self, cause: Cause) -> float:
-        part, rail, names = cause
-        if part == "rail":
-            return math.fsum([value for nic, value in self._sent.items() if nic[0] == rail])
-        if part == "leaf_pair":
-            return self._between[str(rail), names[0], names[1]]
-        if part == "leaf":
-            return math.fsum([v for (r, *pair), v in self._between.items() if r == rail and names[0] in pair])
-        gain = 0.0
-        for name in self._parts.nodes[names[0]] if rail is None else (rail,):
-            if part not in ("rx", "node_rx"):
-                gain += self._sent.get((name, names[0]), 0.0)
-            if part not in ("tx", "node_tx"):
-                gain += self._got.get((name, names[0]), 0.0)
-        return gain
 
     def _paths(self) -> Iterator[tuple[float, Cause]]:
         fabric, cost, weights = self._parts.fabric, self._parts.cost, self._weights

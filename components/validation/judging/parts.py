@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -39,57 +39,55 @@ class Cause(NamedTuple):
     """Nodes, of pairs the client first; or leaves."""
 
 
+Group = tuple[str, ...]
+"""Transfers that share a port or a link: ("tx", rail, node), ("rx", rail, node) or ("between", rail, leaf, leaf)."""
+
+
 @dataclass(frozen=True)
 class Parts:
-    """Maps each part to its transfers, as indexes into `fabric.flows`."""
+    """The parts of a fabric, and their transfers as indexes into `fabric.flows`. Each part consists of groups."""
 
     fabric: Fabric
 
     @cached_property
-    def through_tx(self) -> dict[tuple[str, str], list[int]]:
-        """Transfers that a NIC sends, by (rail, node)."""
-        return _grouped((flow.rail, flow.client) for flow in self.fabric.flows)
-
-    @cached_property
-    def through_rx(self) -> dict[tuple[str, str], list[int]]:
-        """Transfers that a NIC receives, by (rail, node)."""
-        return _grouped((flow.rail, flow.server) for flow in self.fabric.flows)
-
-    @cached_property
-    def leaves(self) -> dict[tuple[str, str, str], list[int]]:
-        """Transfers between two leaves, by (rail, leaf, leaf); a single pair of nodes is no group."""
-        found: dict[tuple[str, str, str], list[int]] = {}
-        leaf_of = self.fabric.leaf_of
-        for number, flow in enumerate(self.fabric.flows if leaf_of else ()):
-            ends = sorted(leaf_of.get((node, flow.rail), "") for node in (flow.client, flow.server))
-            if "" not in ends and ends[0] != ends[1]:
-                found.setdefault((flow.rail, ends[0], ends[1]), []).append(number)
-        flows = self.fabric.flows
-        return {
-            group: through
-            for group, through in found.items()
-            if len({frozenset(flows[number][1:]) for number in through}) > 1
+    def groups(self) -> dict[Group, list[int]]:
+        """The transfers of each group."""
+        flows, groups = self.fabric.flows, dict[Group, list[int]]()
+        for number, flow in enumerate(flows):
+            for group in self.groups_of(flow):
+                groups.setdefault(group, []).append(number)
+        # a single pair of nodes on two leaves is a pair, and no link
+        single = {
+            group
+            for group, through in groups.items()
+            if group[0] == "between" and len({frozenset(flows[number][1:]) for number in through}) == 1
         }
+        return {group: through for group, through in groups.items() if group not in single}
 
-    @cached_property
-    def leaf_pair_of(self) -> dict[int, tuple[str, str, str]]:
-        """The group in `leaves` of each transfer that is in one."""
-        return {number: group for group, through in self.leaves.items() for number in through}
+    def groups_of(self, flow: Flow) -> Iterator[Group]:
+        """The groups that a transfer may belong to."""
+        yield "tx", flow.rail, flow.client
+        yield "rx", flow.rail, flow.server
+        leaves = sorted(self.fabric.leaf_of.get((node, flow.rail), "") for node in (flow.client, flow.server))
+        if "" not in leaves and leaves[0] != leaves[1]:
+            yield "between", flow.rail, *leaves
 
     @cached_property
     def nodes(self) -> dict[str, tuple[str, ...]]:
         """The rails of each node."""
-        found: dict[str, dict[str, None]] = {}
-        for rail, node in (*self.through_tx, *self.through_rx):
-            found.setdefault(node, {})[rail] = None
-        return {node: tuple(rails) for node, rails in found.items()}
+        rails: dict[str, dict[str, None]] = {}
+        for kind, rail, node, *_ in self.groups:
+            if kind != "between":
+                rails.setdefault(node, {})[rail] = None
+        return {node: tuple(of_node) for node, of_node in rails.items()}
 
     @cached_property
-    def structure(self) -> tuple[Cause, ...]:
-        """Every part that more than one pair of nodes uses."""
-        return tuple(self._structure())
+    def structure(self) -> dict[Cause, list[Group]]:
+        """Every part that more than one pair of nodes uses, with its groups."""
+        causes = (*self._nics(), *self._rails(), *self._links())
+        return {cause: self._groups_in(cause) for cause in causes}
 
-    def _structure(self) -> Iterator[Cause]:
+    def _nics(self) -> Iterator[Cause]:
         for node, rails in self.nodes.items():
             tested = [rail for rail in rails if self._peers(Cause("nic", rail, (node,))) > 1]
             if tested:
@@ -101,15 +99,34 @@ class Parts:
                 for part in ("tx", "rx"):
                     if self._peers(Cause(part, rail, (node,))) > 1:
                         yield Cause(part, rail, (node,))
+
+    def _rails(self) -> Iterator[Cause]:
         for rail in self.fabric.rails:
             if sum(rail in rails for rails in self.nodes.values()) > 2:
                 yield Cause("rail", rail, ())
-        for rail, *pair in self.leaves:
-            yield Cause("leaf_pair", rail, tuple(pair))
-        for rail in dict.fromkeys(group[0] for group in self.leaves):
-            leaves = dict.fromkeys(leaf for group in self.leaves if group[0] == rail for leaf in group[1:])
+
+    def _links(self) -> Iterator[Cause]:
+        leaves_of: dict[str, set[str]] = {}
+        for kind, rail, *pair in self.groups:
+            if kind == "between":
+                yield Cause("leaf_pair", rail, tuple(pair))
+                leaves_of.setdefault(rail, set()).update(pair)
+        for rail, leaves in leaves_of.items():
             if len(leaves) > 2:  # two leaves are a leaf_pair
-                yield from (Cause("leaf", rail, (leaf,)) for leaf in leaves)
+                yield from (Cause("leaf", rail, (leaf,)) for leaf in sorted(leaves))
+
+    def _groups_in(self, cause: Cause) -> list[Group]:
+        part, rail, names = cause
+        if part == "rail":
+            return [group for group in self.groups if group[:2] == ("tx", rail)]
+        if part == "leaf_pair":
+            return [("between", str(rail), *names)]
+        if part == "leaf":
+            return [group for group in self.groups if group[:2] == ("between", rail) and names[0] in group[2:]]
+        kinds = {"tx": ("tx",), "node_tx": ("tx",), "rx": ("rx",), "node_rx": ("rx",)}.get(part, ("tx", "rx"))
+        rails = self.nodes[names[0]] if rail is None else (rail,)
+        groups = [(kind, name, names[0]) for name in rails for kind in kinds]
+        return [group for group in groups if group in self.groups]
 
     @cached_property
     def cost(self) -> dict[Part, float]:
@@ -127,28 +144,8 @@ class Parts:
             both = [names, names[::-1]] if part == "pair" else [names]
             keys = [Flow(str(rail), *ends) for ends in both if len(ends) == 2]
             return [self.fabric.number_of[flow] for flow in keys if flow in self.fabric.number_of]
-        if part == "rail":
-            return [number for (r, _), sent in self.through_tx.items() if r == rail for number in sent]
-        if part == "leaf_pair":
-            return self.leaves[str(rail), names[0], names[1]]
-        if part == "leaf":
-            return [n for (r, *pair), group in self.leaves.items() if r == rail and names[0] in pair for n in group]
-        rails = self.nodes[names[0]] if rail is None else (rail,)
-        found: list[int] = []
-        for name in rails:
-            if part in ("node", "nic", "tx", "node_tx"):
-                found += self.through_tx.get((name, names[0]), [])
-            if part in ("node", "nic", "rx", "node_rx"):
-                found += self.through_rx.get((name, names[0]), [])
-        return found
+        return [number for group in self._groups_in(cause) for number in self.groups[group]]
 
     def _peers(self, cause: Cause) -> int:
         flows = self.fabric.flows
         return len({node for number in self.through(cause) for node in flows[number][1:]}) - 1
-
-
-def _grouped(keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    groups: dict[tuple[str, str], list[int]] = {}
-    for number, key in enumerate(keys):
-        groups.setdefault(key, []).append(number)
-    return groups
