@@ -18,6 +18,7 @@ from components.ssh.session import Done, run
 from components.validation.benchmarks.verbs.commands import LATE, bounded
 from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth, parse_latency
 from components.validation.parsers import ResultFormatError
+from components.validation.running import Say
 from stacks.base import LabError
 
 PROOF_S = 600
@@ -49,7 +50,7 @@ class Proof:
 
 
 async def prove(
-    asked: Sequence[BitfusionCheck], program: Program, say: Callable[[str], None], *, wait_s: float, simulated: bool
+    asked: Sequence[BitfusionCheck], program: Program, say: Say, *, wait_s: float, simulated: bool
 ) -> list[Proof]:
     """Runs the checks one after another: two clients at once would measure each other.
 
@@ -80,9 +81,7 @@ def _ended(check: BitfusionCheck, done: Done) -> Proof:
     return Proof(check=check, state="fail", said=f"{shlex.join(check.words)}: {how}; {_last(done)}")
 
 
-async def _measured(
-    check: BitfusionCheck, program: Program, say: Callable[[str], None], wait_s: float, *, simulated: bool
-) -> Proof:
+async def _measured(check: BitfusionCheck, program: Program, say: Say, wait_s: float, *, simulated: bool) -> Proof:
     say(f"{check.client}  {check.server}  {check.name}  wants there: {shlex.join(check.server_words)}")
     until = time.monotonic() + wait_s
     done = await program(check.client, check.words, PERFTEST_S)

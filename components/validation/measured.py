@@ -14,12 +14,12 @@ from components.validation.memory.history import Entry, History
 from components.validation.planning.part import confirming
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
+from components.validation.running import Say
 from components.validation.running.runner import Run
 from components.validation.summary import Summary
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
-Say = Callable[[str], None]
 Runs = Callable[[Plan], Awaitable[Run]]
 """Runs a plan."""
 TREND = 20

@@ -44,7 +44,7 @@ class TfCnnBenchmark(TrainingBenchmark):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class TrainingStep:
     """One progress line: the mean of one worker since the start. The line says it once."""
 
     step: int
@@ -62,7 +62,7 @@ class TfCnn:
     """How many printed a total."""
     rank: str | None
     """The first of them."""
-    steps: tuple[Step, ...]
+    steps: tuple[TrainingStep, ...]
     """Of that one."""
     printed_total: float
     """Median over the ranks."""
@@ -114,7 +114,7 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
     )
 
 
-def _steps(lines: list[Line]) -> tuple[Step, ...]:
+def _steps(lines: list[Line]) -> tuple[TrainingStep, ...]:
     found = []
     for line in lines:
         if "images/sec:" in line.text and "total" not in line.text:
@@ -122,7 +122,7 @@ def _steps(lines: list[Line]) -> tuple[Step, ...]:
             if match is None:
                 raise ResultFormatError(f"a damaged line of tf_cnn_benchmarks: {line.text[:80]!r}")
             found.append(
-                Step(
+                TrainingStep(
                     step=integer(match[1], "step"),
                     images_s=number(match[2], "images a second"),
                 )

@@ -48,7 +48,7 @@ HINTS: dict[Kind, str] = {
 }
 
 
-class Evidence(Frozen):
+class FaultEvidence(Frozen):
     """The numbers behind a fault."""
 
     tested: int
@@ -74,14 +74,14 @@ class Fault(Frozen):
     rail: str | None = None
     """None: all rails."""
     direction: Direction | None = None
-    evidence: Evidence
+    evidence: FaultEvidence
     explained: float
     """Share of all slow transfers that go through it."""
     log_odds: float
     """Natural logarithm of how much likelier the values are with this fault than without it."""
 
     @classmethod
-    def of(cls, cause: Cause, evidence: Evidence, explained: float, log_odds: float) -> "Fault":
+    def of(cls, cause: Cause, evidence: FaultEvidence, explained: float, log_odds: float) -> "Fault":
         """The fault of a part."""
         kind, code = CODES[cause.part]
         if 2 * evidence.failed > evidence.bad:
@@ -146,12 +146,12 @@ class Located(Frozen):
     """Measurements beyond the run."""
 
 
-def evidence_of(numbers: Iterable[int], repeated: Repeated) -> Evidence:
+def evidence_of(numbers: Iterable[int], repeated: Repeated) -> FaultEvidence:
     """The numbers of some transfers of a run."""
     fabric = repeated.fabric
     chosen = [(number, fabric.flows[number]) for number in numbers]
     ratios = [ratio for _, flow in chosen if (ratio := fabric.ratio(flow, fabric.values[flow])) is not None]
-    return Evidence(
+    return FaultEvidence(
         tested=len(chosen),
         bad=sum(fabric.first[number] > 0 for number, _ in chosen),
         failed=sum(not fabric.values[flow] for _, flow in chosen),
@@ -219,7 +219,7 @@ def _over_all(faults: Sequence[Fault]) -> Fault:
     return faults[0].model_copy(
         update={
             "rail": None,
-            "evidence": Evidence(
+            "evidence": FaultEvidence(
                 **{name: sum(getattr(fault.evidence, name) for fault in faults) for name in counts},
                 median_ratio=min(ratios, default=None),
             ),

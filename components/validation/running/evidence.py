@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from components.jobs.mpijob import GROUP, PLURAL, VERSION
 from components.kubernetes.client import KubernetesApi
+from components.validation.memory.redact import GONE
 from stacks.base import LabError
 
 LARGEST_LOG_BYTES = 200_000
@@ -21,7 +22,6 @@ MOST_PODS = 16
 """Whose logs are read: ranks mostly fail for the same reason."""
 SHOWN_VARIABLES = ("NCCL_", "OMPI_", "UCX_", "HOROVOD_")
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
-HIDDEN = "[redacted]"
 NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
@@ -70,7 +70,7 @@ def _variable(value: JsonValue) -> JsonValue:
     if not isinstance(value, dict) or "value" not in value:
         return value
     shown = str(value.get("name", "")).startswith(SHOWN_VARIABLES)
-    return value if shown else {**value, "value": HIDDEN}
+    return value if shown else {**value, "value": GONE}
 
 
 def _pods(text: str) -> Iterator[tuple[str, JsonValue]]:

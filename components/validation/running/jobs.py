@@ -13,8 +13,9 @@ from components.validation.judging.statistics import repeats
 from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult, Outcome
+from components.validation.running import Say
 from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import JobError, MpiJobs, Say
+from components.validation.running.mpijob import JobError, MpiJobs
 from components.validation.running.pulls import IMAGE_OF, refuse_missing_image
 from stacks.base import LabError
 

@@ -1,7 +1,7 @@
 """The journal of a run in progress: after a kill, the next run resumes where it stopped."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from components.validation.memory.redact import redacted
 from components.validation.records import Frozen, TransferResult
+from components.validation.running import Say
 from stacks.words import plural
 
 OLDEST_S = 6 * 3600
@@ -61,7 +62,7 @@ class Journal:
         self._file: BinaryIO | None = None
 
     @classmethod
-    def open(cls, kept: JournalOptions, head: Head, say: Callable[[str], None]) -> Self:
+    def open(cls, kept: JournalOptions, head: Head, say: Say) -> Self:
         """Resumes a run of the same plan and fingerprint, for hosts that have not changed, or starts one."""
         kept.folder.mkdir(parents=True, exist_ok=True)
         path = kept.folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"

@@ -116,7 +116,7 @@ class Node(_Part):
     metadata: Meta
 
 
-class Reference(_Part):
+class InvolvedObject(_Part):
     """The object that an event is about."""
 
     name: str = ""
@@ -127,7 +127,7 @@ class Event(_Part):
 
     reason: str = ""
     message: str = ""
-    about: Reference = Field(default=Reference(), alias="involvedObject")
+    about: InvolvedObject = Field(default=InvolvedObject(), alias="involvedObject")
 
 
 T = TypeVar("T", bound=_Part)

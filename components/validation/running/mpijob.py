@@ -12,6 +12,7 @@ from components.jobs.image.speaks import refusal_in
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
 from components.jobs.workers import Workers
 from components.kubernetes.client import ApiError, KubernetesApi
+from components.validation.running import Say
 from components.validation.running.kube import Event, Job, Node, Pod, objects
 from components.validation.running.pulls import PullFault, pull_fault
 from stacks.base import LabError
@@ -28,8 +29,6 @@ LARGEST_LOG_BYTES = 16_000_000
 REPLAYED = "rocelab.dev/replayed-logs"
 """Label or annotation of nodes whose pods show recorded logs."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-Say = Callable[[str], None]
 
 
 def replayed_on(api: KubernetesApi, nodes: Collection[str]) -> bool:

@@ -1,11 +1,12 @@
 """Finds images that cannot be pulled, in the registry before a job starts or by its pods, without waiting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.jobs.registry import look
 from components.jobs.workers import Workers
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE
+from components.validation.running import Say
 from components.validation.running.kube import Pod
 from stacks.base import LabError
 
@@ -51,7 +52,7 @@ def not_in_registry(which: str, image: str) -> str:
     return f"{FIELDS[which]}: {image} is not in its registry. {BUILD_IT}{option}"
 
 
-def refuse_missing_image(workers: Workers, say: Callable[[str], None], which: str = "benchmark") -> None:
+def refuse_missing_image(workers: Workers, say: Say, which: str = "benchmark") -> None:
     """One error before any job, where the registry says that there is no such image.
 
     The nodes may reach registries that this machine does not, or have a login, without which some registries call a

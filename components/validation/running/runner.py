@@ -15,7 +15,7 @@ from components.validation.benchmarks.nccl.rings import run_rings
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.pod_rails.judge import broken_pods
 from components.validation.benchmarks.pod_rails.run import run_pods
-from components.validation.benchmarks.verbs.course import Course, Progress, Say
+from components.validation.benchmarks.verbs.course import Course, Progress
 from components.validation.benchmarks.verbs.hcas import Hcas
 from components.validation.benchmarks.verbs.ports import differing_versions, state_of
 from components.validation.benchmarks.verbs.run import Bench, BusyError
@@ -32,6 +32,7 @@ from components.validation.records import (
     RunRecord,
     TransferResult,
 )
+from components.validation.running import Say
 from components.validation.running.hosts import taken
 from components.validation.running.jobs import run_jobs, without_a_run
 from components.validation.running.journal import Head, Journal, JournalOptions, now_s

@@ -8,12 +8,14 @@ from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
 from components.kubernetes.client import KubernetesApi
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
 from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.verbs.commands import LATE
 from components.validation.judging.states import NOTHING, function_of_counts, rate, worse_of
 from components.validation.physics.ceilings import nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
 from components.validation.records import NodeRing, RunRecord, outcome_counts
+from components.validation.running import Say
 from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import JobError, MpiJobs, Say
+from components.validation.running.mpijob import JobError, MpiJobs
 from components.validation.running.pulls import refuse_missing_image
 from components.validation.summary import Finding, JudgedTest
 from stacks.base import LabError
@@ -26,7 +28,6 @@ _LINE = re.compile(r"^\[(?P<host>[a-z0-9.-]{1,253})\] (?P<text>.*)$")
 _EXIT = re.compile(r"^exit (?P<code>[0-9]{1,3})$")
 _THROUGH_HOST = re.compile(r" -> [0-9]+\[[0-9a-f]+\] via SHM/")
 """NCCL, src/transport/shm.cc: `Channel %02d : %d[%d] -> %d[%d] via SHM/%s/%s`; between peers it is `via P2P/`."""
-LATE = 124
 
 
 def run_rings(

@@ -11,8 +11,9 @@ from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_lo
 from components.validation.benchmarks.nccl.table import NcclTable, parse_nccl
 from components.validation.planning.plan import Plan
 from components.validation.records import CurvePoint, NcclResult
+from components.validation.running import Say
 from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import JobError, MpiJobs, Say
+from components.validation.running.mpijob import JobError, MpiJobs
 from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
 from stacks.words import plural

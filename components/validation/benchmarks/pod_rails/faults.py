@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from components.validation.benchmarks.pod_rails.log import Network, PodFacts, PodRailFacts, variable_of
 from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
+from components.validation.judging.states import shortened
 from components.validation.records import PodFault, RailInPods
 from stacks.words import plural, some
 
@@ -69,7 +70,7 @@ def start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> t
 def not_started(node: str, within_s: float, why: str) -> PodFault:
     """A pod that has not started in time, without a lasting reason."""
     what = f"its pod has not started within {within_s:.0f} s{f': {why}' if why else ''}"
-    return PodFault(code="POD_NOT_STARTED", node=node, what=_short(what))
+    return PodFault(code="POD_NOT_STARTED", node=node, what=shortened(what, LONGEST))
 
 
 def _start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> Iterator[PodFault]:
@@ -84,9 +85,9 @@ def _start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> 
             yield _device_fault(plan, rail, node, state)
         if not lacking:
             hint = "kubectl describe node; nodes.state: drained leaves it out"
-            yield PodFault(code="POD_NOT_SCHEDULED", node=node, what=_short(pod.unscheduled), hint=hint)
+            yield PodFault(code="POD_NOT_SCHEDULED", node=node, what=shortened(pod.unscheduled, LONGEST), hint=hint)
     elif pod.ended:
-        yield PodFault(code="POD_ENDED", node=node, what=_short(pod.ended))
+        yield PodFault(code="POD_ENDED", node=node, what=shortened(pod.ended, LONGEST))
 
 
 def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault:
@@ -179,7 +180,7 @@ def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, messag
             what=f"there is no network {name}",
             hint="pulumi up --refresh puts it back",
         )
-    return PodFault(code="POD_NETWORK_REFUSED", **known, what=_short(_innermost(message)))
+    return PodFault(code="POD_NETWORK_REFUSED", **known, what=shortened(_innermost(message), LONGEST))
 
 
 def pod_faults(plan: PodPlan, node: str, facts: PodFacts, networks: Sequence[Network]) -> Iterator[PodFault]:
@@ -356,10 +357,6 @@ def _count(text: object) -> int:
 def _innermost(message: str) -> str:
     """The end of a CNI error, behind all who passed it on, and without the configuration that Multus repeats."""
     return message.partition("': StdinData:")[0].rpartition("error adding container to network")[2].strip(' "')
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def few_of(faults: Iterable[PodFault], most: int) -> tuple[tuple[PodFault, ...], int]:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -29,6 +29,7 @@ from components.validation.benchmarks.pod_rails.log import Network, PodFacts, ne
 from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
 from components.validation.planning.plan import Plan
 from components.validation.records import PodFault, PodRails
+from components.validation.running import Say
 from components.validation.running.evidence import NETWORK_STATUS
 from components.validation.running.kube import Event, Pod, objects
 from components.validation.running.mpijob import replayed_on
@@ -51,8 +52,6 @@ MOST_LOG_BYTES = 200_000
 NO_REAL_POD = "kwok plays the nodes' kubelets, so no pod runs"
 LOGS = "pods/"
 """Where the raw outputs have what each pod printed."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(kw_only=True)

@@ -17,6 +17,7 @@ from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage, stage_s, warm_up_s
 from components.validation.planning.plan import Plan
 from components.validation.records import Flow, TransferResult
+from components.validation.running import Say
 from components.validation.running.journal import Journal
 from stacks.base import LabError
 from stacks.words import plural
@@ -27,7 +28,6 @@ HELPS_FROM = 1.03
 """Queue pairs are doubled as long as that carries 3 % more: less is noise."""
 WARM_UP, WARM_UP_S = "warm-up/", 15
 
-Say = Callable[[str], None]
 Progress = Callable[[float, float, str], None]
 """Share that is done, seconds left, and what is being measured."""
 

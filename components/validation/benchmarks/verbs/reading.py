@@ -48,7 +48,7 @@ class Expected:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class PerftestRun:
     """The value of one run, and what contradicts the plan."""
 
     value: float
@@ -60,7 +60,7 @@ class Reading:
     counters: dict[str, int] = field(default_factory=dict)
 
 
-def read(client: Expected, server: Expected, client_out: str, server_out: str) -> Reading:
+def read(client: Expected, server: Expected, client_out: str, server_out: str) -> PerftestRun:
     """Reads a run. The client's value counts: in most tests the server only repeats it.
 
     Raises:
@@ -80,7 +80,7 @@ def read(client: Expected, server: Expected, client_out: str, server_out: str) -
     except ResultFormatError as error:
         raise NoResultError(f"{end.node}: {error}") from None
     row = run.rows[0]
-    return Reading(
+    return PerftestRun(
         value=row.value_us if isinstance(row, LatencyRow) else row.average_gbit_s,
         tail_us=row.p99_us if isinstance(row, LatencyRow) else None,
         path_mtu_bytes=run.path_mtu_bytes,

@@ -22,7 +22,7 @@ from components.validation.benchmarks.verbs.commands import (
 )
 from components.validation.benchmarks.verbs.perftest import cause_of
 from components.validation.benchmarks.verbs.ports import Ports
-from components.validation.benchmarks.verbs.reading import Expected, NoResultError, Reading, read
+from components.validation.benchmarks.verbs.reading import Expected, NoResultError, PerftestRun, read
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.planning.plan import End, Plan, PlannedRail
@@ -133,7 +133,7 @@ class Bench:
     async def _measured(self, stage: Stage, transfer: Transfer, base: TransferResult, tag: str) -> TransferResult:
         ends = self.ends_of(transfer)
         sizes = self.plan.verbs.sizes if stage.shape == "sizes" else (stage.message_bytes,)
-        readings: list[Reading] = []
+        readings: list[PerftestRun] = []
         runs = sizes * stage.repeats
         usual = raw_names(transfer.rail, stage.name, transfer.client, transfer.server, len(runs))
         names = tuple(f"{tag}{name}" for name in usual)
@@ -188,7 +188,7 @@ class Bench:
         size: int,
         name: str,
         gpus: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-    ) -> Reading:
+    ) -> PerftestRun:
         """One run. The server's session is open around the client's, so leaving in any way ends both.
 
         Args:
