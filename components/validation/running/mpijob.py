@@ -127,15 +127,15 @@ class MpiJobs:
             selector += f",training.kubeflow.org/job-role={role}"
         return objects(self._api, f"{self._core}/pods", Pod, {"labelSelector": selector})
 
-    def wait(  # which job, and what is done meanwhile
+    def finished_log(
         self,
         name: str,
         what: str,
         say: Say,
         stop: threading.Event,
-        running_now: Callable[[], None] | None = None,
-    ) -> None:
-        """Waits until the job has succeeded or cannot succeed, within the limits for start and run.
+        running_now: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Waits until the job has succeeded or cannot succeed, and returns the launcher's log.
 
         Args:
             name: of the job.
@@ -145,8 +145,18 @@ class MpiJobs:
             running_now: called once, when all ranks run.
 
         Raises:
-            JobError: why it did not.
+            JobError: why it did not succeed, with the log and with what a rank reported about its image: the operator
+                knows only that the launcher failed.
         """
+        try:
+            self._wait(name, what, say, stop, running_now)
+        except JobError as error:
+            log = self.log(name) if error.has_log else ""
+            refusal = refusal_in(log)
+            raise JobError(f"{error}; {refusal}" if refusal else str(error), has_log=error.has_log, log=log) from None
+        return self.log(name)
+
+    def _wait(self, name: str, what: str, say: Say, stop: threading.Event, running_now: Callable[[], None]) -> None:
         begun, running, said_s = time.monotonic(), False, 0.0
         start_s = START_S[self._simulated]
         asked = start_s <= PLAYED_S
@@ -161,8 +171,7 @@ class MpiJobs:
             if "Running" in conditions and not running:
                 running = True
                 say(f"{what}: {len(self._workers.nodes)} workers run")
-                if running_now:
-                    running_now()
+                running_now()
             if not running and (fault := self.pull_fault(name)) and fault.final:
                 raise JobError(fault.text, has_log=False)
             if waited_s >= said_s + ANNOUNCE_S:
@@ -176,25 +185,3 @@ class MpiJobs:
             if waited_s > start_s + self._workers.timeout_s:
                 raise JobError(f"no end after {waited_s:.0f} s", has_log=True)
         raise JobError("the run was stopped", has_log=False)
-
-    def finished_log(  # as of `wait`
-        self,
-        name: str,
-        what: str,
-        say: Say,
-        stop: threading.Event,
-        running_now: Callable[[], None] | None = None,
-    ) -> str:
-        """Waits like `wait`, and returns the launcher's log.
-
-        Raises:
-            JobError: with the log, and with what a rank reported about its image: the operator knows only that the
-                launcher failed.
-        """
-        try:
-            self.wait(name, what, say, stop, running_now)
-        except JobError as error:
-            log = self.log(name) if error.has_log else ""
-            refusal = refusal_in(log)
-            raise JobError(f"{error}; {refusal}" if refusal else str(error), has_log=error.has_log, log=log) from None
-        return self.log(name)

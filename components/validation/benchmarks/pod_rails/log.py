@@ -1,41 +1,23 @@
-"""What a pod of the rail check says of itself, and what Multus wrote on it. Judges nothing."""
+"""Reads the log of a pod of the rail check, and the annotation that Multus wrote on it. Judges nothing."""
 
 import json
 import re
 from ipaddress import IPv4Address, IPv6Address
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 MARK = "rocelab "
 REPORTED, DONE = "reported", "done"
 
 
-class _Part(BaseModel):
-    """A part of what others write: further fields are theirs."""
+class Network(BaseModel):
+    """One entry of `network-status` (Network Plumbing Working Group, multi-network specification)."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class Pci(_Part):
-    """The PCI function that a device plugin gave."""
-
-    address: str = Field(default="", alias="pci-address")
-    rdma_device: str = Field(default="", alias="rdma-device")
-
-
-class DeviceInfo(_Part):
-    """What Multus learned from the device plugin."""
-
-    pci: Pci = Pci()
-
-
-class Network(_Part):
-    """One entry of `network-status` (Network Plumbing Working Group, multi-network specification)."""
 
     name: str = ""
     interface: str = ""
     ips: tuple[str, ...] = ()
-    device_info: DeviceInfo = Field(default=DeviceInfo(), alias="device-info")
 
     @property
     def address(self) -> IPv4Address | None:
