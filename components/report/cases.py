@@ -33,12 +33,12 @@ class Case:
     axis: Literal["function", "performance"]
     name: str
     state: str
-    """As the verdict calls it."""
+    """The state in the verdict."""
     status: Status
     message: str
     """Why it is not simply passed."""
     value: str
-    """What was measured, in words; empty on the axis of function."""
+    """The measured value in words; empty on the function axis."""
 
 
 def cases(summary: Summary) -> list[Case]:

@@ -45,7 +45,7 @@ class Format(NamedTuple):
     """A way to write the report, by the name of its option."""
 
     end: str
-    """Of the file's name in a folder."""
+    """The end of the file's name."""
     is_for: str
     render: Callable[[Material], str]
 

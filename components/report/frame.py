@@ -1,4 +1,4 @@
-"""What every HTML page of rocelab has: one style, no script, and nothing that a browser would fetch."""
+"""The frame of every HTML page of rocelab: one style, no script, and nothing that a browser would fetch."""
 
 from collections.abc import Mapping
 from pathlib import Path

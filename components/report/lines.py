@@ -41,7 +41,7 @@ def other_hints(summary: Summary) -> tuple[str, ...]:
 
 
 def counted(test: JudgedTest) -> str:
-    """What was not measured, or not at once, where something was not: `1 failed, 2 skipped of 12`; else empty."""
+    """Counts of transfers that were not measured at once: `1 failed, 2 skipped of 12`; else empty."""
     missing = (
         ("failed", test.failed),
         ("skipped", test.skipped),
@@ -119,7 +119,7 @@ def duration(seconds: float) -> str:
 
 
 def _function(test: JudgedTest) -> str:
-    """With the counts where not everything was measured."""
+    """The function, with counts if not everything was measured."""
     of = counted(test)
     return f"{test.function}{f' ({of})' if of else ''}"
 

@@ -162,7 +162,7 @@ class Sources:
         self.groups: dict[Group, list[str]] = {}
         """Names of the outputs that the values of a test on a rail were read from."""
         self._judged: dict[tuple[str, str, str, str, str], Group] = {}
-        """What a transfer is judged by: its own outputs, or those of its repetitions."""
+        """The outputs that a transfer is judged by: its own, or those of its repetitions."""
         record = material.record if self.files else None
         self._nccl = record.nccl.raw if record and record.nccl else ""
         measured = [t for t in record.transfers if t.outcome == "measured" and t.raw] if record else []
@@ -177,11 +177,11 @@ class Sources:
                 self._judged[*group, transfer.client, transfer.server] = repetitions if repeated else group
 
     def transfer(self, transfer: TransferResult) -> str:
-        """Of a value of a transfer: its median, or a point of its curve."""
+        """Anchor of a transfer's outputs."""
         return anchor_of(*_group(transfer)) if transfer.raw and self.files else ""
 
     def median(self, test: JudgedTest) -> str:
-        """Of the median over a test's transfers on a rail, or of the all-reduce over all rails."""
+        """Anchor of the outputs behind a test's median on a rail, or of the all-reduce's log."""
         if test.rail is None:
             # with a transport as its shape it is one of several jobs
             return self._log(self._nccl if (test.test, test.shape) == ("nccl_all_reduce", "") else "")
@@ -189,14 +189,14 @@ class Sources:
         return anchor_of(*group) if group in self.groups else ""
 
     def worst(self, test: JudgedTest) -> str:
-        """Of the slowest transfer of a test, as it is judged."""
+        """Anchor of the outputs by which a test's slowest transfer is judged."""
         if test.worst is None:
             return ""
         group = self._judged.get((test.test, test.shape, test.rail or "", test.worst.client, test.worst.server))
         return anchor_of(*group) if group else ""
 
     def job(self, job: JobResult) -> str:
-        """Of the median of a job."""
+        """Anchor of a job's log."""
         return self._log(job.raw)
 
     def listed(self, material: Material) -> Shown:

@@ -1,4 +1,4 @@
-"""What charts and tables show, worked out from a run document. Pure, no drawing."""
+"""The data of charts and tables, computed from a run document. Pure, no drawing."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Matrix:
     """By client and server, in `unit`."""
     failed: frozenset[tuple[str, str]]
     reference: float
-    """What a share of 1 is."""
+    """The value of a share of 1."""
     basis: str
 
     @property
@@ -81,7 +81,7 @@ class Sizes:
         return (low, *(size for size in between if low < size < high), high)
 
     def ceilings(self) -> dict[int, tuple[float, ...]]:
-        """By path MTU the most that a port of this rate can carry, at `ceiling_sizes_bytes`."""
+        """The most that a port of this rate can carry at `ceiling_sizes_bytes`, by path MTU."""
         if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
             return {}
         sizes, rate = self.ceiling_sizes_bytes, self.line_rate_gbit_s

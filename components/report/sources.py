@@ -1,4 +1,4 @@
-"""What a report is made of: the stack's verdict, the run document, and the list of the run's raw outputs."""
+"""The material of a report: the stack's verdict, the run document, and the list of the run's raw outputs."""
 
 import gzip
 import hashlib
@@ -40,7 +40,7 @@ class Material:
     """Everything that a report shows; each format is a pure function of it."""
 
     summary: Summary
-    """As the stack has it now: it may be stale, or judged by other bounds than the run's own verdict."""
+    """The stack's current verdict, which may be stale, or by other bounds than the run's own."""
     document: RunDocument | None = None
     """None when it is not on this machine."""
     raw: tuple[RawFile, ...] = ()
@@ -113,7 +113,7 @@ def summary_in(outputs: dict[str, JsonValue]) -> Summary | None:
 
 
 def gather(summary: Summary, *, root: Path, store: Path | None) -> Material:
-    """As much as this machine has. What is missing is said, and is no fault of the verdict.
+    """The material that this machine has. What is missing is listed, and is no fault of the verdict.
 
     Args:
         summary: the stack output `validation`.
@@ -152,7 +152,7 @@ def _outputs_in(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def raw_files(outputs: Iterable[tuple[str, str]]) -> tuple[RawFile, ...]:
-    """What lies in a bundle, by name."""
+    """The files of a bundle, by name."""
     return tuple(sorted((_file(name, text) for name, text in outputs), key=lambda file: file.name))
 
 

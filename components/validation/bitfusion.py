@@ -25,7 +25,7 @@ PROOF_S = 600
 """A first run loads the sample's libraries from the image."""
 PERFTEST_S = 60
 MARGIN_S = 15
-"""What a login and the end of a program may take on top."""
+"""Extra time for a login and the end of a program."""
 AGAIN_S = 2
 UNHEARD = "Couldn't connect to"
 """perftest says so while nothing listens on the server."""
@@ -38,14 +38,14 @@ Program = Callable[[str, Sequence[str], int], Awaitable[Done]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """What became of one check."""
+    """The result of one check."""
 
     check: BitfusionCheck
     state: State
     said: str
 
     def line(self) -> str:
-        """As it is printed."""
+        """The printed line."""
         return f"{self.check.client}  {self.check.server}  {self.check.name}  {self.state}  {self.said}"
 
 
@@ -97,7 +97,7 @@ async def _measured(check: BitfusionCheck, program: Program, say: Say, wait_s: f
 
 
 def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
-    """What a client printed: the largest typical latency against the limit, or the bandwidth, which has none."""
+    """Judges a client's output: the largest typical latency against the limit, or the bandwidth, which has none."""
     try:
         if check.name == "bandwidth":
             average_gbit_s = min(row.average_gbit_s for row in parse_bandwidth(text).rows)

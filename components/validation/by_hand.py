@@ -28,7 +28,7 @@ from stacks.lab import Lab
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandRun:
-    """What came of a run."""
+    """The result of a run."""
 
     record: RunRecord
     summary: Summary
@@ -78,7 +78,7 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
 
 
 def _needles(secret: Setting, access: Access) -> tuple[str, ...]:
-    """What must not be kept. A lab that opens without the engine is measured without it too, and that is said."""
+    """Texts that must not be stored. Without the engine the run still measures, and warns about its secrets."""
     try:
         return needles_of(secret, access)
     except LabError as error:

@@ -12,9 +12,9 @@ COLOUR = {
     "not run": "default",
     "not rated": "default",
 }
-"""As `rich` names styles. What is no pass is never green, and only what is broken or unknown is red."""
+"""Styles of `rich`. Only a pass is green, and only broken or unknown states are red."""
 
 
 def colour_of(state: str, *, stale: bool = False) -> str:
-    """The style of a state; empty for a text that is none. What passed before the last change is not green."""
+    """The style of a state; empty for any other text. A stale pass is not green."""
     return COLOUR.get("warn" if stale and state == "pass" else state, "")

@@ -35,13 +35,13 @@ class RunDocument(Frozen):
 
     schema_version: Literal[3] = 3
     plan: Plan
-    """As it was carried out: without the hosts that were not ready."""
+    """The plan that ran, without the hosts that were not ready."""
     rails: tuple[DeclaredRail, ...]
     record: RunRecord
     history: tuple[Entry, ...] = ()
     """Earlier runs, the oldest first, and this one; empty for a run by hand."""
     verdict: Summary | None = None
-    """By the bounds of then."""
+    """By the bounds at the time of the run."""
 
     @property
     def leaves(self) -> dict[tuple[str, str], str]:

@@ -22,7 +22,7 @@ PIPED_COLUMNS = 160
 CELL_COLUMNS = 17
 """A value with its change and the lines around it."""
 MEASUREMENT = "pulumi-python:dynamic/validation:Measurement::"
-"""In the URN of the resource, behind the types of its parents and before its name."""
+"""Part of the resource's URN, between the types of its parents and its name."""
 
 
 def show(console: Console, lab: Lab, entries: list[Entry], history: History, store: Path) -> None:
@@ -98,7 +98,7 @@ def _coloured(state: str) -> str:
 
 
 def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
-    """What the tables do not say, and where the runs lie."""
+    """Remarks on the tables, and the folder of the runs."""
     lines = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
     lines += ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
     lines += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
@@ -107,7 +107,7 @@ def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
 
 
 def how_to_measure(lab: Lab) -> str:
-    """What a lab that has no runs needs."""
+    """How to get a first run."""
     if lab.benchmarks is None or lab.benchmarks.mode == "off":
         return "benchmarks.mode is off, set it to warn or enforce"
     return "make up does that" if lab.simulated else "pulumi up does that"

@@ -34,9 +34,9 @@ class MeasurementRequest:
     plan: Plan
     root: Path
     hosts: HostStates = field(default_factory=dict)
-    """What the hosts' own commands printed, by node."""
+    """Facts that the hosts' own commands printed, by node."""
     before: History
-    """What the state remembers; the store's memory joins it."""
+    """The history in the state; the store's history joins it."""
     rebaseline: bool = False
     """Whether to discard earlier baselines."""
     secrets: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class MeasurementRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What the state keeps of a measurement; the rest is in the stored document."""
+    """The part of a measurement in the state; the rest is in the stored document."""
 
     verdict: Summary
     history: History

@@ -103,7 +103,7 @@ class MeasurementArgs:
 
     plan_digest: str
     fingerprint: pulumi.Input[str]
-    """Of all that the result depends on."""
+    """Digest of everything that the result depends on."""
     hosts: pulumi.Input[HostStates]
     """The hosts as they are; a later run reports what has changed since."""
     rerun: str

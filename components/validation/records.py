@@ -208,7 +208,7 @@ class GpuTransfer(Frozen):
     reason: str = ""
     gbit_s: float | None = None
     host_gbit_s: float | None = None
-    """Of the same transfer between the hosts' memories, earlier in the same run."""
+    """The same transfer between the hosts' memories, earlier in the run."""
     gpus: tuple[str, ...] = ()
     """perftest's options for the memory of client and server."""
     raw: str = ""
@@ -232,7 +232,7 @@ class NodeRing(Frozen):
     outcome: Outcome
     reason: str = ""
     busbw_gbyte_s: float | None = None
-    """As of the job over all nodes."""
+    """As `NcclResult.busbw_gbyte_s`."""
     through_host: bool = False
     """Whether GPUs exchanged data through the host's memory, since they do not reach each other's."""
 
@@ -251,7 +251,7 @@ class RailInPods(Frozen):
     pairs: int
     """Pairs of nodes that were planned."""
     reached: int
-    """Of them, those whose pods answered frames of the full MTU."""
+    """Pairs whose pods answered frames of the full MTU."""
     apart: int = 0
     """Interfaces of other rails that did not answer on this one, though the pod's own interface here did."""
 
@@ -262,7 +262,7 @@ class PodFault(Frozen):
     code: str
     """For machines, such as `MULTUS_DOWN`, `POOL_FULL`, `POD_CUT_OFF`."""
     node: str
-    """Of a pair, both; empty: all nodes of the rail."""
+    """Both nodes of a pair; empty: all nodes of the rail."""
     rail: str = ""
     """Empty: all rails."""
     what: str
@@ -304,7 +304,7 @@ class JobResult(Frozen):
     details: dict[str, JsonValue] = {}
     """Other facts from the log, such as the program's own summary: shown, never judged."""
     off_rail: tuple[str, ...] = ()
-    """As of the main all-reduce."""
+    """As `NcclResult.off_rail`."""
     raw: str = ""
 
 
@@ -329,7 +329,7 @@ class HostFacts(Frozen):
 
 
 class RunRecord(Frozen):
-    """What one run measured: the verdict is made of it."""
+    """The measurements of one run, from which the verdict follows."""
 
     run_id: str
     started_at: str

@@ -38,16 +38,16 @@ class JudgedTest(Frozen):
     unit: str
     ceiling: float | None = None
     basis: str = ""
-    """What the ceiling was worked out from."""
+    """Where the ceiling comes from, in words."""
     ratio: float | None = None
-    """Of the slowest run to the ceiling, since a rail is as good as its slowest direction."""
+    """The slowest transfer over the ceiling, since a rail is as good as its slowest direction."""
     worst: Pair | None = None
     measured: int
     failed: int
     skipped: int
     errors: int = 0
     failed_once: int = 0
-    """Of the measured, those of which one try failed: the finding FAILED_ONCE says which."""
+    """Measured transfers with one failed try; the finding FAILED_ONCE names them."""
     change: float | None = None
     """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be compared."""
 
@@ -88,7 +88,7 @@ class Summary(Frozen):
     performance: Performance
     performance_because: str = ""
     stale: tuple[str, ...] = ()
-    """What changed since it was measured; a verdict with any of it is not green."""
+    """What changed since the measurement; a stale verdict is never green."""
     reasons: tuple[str, ...]
     hints: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
@@ -109,9 +109,9 @@ class Summary(Frozen):
 
 
 def closed(mode: str, function: str, performance: str) -> bool:
-    """Whether a verdict fails the deployment. What was skipped is no pass, but it is no fault of the lab either.
+    """Whether a verdict fails the deployment. A skipped test is no pass, but no fault of the lab either.
 
-    A lab that works in part, or of which nothing could be found out, does not do what its file demands: with `enforce`
-    that is for a human to see. Warnings and unstable numbers are in the verdict, and let it pass.
+    A lab that works only in part, or whose state is unknown, does not do what its file demands, so `enforce` fails.
+    Warnings and unstable numbers are in the verdict and do not fail it.
     """
     return mode == "enforce" and ("fail" in (function, performance) or function in ("partial", "error"))

@@ -26,7 +26,7 @@ OFF: dict[str, JsonValue] = {"schema_version": 2, "function": "skip", "performan
 
 
 class RunningCluster(Protocol):
-    """What validation needs of the cluster's component."""
+    """The outputs of the cluster's component that validation uses."""
 
     provider: kubernetes.Provider
     ready: pulumi.Output[bool]
@@ -90,17 +90,17 @@ class Validation(pulumi.ComponentResource):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredLab:
-    """What a measurement left in the state, and what is known of the lab beside it."""
+    """The outputs of a measurement, and the lab's current state."""
 
     verdict: Mapping[str, JsonValue]
     plan_digest: str
     hosts: HostStates
-    """As they were measured."""
+    """At the time of the measurement."""
     hosts_now: HostStates
     faults: Mapping[str, list[str]]
-    """Of the cluster, by node, pool or network."""
+    """Faults of the cluster, by node, pool or network."""
     results: Mapping[str, object]
-    """Of the hosts' own commands."""
+    """Results of the hosts' own commands."""
 
 
 def summarise(lab: Lab, plan: Plan, measured: MeasuredLab) -> Mapping[str, JsonValue]:

@@ -153,7 +153,7 @@ def _apart(places: list[float], least: float, height: float) -> list[float]:
 
 
 def _start(block: list[float], least: float, height: float) -> float:
-    """Where the first text of a block goes, the block being inside the axes as far as it fits."""
+    """The position of a block's first text, so that the block stays inside the axes if it fits."""
     extent = least * (len(block) - 1)
     return max(0.0, min(sum(block) / len(block) - extent / 2, height - extent))
 

@@ -1,4 +1,4 @@
-"""Who reaches whom how well: a heatmap of one test on one rail."""
+"""A heatmap of one test on one rail: how well each pair performs."""
 
 import numpy as np
 from matplotlib import colormaps
@@ -12,7 +12,7 @@ MOST_LABELS = 18
 MOST_NUMBERS = 8
 """Nodes up to which each cell has its number."""
 SIDE, CELL = 320, 72
-"""Of the square, and of a cell at most: two nodes fill no page."""
+"""Size of the square, and largest size of a cell."""
 LOWEST_SHARE = 0.8
 """The colours span at least this to 1, so that noise between good pairs looks like noise."""
 
@@ -72,7 +72,7 @@ def _numbers(canvas: Canvas, matrix: Matrix, place: dict[str, int], span: tuple[
 
 
 def _bar(canvas: Canvas, span: tuple[float, float]) -> None:
-    """What the colours mean."""
+    """The legend of the colours."""
     left = (canvas.width - 60) / canvas.width
     inner = canvas.height - canvas.top - canvas.bottom
     box = (left, canvas.bottom / canvas.height, 12 / canvas.width, inner / canvas.height)

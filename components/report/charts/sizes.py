@@ -57,10 +57,8 @@ def latency_chart(sizes: Sizes, name: str) -> str:
     return canvas.svg(name, f"{sizes.test} against message size, in microseconds")
 
 
-def busbw_chart(
-    curves: Mapping[str, Sequence[CurvePoint]], ceiling_gbyte_s: float | None, name: str, unit: str = "GB/s"
-) -> str:
-    """A line a transport over message sizes, and the ceiling where there is one. Both axes are logarithmic."""
+def busbw_chart(curves: Mapping[str, Sequence[CurvePoint]], ceiling_gbyte_s: float | None, name: str) -> str:
+    """A line per transport over message sizes, and the ceiling where there is one. Both axes are logarithmic."""
     canvas = Canvas(WIDTH, HEIGHT, MARGINS)
     axes = canvas.axes()
     frame(axes)
@@ -76,7 +74,7 @@ def busbw_chart(
         ends.append((ceiling_gbyte_s, f"ceiling: {three(ceiling_gbyte_s)}", MUTED))
     _message_axis(axes, [point.message_bytes for points in curves.values() for point in points])
     _plain_log(axes)
-    axes.set_ylabel(f"busbw, {unit}")
+    axes.set_ylabel("busbw, GB/s")
     end_labels(axes, INNER, [(_fraction(axes, value), text, colour) for value, text, colour in ends])
     return canvas.svg(name, "bus bandwidth of the all-reduce against message size")
 
@@ -114,6 +112,6 @@ def _plain_log(axes: Axes) -> None:
 
 
 def _fraction(axes: Axes, value: float) -> float:
-    """Where a value stands between the bottom and the top of a logarithmic axis."""
+    """The position of a value between the bottom and the top of a logarithmic axis."""
     _, y = axes.transAxes.inverted().transform(axes.transData.transform((axes.get_xlim()[0], value)))
     return float(y)

@@ -56,7 +56,7 @@ class Training:
     devices: int
     """GPUs over all nodes."""
     iterations_per_device: tuple[float, ...]
-    """What was measured, each right to within what the summary's rounding leaves open."""
+    """The measured values, each confirmed by the summary within its rounding."""
     printed_mean: float
     printed_spread: float
     printed_total: float
@@ -73,7 +73,7 @@ class Training:
 
     @property
     def spread_per_device(self) -> float:
-        """What is printed behind `+-`, worked out again."""
+        """The value after `+-`, computed again."""
         return CONFIDENCE * pstdev(self.iterations_per_device)
 
 

@@ -63,11 +63,11 @@ class TfCnn:
     rank: str | None
     """The first of them."""
     steps: tuple[TrainingStep, ...]
-    """Of that one."""
+    """The steps of `rank`."""
     printed_total: float
     """Median over the ranks."""
     per_worker: bool
-    """What is printed as the total is that of one worker, as some versions do."""
+    """Whether the printed total is that of one worker, as in some versions."""
 
     @property
     def total(self) -> float:

@@ -1,1 +1,1 @@
-"""What stays of a run: records, raw outputs and their digests."""
+"""Stored runs: documents, raw outputs and their digests."""

@@ -1,4 +1,4 @@
-"""What a lab remembers of its runs: a few numbers a run, for comparison and trend. Pure; `store` keeps them."""
+"""The history of a lab: a few numbers per run, for comparison and trend. Pure; `store` keeps it on disk."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -19,7 +19,7 @@ class Value(Frozen):
     cv: float | None = None
     """Coefficient of variation over the repeats, pooled over all pairs; None where nothing was repeated."""
     again: float | None = None
-    """Of the confirming run, where the first one was worse than the baseline."""
+    """Value of the confirming run, if the first run was worse than the baseline."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -41,9 +41,9 @@ class Entry(Frozen):
     passed: bool
     """Whether it may be a baseline: everything that can be known works, and no axis fails."""
     fingerprint: str
-    """Of all whose change asks for another run."""
+    """Digest of everything whose change requires another run."""
     config: dict[str, str]
-    """What two runs must have in common to be compared, each part by its name."""
+    """What two runs must share to be compared, by name."""
     values: dict[str, Value]
     """By test, shape and rail, or by job and transport."""
     raw_sha256: str = ""
@@ -51,7 +51,7 @@ class Entry(Frozen):
 
 
 class History(Frozen):
-    """What the state keeps: the last runs, the oldest first, and the last one that passed."""
+    """The history in the state: the last runs, the oldest first, and the last one that passed."""
 
     entries: tuple[Entry, ...] = ()
     baseline: Entry | None = None
@@ -61,11 +61,11 @@ class History(Frozen):
         return history_of([*self.known, entry])
 
     def merged(self, others: Iterable[Entry]) -> "History":
-        """With runs that another place remembers: the state may be new, or the store be empty."""
+        """Joined with the runs of another place: the state may be new, or the store empty."""
         return history_of([*others, *self.known])
 
     def before(self, run_id: str) -> "History":
-        """Without a run: what it is compared with."""
+        """The history without a run, with which the run is compared."""
         return history_of(entry for entry in self.known if entry.run_id != run_id)
 
     def entry(self, run_id: str) -> Entry | None:
@@ -90,7 +90,7 @@ class History(Frozen):
 
 
 def history_of(entries: Iterable[Entry]) -> History:
-    """Of any runs in any order: a run counts once, and the last `KEPT` stay."""
+    """The history of any runs in any order: each run counts once, and the last `KEPT` stay."""
     by_run = {entry.run_id: entry for entry in entries}
     ordered = sorted(by_run.values(), key=lambda entry: (entry.started_at, entry.run_id))
     passing = [entry for entry in ordered if entry.passed and entry.values]

@@ -20,7 +20,7 @@ GONE = "[redacted]"
 SHORTEST_SECRET = 6
 """Shorter words also occur by chance; a whole secret of so few letters protects nothing."""
 SHORTEST_LINE = 16
-"""Of a secret of several lines each long one counts by itself: tools print keys in parts."""
+"""Each longer line of a secret counts on its own: tools print keys in parts."""
 
 PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
@@ -53,7 +53,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue:
-    """The same with every text redacted by itself: within JSON a replaced quotation mark would damage it."""
+    """The fields with each text redacted separately: in JSON text a replaced quotation mark would do damage."""
     known = tuple(secrets)
     texts: dict[str, str] = {}
 
@@ -70,7 +70,7 @@ def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue
 
 
 def needles_of(setting: "Setting", access: "Access | None") -> tuple[str, ...]:
-    """What of a stack must not be kept: its secrets, and what opens hosts and cluster (None where a key is missing)."""
+    """The texts of a stack that must not be stored: its secrets, and the keys to hosts and cluster, if it has any."""
     configured = [value for name in SECRETS if isinstance(value := setting(name), str)]
     opened = [access.login.private_key, access.kubeconfig] if access else []
     return needles([*configured, *opened])

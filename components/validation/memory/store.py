@@ -26,7 +26,7 @@ LARGEST_READ_BYTES = 8_000_000
 
 
 def folder_of(lab: str, root: Path, *, simulated: bool, store: str | None = None) -> Path:
-    """Where a lab's runs lie: where its file says, else with the simulator's state or the user's (XDG)."""
+    """The folder of a lab's runs: as the lab file says, else in the state of the simulator or of the user (XDG)."""
     if store:
         return root / store / lab
     if simulated:
@@ -36,7 +36,7 @@ def folder_of(lab: str, root: Path, *, simulated: bool, store: str | None = None
 
 
 def store_of(lab: Lab, root: Path) -> Path:
-    """Where the runs of a lab lie by its file."""
+    """The folder of a lab's runs, from its file."""
     return folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
 
 

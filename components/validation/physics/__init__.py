@@ -1,1 +1,1 @@
-"""What line, PCIe and protocol allow. Pure."""
+"""The limits that line rate, PCIe and protocol set. Pure."""

@@ -12,7 +12,7 @@ PACKET_BYTES = 82
 VLAN_BYTES = 4
 IPV6_BYTES = 20
 RETH_BYTES = 16
-"""Once a message: where an RDMA write goes, and what a read asks for."""
+"""Once per message: the target of an RDMA write, or the source of a read."""
 AETH_BYTES = 4
 """In an acknowledgement, and in the first and the last packet of a read's answer (InfiniBand specification 9.4)."""
 PAD_BYTES = 4
@@ -24,22 +24,22 @@ Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs", 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ceiling:
-    """The best value that can be expected, and why it is no better."""
+    """The highest value that can be expected, and what limits it."""
 
     value: float
     unit: Literal["Gbit/s", "GB/s"]
     """Of 10^9 bits or bytes."""
     basis: str
-    """What it was worked out from, for a reader."""
+    """Where the value comes from, in words."""
     limited_by: Limit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Path:
-    """What is known of the way between two ports before anything is measured on it."""
+    """The known properties of a path between two ports."""
 
     line_rate_gbit_s: float
-    """Of the slower port, as its own host reports it."""
+    """Line rate of the slower port, as its host reports it."""
     path_mtu_bytes: int
     message_bytes: int = 65_536
     operation: Operation = "write"
@@ -77,7 +77,7 @@ def data_share(path: Path) -> float:
 
 
 def bandwidth_ceiling(path: Path) -> Ceiling:
-    """What a stream on this path reaches at best, in 10^9 bits a second; the sum of both directions with both_ways.
+    """The highest bandwidth of a stream on this path, in 10^9 bits a second; the sum of both directions with both_ways.
 
     Line and PCIe are full duplex, so each direction has its own limit. VFs of one PF share its port, and the ports of
     one NIC its slot: their sum meets the limit, and the ceiling here is an equal part of it.

@@ -1,4 +1,4 @@
-"""What a NIC's PCIe link carries: read from sysfs texts, and less the headers of its packets."""
+"""The bandwidth of a NIC's PCIe link without packet headers, from its texts in sysfs."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ TLP_BYTES = 26
 """Around the data of a memory write: framing 4, sequence 2, header 16 (64-bit address), LCRC 4 (PCIe 3.0 chapters
 2 and 4). Acknowledgements and credits of the data link layer cost a few per cent more, which no ceiling counts."""
 FLIT_TLP_BYTES = 16
-"""From Gen6 on a packet has its header alone: framing and checksum belong to the flit."""
+"""From Gen6 a packet has only its header; framing and checksum belong to the flit."""
 FLIT_SHARE = 236 / 256
 """Bytes of a 256-byte flit that carry packets (PCIe 6.0)."""
 

@@ -16,7 +16,7 @@ from components.validation.memory.redact import GONE
 from stacks.base import LabError
 
 LARGEST_LOG_BYTES = 200_000
-"""Of each pod; the launcher's whole log is kept beside this."""
+"""Per pod; the launcher's whole log is kept elsewhere."""
 LIMIT = {"limitBytes": str(LARGEST_LOG_BYTES)}
 MOST_PODS = 16
 """Whose logs are read: ranks mostly fail for the same reason."""

@@ -135,7 +135,7 @@ def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *,
 
 
 def without_a_run(jobs: Sequence[PlannedJob], outcome: Outcome, reason: str) -> list[JobResult]:
-    """The same outcome for each job in its turn; one that is impossible anyway says that."""
+    """The same outcome for each job in its turn, except for impossible jobs."""
     return [not_run(job, outcome, reason) for job in in_turn(jobs)]
 
 

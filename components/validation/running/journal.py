@@ -43,7 +43,7 @@ class JournalLine(Frozen):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournalOptions:
-    """Where a journal is kept, and how."""
+    """Options of a journal."""
 
     folder: Path
     fresh: bool = False

@@ -17,7 +17,7 @@ class _Part(BaseModel):
 
 
 class Meta(_Part):
-    """What every object has."""
+    """The metadata of an object."""
 
     name: str
     namespace: str = ""
@@ -42,13 +42,13 @@ class Waiting(_Part):
 
 
 class ContainerState(_Part):
-    """Where a container is."""
+    """The state of a container."""
 
     waiting: Waiting | None = None
 
 
 class Container(_Part):
-    """What a pod says about one of its containers."""
+    """The status of a container in a pod."""
 
     image: str = ""
     state: ContainerState = ContainerState()
@@ -65,7 +65,7 @@ class Status(_Part):
 
 
 class Resources(_Part):
-    """What a container asks for."""
+    """The resources of a container."""
 
     limits: dict[str, str | int] = {}
 
@@ -123,7 +123,7 @@ class InvolvedObject(_Part):
 
 
 class Event(_Part):
-    """What a controller reported about an object."""
+    """A controller's report about an object."""
 
     reason: str = ""
     message: str = ""

@@ -24,7 +24,7 @@ START_S = {True: 300, False: 900}
 """Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes, and an emulated one
 takes a minute for each pod that it starts."""
 PLAYED_S = 90
-"""The same where kwok plays the kubelets: a pod that does not run by then never will."""
+"""The same limit where kwok simulates the kubelets: a pod that does not run by then never will."""
 LARGEST_LOG_BYTES = 16_000_000
 REPLAYED = "rocelab.dev/replayed-logs"
 """Label or annotation of nodes whose pods show recorded logs."""
@@ -87,7 +87,7 @@ class MpiJobs:
         return next((event.message for event in events if event.reason == "ValidationError"), "")
 
     def pull_fault(self, name: str) -> PullFault | None:
-        """What keeps a pod from getting its image."""
+        """Why a pod does not get its image."""
         return pull_fault(self._pods(name), self._workers.image)
 
     def waiting_for(self, name: str) -> str:

@@ -16,7 +16,7 @@ FINAL_WORDS = ("not found", "manifest unknown", "unauthorized", "denied", "serve
 """A kubelet retries forever; after these it cannot succeed, while a timeout of the registry may pass."""
 BUILD_IT = "Build and push it: rocelab image push"
 FIELDS = {"benchmark": "benchmarks.nccl.image", "training": "images.training", "mpi": "benchmarks.mpi.image"}
-"""Where the lab file names each of the images that it can build."""
+"""The field of the lab file that names each image."""
 IMAGE_OF = {ALL_REDUCE: "benchmark", MPI_ALL_REDUCE: "mpi"}
 """The image of each collective; a training has the other one."""
 

@@ -30,13 +30,13 @@ def lanes_between_nodes(text: str) -> tuple[str, ...]:
 
 
 def devices_left_out(text: str) -> tuple[str, ...]:
-    """Devices that a rank was told to use and could not, with its host: UCX only warns, and uses the others."""
+    """Devices that a rank should use and could not, with its host: UCX only warns, and uses the others."""
     found = [f"{left['device']} on {left['host']}" for line in lines_of(text) if (left := _LEFT_OUT.search(line.text))]
     return tuple(dict.fromkeys(found))
 
 
 def faults_of_mpi(table: NcclTable, log: str, transport: Transport, largest_bytes: int | None) -> list[str]:
-    """What a log says against the job; empty when all ranks reduced correctly over this transport and its devices."""
+    """Contradictions between a log and its job; empty if all ranks reduced correctly over its transport and devices."""
     faults, lanes = wrong_values(table, "memory or transport"), lanes_between_nodes(log)
     if left_out := devices_left_out(log):
         faults.append(f"UCX could not use {', '.join(left_out)}: look at the link of that interface")

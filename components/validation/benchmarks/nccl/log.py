@@ -55,7 +55,7 @@ class Channel:
     target: int
     direction: Literal["send", "receive"]
     host: str
-    """Where this end is: a pod's name in a cluster."""
+    """The host of this end; in a cluster a pod's name."""
     net: str
     """`IB`, `Socket` or a plugin's name."""
     device: str | None
@@ -64,7 +64,7 @@ class Channel:
 
     @property
     def connects(self) -> tuple[int, int, int, int]:
-        """What both ends have in common."""
+        """The key that both ends share."""
         return self.number, self.connection, self.source, self.target
 
 
@@ -219,7 +219,7 @@ def _channel(said: re.Match[str], adapters: Mapping[str, tuple[Adapter, ...]]) -
 
 
 def _devices(value: str) -> tuple[str, ...]:
-    """Of `=mlx5_0:1,mlx5_1:1`; an exclusion list, with `^`, names none."""
+    """The devices in `=mlx5_0:1,mlx5_1:1`; an exclusion list, with `^`, names none."""
     if value.startswith("^"):
         return ()
     return tuple(word.lstrip("=").partition(":")[0] for word in value.split(",") if word)

@@ -122,7 +122,7 @@ def missing_sizes(table: NcclTable, largest_bytes: int | None) -> list[str]:
 
 
 def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
-    """What NCCL logged about its network; shown, never judged."""
+    """Facts about the network from NCCL's log; shown, never judged."""
     devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
     details: dict[str, JsonValue] = {
         "nccl": network.version,

@@ -58,7 +58,7 @@ class Row:
 
     @property
     def halves(self) -> tuple[Placement, ...]:
-        """What was measured."""
+        """The measured placements."""
         return (self.out_of_place, self.in_place) if self.in_place else (self.out_of_place,)
 
 
@@ -70,7 +70,7 @@ class NcclTable:
     """As many as the log lists devices; None where it lists none."""
     rows: tuple[Row, ...]
     average_busbw_gbyte_s: float
-    """As the footer prints it, over all rows and both placements: it depends on the sizes, so it is no metric."""
+    """The footer's mean over all rows and both placements; it depends on the sizes, so it is no metric."""
     out_of_bounds: int
 
     @property
@@ -260,7 +260,7 @@ def _ranks(lines: list[Line]) -> int | None:
 
 
 def _blocks(columns: list[str]) -> list[int]:
-    """Where the measurements begin, out of place and in place."""
+    """The first columns of the out-of-place and in-place measurements."""
     starts = [i for i, column in enumerate(columns) if column in _TIMES]
     rest = columns[starts[0] :] if starts else []
     if rest and rest[-1] == "timestamp":

@@ -17,7 +17,7 @@ AGENTS = {
     "sriov-device-plugin": "the SR-IOV device plugin",
     "rdma-shared-device-plugin": "the RDMA shared device plugin",
 }
-"""What must run on each node, by `AGENT_LABEL` of its pod."""
+"""The agents that must run on each node, by `AGENT_LABEL` of their pods."""
 FULL = (
     "no free addresses in the allocated range",
     "could not allocate ip in range",
@@ -137,7 +137,7 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
 
 
 def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, message: str) -> PodFault:
-    """What a message of FailedCreatePodSandBox means."""
+    """The fault behind a message of FailedCreatePodSandBox."""
     found = NAMED_NETWORK.search(message)
     name = next((text for text in found.groups() if text), "") if found else ""
     rail = next((one for one in rails if one.network.rpartition("/")[2] == name), None)
@@ -184,7 +184,7 @@ def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, messag
 
 
 def pod_faults(plan: PodPlan, node: str, facts: PodFacts, networks: Sequence[Network]) -> Iterator[PodFault]:
-    """What a running pod lacks of its rails."""
+    """The faults of the rails in a running pod."""
     if not facts.ping:
         hint = "build and push it again: rocelab image push"
         yield PodFault(code="IMAGE_WITHOUT_PING", node=node, what=f"{plan.image} has no ping", hint=hint)
@@ -276,7 +276,7 @@ def shared_addresses(plan: PodPlan, networks: Mapping[str, Sequence[Network]]) -
 
 
 def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterator[PodFault]:
-    """Who is cut off on a rail, by the answers of its pairs: a node with all of its pairs before single pairs."""
+    """The nodes and pairs that are cut off on a rail. A node whose pairs all fail is named instead of its pairs."""
     dead = {pair for pair, answer in answers.items() if answer == "none"}
     cut = {pair for pair, answer in answers.items() if answer == "small"}
     vlan = f"VLAN {rail.vlan_id}" if rail.vlan_id is not None else "the native VLAN"
@@ -334,7 +334,7 @@ def leak_faults(plan: PodPlan, facts: Mapping[str, PodFacts]) -> Iterator[PodFau
 def rail_counts(
     plan: PodPlan, facts: Mapping[str, PodFacts], answers: Mapping[str, Mapping[tuple[str, str], str]]
 ) -> Iterator[RailInPods]:
-    """What there was of each rail, in numbers."""
+    """The numbers of each rail."""
     for rail in plan.rails:
         probes = [
             (key, answered) for said in facts.values() for key, answered in said.touched.items() if key[0] == rail.name

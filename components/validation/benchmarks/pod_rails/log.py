@@ -140,5 +140,5 @@ def _devices(said: dict[str, list[list[str]]], rail: str) -> tuple[Device, ...]:
 
 
 def _link(text: str) -> IPv6Address:
-    """Of /proc/net/if_inet6, which has 32 digits without colons."""
+    """An address of /proc/net/if_inet6: 32 digits without colons."""
     return IPv6Address(int(text, 16))

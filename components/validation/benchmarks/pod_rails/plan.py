@@ -36,7 +36,7 @@ class PodRail(Frozen):
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Who pings whom; an answer proves both directions.
+        """The pairs that ping each other; an answer proves both directions.
 
         In a larger lab each node pings those that are 1, 2, 4, 8 … places behind it: every node, and every distance
         between leaf switches, in a number of pairs that grows with n log n.
@@ -66,7 +66,7 @@ class PodPlan(Frozen):
         return tuple(rail for rail in self.rails if node in rail.nodes)
 
     def pod_name(self, run_id: str, node: str) -> str:
-        """Of the pod on a node."""
+        """The name of the pod on a node."""
         return f"{job_name(run_id)}-{node}"
 
     def document(self, node: str, lab: str, run_id: str) -> dict[str, JsonValue]:
@@ -84,12 +84,12 @@ class PodPlan(Frozen):
         return rail_pod(self.pod_name(run_id, node), pod, lab, run_id)
 
     def on(self, names: Collection[str]) -> "PodPlan | None":
-        """The same on some rails only."""
+        """The check on some of the rails."""
         rails = tuple(rail for rail in self.rails if rail.name in names)
         return self.model_copy(update={"rails": rails}) if rails else None
 
     def without(self, names: Collection[str]) -> "PodPlan | None":
-        """The same without some nodes."""
+        """The check without some nodes."""
         left = (
             rail.model_copy(update={"nodes": tuple(node for node in rail.nodes if node not in names)})
             for rail in self.rails

@@ -51,7 +51,7 @@ MOST_FAULTS = 40
 MOST_LOG_BYTES = 200_000
 NO_REAL_POD = "kwok plays the nodes' kubelets, so no pod runs"
 LOGS = "pods/"
-"""Where the raw outputs have what each pod printed."""
+"""Prefix of the pods' logs among the raw outputs."""
 
 
 @dataclass(kw_only=True)
@@ -76,7 +76,7 @@ class _Check:
 
     @property
     def pods_path(self) -> str:
-        """Where the API has the namespace's pods."""
+        """API path of the namespace's pods."""
         return f"/api/v1/namespaces/{self.plan.namespace}/pods"
 
     def sweep(self, label: str) -> None:

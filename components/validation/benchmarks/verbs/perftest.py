@@ -42,7 +42,7 @@ _NOTES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Header:
-    """What one end says of the test before it runs."""
+    """The header that one end prints before a test."""
 
     title: str
     """Such as `RDMA_Write BW Test`."""
@@ -133,10 +133,10 @@ class Table:
     counters: dict[str, int]
 
     def index(self, name: str) -> int:
-        """Where a column stands.
+        """The position of a column.
 
         Raises:
-            ResultFormatError: when it stands nowhere, or twice.
+            ResultFormatError: if it is missing or there twice.
         """
         if self.columns.count(name) != 1:
             raise ResultFormatError(f"{self.title}: the table has {self.columns.count(name)} columns {name}, not one")
@@ -214,7 +214,7 @@ class BandwidthRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bandwidth(Header):
-    """What one end of a bandwidth test printed. Both ends print the client's numbers: count one of them."""
+    """The output of one end of a bandwidth test. Both ends print the client's numbers, so only one counts."""
 
     rows: tuple[BandwidthRow, ...]
     counters: dict[str, int]
@@ -281,11 +281,11 @@ LEAST, GREATEST, TYPICAL = "t_min[usec]", "t_max[usec]", "t_typical[usec]"
 AVERAGE, DEVIATION = "t_avg[usec]", "t_stdev[usec]"
 P99, P999, TPS = "99% percentile[usec]", "99.9% percentile[usec]", "tps average"
 ORDER = (LEAST, GREATEST, TYPICAL, AVERAGE, DEVIATION, P99, P999, TPS)
-"""Of all versions, whatever of them each one has."""
+"""The statistics of all versions, in the order in which a version prints its own."""
 SUMMED_UP_TO_US = 46_340
 """perftest squares each distance from the mean in 32 bits: behind this one the deviation is a wrong number or -nan."""
 COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
-"""What stands around them."""
+"""The other columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,7 +314,7 @@ class LatencyRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Latency(Header):
-    """What one end of a latency test printed: each end measures by itself."""
+    """The output of one end of a latency test; each end measures on its own."""
 
     rows: tuple[LatencyRow, ...]
     counters: dict[str, int]

@@ -46,7 +46,7 @@ class Ports:
     users: tuple[str, ...]
     """Programs that have queue pairs on these ports or their VFs."""
     moved_bytes: dict[str, int] = field(default_factory=dict)
-    """By device, within a second in which rocelab ran nothing."""
+    """Traffic by device within a second in which rocelab ran nothing."""
     away: tuple[str, ...] = ()
     """VFs of these ports in another network namespace or under vfio, by device and PCI address."""
     cpus: dict[int, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Ports:
         return (f"--use_cuda_bus_id={self.nearest_gpu[end.device]}", *dmabuf)
 
     def pcie_gbit_s(self, device: str) -> float | None:
-        """What the NIC's PCIe link carries of data."""
+        """Payload bandwidth of the NIC's PCIe link."""
         speed, _, width = self.facts.pcie.get(device, "").rpartition(" ")
         link = pcie_link(speed, width)
         return round(link.payload_gbit_s(), 2) if link else None
@@ -170,7 +170,7 @@ def state_of(ports: Mapping[str, Ports]) -> dict[str, str]:
 
 
 def _nearest(nics: Mapping[str, str], gpus: Mapping[str, str]) -> dict[str, str]:
-    """By device the GPU whose path below /sys/devices shares most with the NIC's: a switch, a root complex.
+    """The GPU of each device whose path below /sys/devices shares most with the NIC's: a switch, a root complex.
 
     Equally near GPUs are distributed, so two NICs of one switch take two GPUs.
     """

@@ -33,7 +33,7 @@ class NoResultError(LabError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """What one end of a transfer has to print."""
+    """The expected output of one end of a transfer."""
 
     stage: Stage
     rail: PlannedRail
@@ -49,7 +49,7 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PerftestRun:
-    """The value of one run, and what contradicts the plan."""
+    """The value of one run, and its contradictions with the plan."""
 
     value: float
     """Average bandwidth in Gbit/s, or typical latency in microseconds."""
@@ -95,7 +95,7 @@ def title_of(stage: Stage) -> str:
 
 
 def faults_of_end(run: Header, expected: Expected, row: BandwidthRow | LatencyRow | None = None) -> list[str]:
-    """What one end printed that contradicts the plan; empty when the transfer ran as planned."""
+    """Contradictions between one end's output and the plan; empty if the transfer ran as planned."""
     end = expected.end
     planned: list[tuple[str, object, object]] = [
         ("test", run.title, title_of(expected.stage)),

@@ -95,7 +95,7 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
 
 
 async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
-    """The same for tests that localize no fault: only what failed is tried again."""
+    """The same for tests that locate no fault: only failed transfers are tried again."""
     by_flow = _by_flow(results)
     hopeless = _hopeless(bench, by_flow)
     failed = [flow for flow, one in by_flow.items() if one.outcome in ("failed", "error") and flow not in hopeless]

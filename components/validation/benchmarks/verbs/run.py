@@ -65,7 +65,7 @@ class Bench:
     """Why a node is left out."""
     begun: float = field(default_factory=time.monotonic)
     queue_pairs: dict[str, int] = field(default_factory=dict)
-    """By rail, where the plan says auto."""
+    """Number by rail, if the plan says auto."""
     cut_off: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """Why a client does not reach a server; by rail, client, server."""
     cut: dict[tuple[str, str, str], str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Who measures with whom, and when: rounds of disjoint pairs, so that never two tests share a NIC."""
+"""The schedule of transfers: rounds of disjoint pairs, so that no two tests share a NIC."""
 
 import hashlib
 import random

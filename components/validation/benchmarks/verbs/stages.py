@@ -32,7 +32,7 @@ class Stage(Frozen):
 
     @property
     def name(self) -> str:
-        """As progress lines and the raw outputs' names have it."""
+        """The name in progress lines and raw outputs."""
         return self.test if self.shape == "one_way" else f"{self.test}-{self.shape}"
 
     @property
