@@ -1,0 +1,52 @@
+"""Where cables end, by what hosts hear and what switches list."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from components.inventory.cables import Cables, Leaf
+from components.inventory.model import Host, Inventory, MacEntry, Neighbour, Pf, Switch, SwitchPort
+from components.inventory.reading import known
+
+MAC = "02:00:00:00:00:0a"
+
+
+def leaf_of(*heard: Neighbour, listed: tuple[str, ...] = (), learned: tuple[MacEntry, ...] = ()) -> Leaf | None:
+    """The other end of a PF that hears these neighbors, and whose switch leaf1 has these ports."""
+    pf = Pf(pci="0000:05:00.0", mac=known(MAC, "sysfs"), lldp=known(heard, "lldpctl"))
+    host = Host(name="gpu01", address="192.0.2.11", pfs=known((pf,), "sysfs"))
+    leaf1 = Switch(
+        name="leaf1",
+        os="onyx",
+        address="192.0.2.201",
+        ports=known(tuple(SwitchPort(name=name) for name in listed), "show"),
+        macs=known(learned, "show"),
+    )
+    inventory = Inventory(schema=1, read_at=datetime.now(UTC), hosts=(host,), switches=(leaf1,))
+    return Cables(inventory).leaf_of(host, pf, "ens1np0")
+
+
+@pytest.mark.parametrize(
+    ("heard", "port"),
+    [
+        (Neighbour(system="leaf1", port_id="Eth1/1"), "1/1"),
+        (Neighbour(system="leaf1", port_id="etp4", port_description="Ethernet0"), "Ethernet0"),
+        (Neighbour(system="leaf1", port_id="etp4", port_description="to gpu01"), "etp4"),
+        (Neighbour(system="leaf1", port_id=MAC, port_description="swp1"), "swp1"),
+        (Neighbour(system="leaf1", port_id=MAC), ""),
+    ],
+    ids=["with a word before it", "described", "not listed", "only described", "only a MAC"],
+)
+def test_a_port_is_called_as_its_switch_lists_it_where_it_does(heard: Neighbour, port: str) -> None:
+    assert leaf_of(heard, listed=("1/1", "Ethernet0", "Ethernet4")) == Leaf(name="leaf1", port=port)
+
+
+def test_a_port_that_hears_two_switches_has_no_leaf() -> None:
+    assert leaf_of(Neighbour(system="leaf1", port_id="1/1"), Neighbour(system="leaf2", port_id="1/1")) is None
+
+
+def test_a_mac_that_a_switch_learned_counts_where_the_host_hears_nothing() -> None:
+    entry = MacEntry(mac=MAC.upper(), port="1/7", vlan_id=11)
+
+    assert leaf_of(learned=(entry,)) == Leaf(name="leaf1", port="1/7")
+    assert leaf_of(Neighbour(system="leaf2", port_id="1/1"), learned=(entry,)) == Leaf(name="leaf2", port="1/1")
