@@ -43,7 +43,7 @@ class Accelerator:
         """
         if self.kind == "kvm":
             return ("-accel", "kvm", "-cpu", "host")
-        room_mib, processor = (512, "max,-erms,-fsrm,-la57") if real_pods else (96, "max")
+        room_mib, processor = (384, "max,-erms,-fsrm,-la57") if real_pods else (96, "max")
         return ("-accel", f"tcg,thread=multi,tb-size={room_mib}", "-cpu", processor)
 
     @property

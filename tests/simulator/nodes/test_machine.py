@@ -102,7 +102,7 @@ def test_a_machine_with_real_pods_has_room_for_them_and_a_nic_for_their_network(
 
     assert "-smp 2 -m 2048" in command
     assert "dgram,id=enp0s5," in command
-    assert "tb-size=512 -cpu max,-erms,-fsrm,-la57" in command
+    assert "tb-size=384 -cpu max,-erms,-fsrm,-la57" in command
     assert "damon_stat.enabled=0" in command
     other = words(machines_of(lab)[0])
     assert "-smp 1 -m 448" in other
