@@ -35,7 +35,6 @@ STATE = ROOT / ".sim"
 PODS = "/api/v1/namespaces/default/pods"
 SYSTEM = "/apis/apps/v1/namespaces/kube-system/daemonsets"
 NETWORKS = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions"
-POOL = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools/sriov111-10.20.111.0-24"
 NODES = ("gpu01", "gpu02")
 RESOURCES = ("intel.com/sriov_111", "intel.com/sriov_112")
 START_S = 600
@@ -267,13 +266,15 @@ def test_a_vlan_that_the_switch_does_not_carry_is_felt_by_pods_of_that_rail(chec
 
 
 def test_a_pool_without_a_free_address_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
-    taken = {str(n): {"id": f"gone-{n}", "ifname": "net1", "podref": f"default/gone-{n}"} for n in range(10, 100)}
-    before = (cluster.get(POOL) or {})["spec"].get("allocations", {})
-    cluster.merge(POOL, {"spec": {"allocations": {**taken, **before}}})
+    network = f"{NETWORKS}/sriov111"
+    config = (cluster.get(network) or {})["spec"]["config"]
+    one_address = config.replace("10.20.111.99", "10.20.111.10")
+    assert one_address != config
+    cluster.merge(network, {"spec": {"config": one_address}})
     try:
         assert faults(check()) == {("POOL_FULL", "rail-a")}
     finally:
-        cluster.merge(POOL, {"spec": {"allocations": dict.fromkeys(taken)}})
+        cluster.merge(network, {"spec": {"config": config}})
 
 
 def test_a_network_that_names_another_resource_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
@@ -295,7 +296,7 @@ def test_a_stopped_multus_is_named(cluster: Api, check: Callable[[], PodRails]) 
 
 def test_a_dead_device_plugin_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
     with nowhere(cluster, "kube-sriov-device-plugin"):
-        wait(lambda: allocatable(cluster, "gpu02") == ["0", "0"], "end of the VFs")
+        wait(lambda: all(allocatable(cluster, node) == ["0", "0"] for node in NODES), "end of the VFs")
         assert faults(check()) == {("DEVICE_PLUGIN_DEAD", "rail-a"), ("DEVICE_PLUGIN_DEAD", "rail-b")}
     wait(lambda: all(allocatable(cluster, node) == ["4", "4"] for node in NODES), "VFs")
 
