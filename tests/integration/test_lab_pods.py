@@ -291,7 +291,9 @@ def test_a_network_that_names_another_resource_is_named(cluster: Api, check: Cal
 
 def test_a_stopped_multus_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
     with nowhere(cluster, "kube-multus-ds"):
-        assert faults(check()) <= {("MULTUS_DOWN", ""), ("MULTUS_SKIPPED", "rail-a"), ("MULTUS_SKIPPED", "rail-b")}
+        found = faults(check())
+    # a daemon that ends in peace takes its configuration away, and pods then start with the node's own network only
+    assert found in ({("MULTUS_DOWN", "")}, {("MULTUS_SKIPPED", "rail-a"), ("MULTUS_SKIPPED", "rail-b")})
 
 
 def test_a_dead_device_plugin_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
