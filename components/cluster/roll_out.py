@@ -47,7 +47,8 @@ def report(kubeconfig: str, pending: set[str], say: Callable[[str], None]) -> No
         if not pending:
             return
         try:
-            with KubernetesApi(kubeconfig) as api:
+            # a server that hangs must not make the log silent for longer
+            with KubernetesApi(kubeconfig, retries=0) as api:
                 missing = list(_missing(api, sorted(pending)))
         except LabError as error:
             missing = [str(error)]

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from stacks.base import LabError
 
 CALL_S = 15
-"""Bound on a request."""
+"""Bound on one try of a request."""
 LOG_S = 60
 """Bound on reading a log."""
 JSON, MERGE = "application/json", "application/merge-patch+json"
@@ -30,12 +30,17 @@ class ApiError(LabError):
 class KubernetesApi:
     """Objects of an API server; it raises an `ApiError` when the server refuses, or does not answer in time."""
 
-    def __init__(self, kubeconfig: str) -> None:
+    def __init__(self, kubeconfig: str, *, retries: int = 3) -> None:
         # imported here: it takes a second, and most previews and labs without a cluster never need it
+        from kubernetes.client import Configuration  # noqa: PLC0415
         from kubernetes.config import ConfigException, new_client_from_config_dict  # noqa: PLC0415
 
+        settings = Configuration()
+        settings.retries = retries
         try:
-            self._client = new_client_from_config_dict(yaml.safe_load(kubeconfig))  # type: ignore[no-untyped-call]  # of the client
+            self._client = new_client_from_config_dict(  # type: ignore[no-untyped-call]  # of the client
+                yaml.safe_load(kubeconfig), client_configuration=settings
+            )
         except (yaml.YAMLError, ConfigException, TypeError, AttributeError) as error:
             raise LabError(f"the kubeconfig cannot be used: {str(error).splitlines()[0][:120]}") from None
 

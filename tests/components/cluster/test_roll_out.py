@@ -1,14 +1,17 @@
 """What a roll-out that takes long says."""
 
+import socketserver
+import threading
 from typing import Any
 
 import pytest
+import yaml
 
 from components.cluster import roll_out
 from components.cluster.mpi import render_mpi_operator
 from components.cluster.multus import render_multus
 from components.cluster.roll_out import path_of, report, shortfall
-from components.kubernetes.client import ApiError
+from components.kubernetes.client import ApiError, KubernetesApi
 from stacks.cluster import Cluster
 
 MULTUS = "/apis/apps/v1/namespaces/kube-system/daemonsets/multus"
@@ -49,7 +52,8 @@ class Api:
     def __init__(self, pending: set[str], *answers: Any) -> None:
         self.pending, self.answers = pending, list(answers)
 
-    def __call__(self, _kubeconfig: str) -> "Api":
+    def __call__(self, _kubeconfig: str, *, retries: int) -> "Api":
+        assert retries == 0
         return self
 
     def __enter__(self) -> "Api":
@@ -84,6 +88,36 @@ def test_a_wait_names_the_pods_that_are_missing_until_the_engine_is_done(monkeyp
 
 def test_a_wait_for_a_silent_api_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, ApiError(0, "the API server does not answer")) == ["the API server does not answer"]
+
+
+class HangingUp(socketserver.BaseRequestHandler):
+    """Closes each connection without an answer."""
+
+    calls = 0
+
+    def handle(self) -> None:
+        HangingUp.calls += 1
+
+
+def test_a_look_at_an_api_server_that_does_not_answer_is_tried_once() -> None:
+    """With the client's usual retries, a server that hangs would make the log silent for a minute and a half."""
+    with socketserver.TCPServer(("127.0.0.1", 0), HangingUp) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        config = {
+            "current-context": "lab",
+            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+            "clusters": [{"name": "lab", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}],
+            "users": [{"name": "lab", "user": {}}],
+        }
+        try:
+            with KubernetesApi(yaml.safe_dump(config), retries=0) as api, pytest.raises(ApiError, match="not answer"):
+                api.get(MULTUS)
+        finally:
+            server.shutdown()
+            thread.join()
+
+    assert HangingUp.calls == 1
 
 
 def test_the_objects_are_looked_for_where_they_are_placed(cluster: Cluster) -> None:
