@@ -33,9 +33,13 @@ class Cables:
         for chassis, name in self._names.items():
             self.chassis_by_name[name].add(chassis)
         pfs = [pf for host in inventory.hosts for pf in host.pfs.or_else(())]
+        self._announced: dict[str, set[str]] = defaultdict(set)
+        """The same, as hosts hear them: SONiC's own chassis is not always the one that it announces."""
         for heard in (each for pf in pfs for each in pf.lldp.or_else(())):
             if heard.system and heard.chassis_id:
-                self.chassis_by_name[heard.system].add(heard.chassis_id)
+                self._announced[heard.system].add(heard.chassis_id)
+        for name, chassis_ids in self._announced.items():
+            self.chassis_by_name[name] |= chassis_ids
         self._from_switches: dict[str, set[Leaf]] = defaultdict(set)
         """By MAC, and by host and interface."""
         for switch in switches:
@@ -50,22 +54,28 @@ class Cables:
 
     def leaf_of(self, host: Host, pf: Pf, interface: str) -> Leaf | None:
         """The other end of a port's cable; None when it is unknown or announced twice."""
-        leaves = {self._leaf(heard) for heard in pf.lldp.or_else(()) if heard.system or heard.chassis_id}
         hostname = host.system.hostname.or_else("").partition(".")[0]
-        for key in (pf.mac.or_else(""), f"{host.name} {interface}", f"{hostname} {interface}"):
-            leaves = leaves or self._from_switches.get(key, set())
+        keys = (pf.mac.or_else(""), f"{host.name} {interface}", f"{hostname} {interface}")
+        by_switch = next(filter(None, map(self._from_switches.get, keys)), set())
+        heard = [each for each in pf.lldp.or_else(()) if each.system or each.chassis_id]
+        leaves = {self._leaf(each, by_switch) for each in heard} or by_switch
         return next(iter(leaves)) if len(leaves) == 1 else None
 
-    def _leaf(self, heard: Neighbour) -> Leaf:
+    def _leaf(self, heard: Neighbour, by_switch: set[Leaf]) -> Leaf:
         system, chassis = heard.system or heard.chassis_id, heard.chassis_id
-        several = len(self.chassis_by_name.get(system, ())) > 1
+        several = len(self._announced.get(system, ())) > 1
         # a switch may call itself otherwise than you do
         name = self._names.get(chassis) or (f"{system} ({chassis})" if several else system)
         own = self._ports.get(name, set())
         # Onyx calls 1/1 of its configuration Eth1/1 by LLDP
         announced = (heard.port_id, heard.port_description, heard.port_id.lstrip(ascii_letters))
-        unlisted = heard.port_description if MAC.fullmatch(heard.port_id) else heard.port_id
-        return Leaf(name=name, port=next((port for port in announced if port in own), unlisted))
+        if port := next((port for port in announced if port in own), ""):
+            return Leaf(name=name, port=port)
+        # SONiC announces a port's alias, such as etp4 for Ethernet12
+        same = [leaf for leaf in by_switch if leaf.name == name]
+        if len(same) == 1:
+            return same[0]
+        return Leaf(name=name, port=heard.port_description if MAC.fullmatch(heard.port_id) else heard.port_id)
 
 
 def _heard_by(switch: Switch) -> Iterator[tuple[str, Leaf]]:

@@ -11,7 +11,9 @@ from components.inventory.reading import known
 MAC = "02:00:00:00:00:0a"
 
 
-def leaf_of(*heard: Neighbour, listed: tuple[str, ...] = (), learned: tuple[MacEntry, ...] = ()) -> Leaf | None:
+def leaf_of(
+    *heard: Neighbour, listed: tuple[str, ...] = (), learned: tuple[MacEntry, ...] = (), chassis_id: str = ""
+) -> Leaf | None:
     """The other end of a PF that hears these neighbors, and whose switch leaf1 has these ports."""
     pf = Pf(pci="0000:05:00.0", mac=known(MAC, "sysfs"), lldp=known(heard, "lldpctl"))
     host = Host(name="gpu01", address="192.0.2.11", pfs=known((pf,), "sysfs"))
@@ -19,6 +21,7 @@ def leaf_of(*heard: Neighbour, listed: tuple[str, ...] = (), learned: tuple[MacE
         name="leaf1",
         os="onyx",
         address="192.0.2.201",
+        chassis_id=known(chassis_id, "show"),
         ports=known(tuple(SwitchPort(name=name) for name in listed), "show"),
         macs=known(learned, "show"),
     )
@@ -39,6 +42,22 @@ def leaf_of(*heard: Neighbour, listed: tuple[str, ...] = (), learned: tuple[MacE
 )
 def test_a_port_is_called_as_its_switch_lists_it_where_it_does(heard: Neighbour, port: str) -> None:
     assert leaf_of(heard, listed=("1/1", "Ethernet0", "Ethernet4")) == Leaf(name="leaf1", port=port)
+
+
+def test_a_port_announced_by_its_alias_is_the_one_that_its_switch_sees_the_mac_on() -> None:
+    """SONiC announces alias and description; after an `up`, no description is the name of a port."""
+    heard = Neighbour(system="leaf1", port_id="etp4", port_description="rocelab:lab:rail-a")
+    entry = MacEntry(mac=MAC, port="Ethernet12", vlan_id=11)
+
+    assert leaf_of(heard, listed=("Ethernet12",), learned=(entry,)) == Leaf(name="leaf1", port="Ethernet12")
+    elsewhere = Neighbour(system="leaf2", port_id="etp4")
+    assert leaf_of(elsewhere, listed=("Ethernet12",), learned=(entry,)) == Leaf(name="leaf2", port="etp4")
+
+
+def test_a_switch_that_announces_another_chassis_than_its_own_is_one_switch() -> None:
+    heard = Neighbour(system="leaf1", chassis_id="02:00:00:00:00:c2", port_id="1/1")
+
+    assert leaf_of(heard, listed=("1/1",), chassis_id="02:00:00:00:00:c0") == Leaf(name="leaf1", port="1/1")
 
 
 def test_a_port_that_hears_two_switches_has_no_leaf() -> None:
