@@ -11,7 +11,7 @@ _CONNECTION = re.compile(r"UCX\s+INFO\s.*cfg(?:#\d+|\[\d+\]:) (?P<lanes>.*)$")
 """`ep_cfg[1]: tag(rc_verbs/rxe0:1)` up to 1.13, `inter-node cfg#1 tag(rc_mlx5/mlx5_0:1)` later."""
 _LANE = re.compile(r"\b(?P<transport>[a-z0-9_]+)/(?P<device>[A-Za-z0-9_.-]+(?::\d+)?)")
 _LEFT_OUT = re.compile(
-    r"^\[[\d.]+\] \[(?P<host>[\w.-]+):.*UCX\s+WARN\s+network device '(?P<device>[^']+)' is not available"
+    r"^\[[\d.]+\] \[(?P<host>[\w.-]+):.*UCX\s+WARN\s+network devices? (?P<devices>'\S+') (?:is|are) not available"
 )
 WITHIN_NODE = frozenset({"self", "sysv", "posix", "cma", "knem", "xpmem", "mm"})
 """Transports that leave no node."""
@@ -31,7 +31,12 @@ def lanes_between_nodes(text: str) -> tuple[str, ...]:
 
 def devices_left_out(text: str) -> tuple[str, ...]:
     """Devices that a rank should use and could not, with its host: UCX only warns, and uses the others."""
-    found = [f"{left['device']} on {left['host']}" for line in lines_of(text) if (left := _LEFT_OUT.search(line.text))]
+    found = [
+        f"{device} on {left['host']}"
+        for line in lines_of(text)
+        if (left := _LEFT_OUT.search(line.text))
+        for device in re.findall(r"'([^']+)'", left["devices"])
+    ]
     return tuple(dict.fromkeys(found))
 
 

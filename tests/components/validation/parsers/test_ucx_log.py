@@ -44,3 +44,12 @@ def test_a_device_that_a_rank_could_not_use_fails_the_job_although_all_sums_are_
     [fault] = faults_of_mpi(parse_nccl(log), log, "roce", 262_144)
     assert fault.startswith("UCX could not use rxe_05_10_4:1 on bench-")
     assert devices_left_out(ROCE) == ()
+
+
+def test_all_devices_that_a_rank_could_not_use_are_read():
+    """Composed after UCX 1.13's `ucp_report_unavailable`, which lists several in one line."""
+    line = (
+        "[1645203303.75] [h:43:0] ucp_context.c:1014 UCX  WARN  network devices 'a:1','b:1' are not available, please"
+    )
+
+    assert devices_left_out(f"{line} use one or more of: 'eth0'(tcp)\n") == ("a:1 on h", "b:1 on h")
