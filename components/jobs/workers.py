@@ -161,7 +161,7 @@ def workers_of(lab: Lab, request: JobRequest) -> Workers:
         cpu_ranks_per_node=request.cpu_ranks_per_node,
         attachments=_attachments(lab.cluster, rails, request, in_host=in_host) if rails else (),
         host=_host(lab, lab.cluster, nodes) if in_host else None,
-        shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(lab, nodes),
+        shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(rails, nodes),
         gpu_direct=not isinstance(delivery, Pvrdma),
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
         routed=bool(rails) and all(rail.name in routed if in_host else rail.pod and rail.pod.gateway for rail in rails),
@@ -220,7 +220,7 @@ def _host(lab: Lab, cluster: Cluster, nodes: list[Node]) -> HostNetwork:
     )
 
 
-def _devices(lab: Lab, nodes: list[Node]) -> tuple[str, ...]:
-    """The PFs' RDMA devices, if their names are the same on every node; otherwise NCCL must find them."""
-    by_node = [tuple(pf.rdma_device for rail in lab.rails if (pf := node.pf_on(rail.name))) for node in nodes]
+def _devices(rails: list[Rail], nodes: list[Node]) -> tuple[str, ...]:
+    """RDMA devices of the job's rails, if their names are the same on every node; otherwise NCCL must find them."""
+    by_node = [tuple(pf.rdma_device for rail in rails if (pf := node.pf_on(rail.name))) for node in nodes]
     return by_node[0] if len(set(by_node)) == 1 else ()

@@ -288,6 +288,14 @@ def test_pods_that_share_a_pf_name_its_device_because_no_interface_leads_to_it(l
     assert 'found="rxe0,rxe1"' in arguments(job)
 
 
+def test_pods_that_share_pfs_do_not_name_the_device_of_a_rail_without_pods(lab: Lab) -> None:
+    """The shared plugin gives them no such device, and UCX warns about each one that it cannot use."""
+    rails = (lab.rails[0], lab.rails[1].model_copy(update={"pod": None}))
+    job = rendered(delivered(lab.model_copy(update={"rails": rails}), SharedRdma(profile="shared_rdma")))
+
+    assert 'found="rxe0"' in arguments(job)
+
+
 def test_pvrdma_runs_in_the_machine_s_network_with_the_plugin_s_resource_and_without_gpudirect(lab: Lab) -> None:
     """Seed B's job without its privileged containers and its hostPath."""
     one_rail = lab.model_copy(update={"rails": lab.rails[:1]})
