@@ -15,7 +15,7 @@ BASELINE_SCHEMA = 3
 
 def record_baseline(host: Host) -> None:
     """Records what was there before rocelab, per step and per PF. What is recorded already stays."""
-    baseline = _recorded(host) or {"schema": BASELINE_SCHEMA, "steps": {}, "pfs": {}}
+    baseline = read_baseline(host) or {"schema": BASELINE_SCHEMA, "steps": {}, "pfs": {}}
     known = json.dumps(baseline, sort_keys=True)
     for pf in host.pfs:
         baseline["pfs"].setdefault(pf["interface"], {})
@@ -32,7 +32,7 @@ def record_baseline(host: Host) -> None:
 
 def give_back(host: Host, names: Iterable[str]) -> None:
     """Restores PFs to the baseline and removes them from it."""
-    baseline = _recorded(host)
+    baseline = read_baseline(host)
     failed: List[StepError] = []
     for name in names:
         before = baseline["pfs"][name]
@@ -53,7 +53,7 @@ def give_back(host: Host, names: Iterable[str]) -> None:
 
 def give_all_back(host: Host) -> None:
     """Restores the whole host to the baseline."""
-    baseline = _recorded(host)
+    baseline = read_baseline(host)
     if not baseline:
         return
     give_back(host, sorted(baseline["pfs"]))
@@ -64,7 +64,7 @@ def give_all_back(host: Host) -> None:
 
 def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
     """Undoes each step that the document no longer asks for, and returns the first failure; each run tries again."""
-    baseline = _recorded(host)
+    baseline = read_baseline(host)
     failed = None
     for step in reversed(STEPS):
         if step.name in baseline["steps"] and not step.concerns(host.document):
@@ -86,11 +86,12 @@ def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
 
 def forgotten(host: Host) -> List[str]:
     """PFs that rocelab changed and that the document no longer names."""
-    known = _recorded(host).get("pfs", {})
+    known = read_baseline(host).get("pfs", {})
     return sorted(set(known) - {pf["interface"] for pf in host.pfs})
 
 
-def _recorded(host: Host) -> Dict[str, Any]:
+def read_baseline(host: Host) -> Dict[str, Any]:
+    """The baseline, empty if there is none; refuses one that another version of rocelab wrote."""
     found = load_json(host.machine, BASELINE_FILE)
     if found and found.get("schema") != BASELINE_SCHEMA:
         raise StepError(

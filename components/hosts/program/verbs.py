@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from .baseline import forgotten, give_all_back, give_back, give_steps_back, record_baseline
+from .baseline import forgotten, give_all_back, give_back, give_steps_back, read_baseline, record_baseline
 from .host import Document, Host
 from .identity import remember_nics, restore_names
 from .machine import Machine, StepError, load_names
@@ -106,6 +106,7 @@ def confirm(host: Host) -> None:
 
 def undo(host: Host) -> None:
     """Restores the host to its state before rocelab. Packages stay."""
+    read_baseline(host)  # before anything is removed
     machine = host.machine
     machine.remove(REVERT_FILE)
     runs = machine.names("/run/systemd/transient") + machine.names("/run/systemd/units")

@@ -17,7 +17,7 @@ from components.hosts.program import main as program_main
 from components.hosts.program.host import Host
 from components.hosts.program.machine import Done
 from components.hosts.program.main import announce, perform
-from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_LINK
+from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_FILE, UNIT_LINK
 from components.hosts.program.pods import CHECKPOINT, live_pods
 from components.hosts.program.revert import link_state
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
@@ -453,10 +453,14 @@ def test_what_ip_and_rdma_print_is_understood(machine, document, monkeypatch):
     assert seen.opened_devices() == {"rxe0"}
 
 
-def test_a_baseline_of_another_version_is_named_and_left_alone(machine, document):
-    machine.file(BASELINE_FILE, json.dumps({"schema": 1, "pfs": {}}))
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+def test_a_baseline_of_another_version_is_named_and_left_alone_with_all_else(machine, document, verb):
+    made(machine, document)
+    machine.put(BASELINE_FILE, json.dumps({"schema": 1, "pfs": {}}))
+    unit = machine.read(UNIT_FILE)
 
-    failed = run("apply", machine, document)["failed"]
+    failed = run(verb, machine, document)["failed"]
 
     assert "another version wrote it" in failed["reason"]
     assert json.loads(machine.read(BASELINE_FILE)) == {"schema": 1, "pfs": {}}
+    assert unit == machine.read(UNIT_FILE) != ""
