@@ -145,7 +145,7 @@ def create_vfs(host: Host, pf: str, count: int) -> None:
             machine.write(device + "/sriov_numvfs", str(count))
             if autoprobe:
                 # udev may be loading the VFs' driver, which takes all VFs that it is offered when it starts
-                machine.run("udevadm", "settle", f"--timeout={VF_WAIT_S}", timeout_s=VF_WAIT_S + 10)
+                machine.run("udevadm", "settle", "--timeout=30", timeout_s=40)
     except OSError as error:
         raise StepError(
             f"{pf} refuses {count} VFs: {error.strerror}", "its driver's limit may be lower; dmesg says more"
