@@ -13,7 +13,7 @@ MARKER = "rocelab:"
 HEADER_BYTES = 22
 """Ethernet header, VLAN tag and checksum: what a switch may count that a NIC's MTU does not (14 + 4 + 4)."""
 DEFAULT_VLAN = 1
-"""VLAN of untagged frames on a unconfigured port."""
+"""VLAN of untagged frames on an unconfigured port."""
 
 HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
 """Host keys of switches that may be pinned, the best first: older systems have no ed25519, and sign by rsa-sha2."""

@@ -140,7 +140,7 @@ class Onyx(Dialect):
             for name, heard in entry.items():
                 # a port in a bond is called `Eth1/1 (Po100)`
                 if name.split(" ")[0] == f"Eth{port}":
-                    found += [_announcement(each) for each in heard]
+                    found += [_announcement(each) for each in heard if isinstance(each, dict)]
         return [each for each in found if each != Announcement()]
 
 
