@@ -342,7 +342,7 @@ def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
 
 def _said(job: JobResult) -> str:
     details = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
-    return "".join([*job.reasons, "; ".join(details)])
+    return "; ".join([*job.reasons, *details])
 
 
 def _history(material: Material) -> Shown | None:

@@ -97,54 +97,54 @@ def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, sim
 
 def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
     """TCP first and the hosts' own network next to RoCE, which it resembles most."""
-    asked, nccl = benchmarks.comparison, benchmarks.nccl
-    if asked is None or nccl is None:
+    comparison, nccl = benchmarks.comparison, benchmarks.nccl
+    if comparison is None or nccl is None:
         return
     request = JobRequest(
         namespace=benchmarks.namespace,
         image=nccl.image,
         timeout_s=nccl.timeout_s,
-        device_resource=asked.host_resource,
+        device_resource=comparison.host_resource,
     )
     order: tuple[Transport, ...] = ("tcp", "roce", "host")
-    transports = [transport for transport in order if transport in ("roce", *asked.transports)]
-    yield from _planned(lab, ALL_REDUCE, request, transports, _sizes(asked))
+    transports = [transport for transport in order if transport in ("roce", *comparison.transports)]
+    yield from _planned(lab, ALL_REDUCE, request, transports, _sizes(comparison))
 
 
 def _mpi(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
-    asked = benchmarks.mpi
-    if asked is None:
+    mpi = benchmarks.mpi
+    if mpi is None:
         return
     request = JobRequest(
         namespace=benchmarks.namespace,
-        image=asked.image,
-        timeout_s=asked.timeout_s,
-        cpu_ranks_per_node=asked.ranks_per_node,
+        image=mpi.image,
+        timeout_s=mpi.timeout_s,
+        cpu_ranks_per_node=mpi.ranks_per_node,
     )
-    update = _sizes(asked) | {"one_way": lab.simulated}
-    yield from _planned(lab, MPI_ALL_REDUCE, request, asked.transports, update)
+    update = _sizes(mpi) | {"one_way": lab.simulated}
+    yield from _planned(lab, MPI_ALL_REDUCE, request, mpi.transports, update)
 
 
 def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
-    asked = benchmarks.application
-    if asked is None:
+    application = benchmarks.application
+    if application is None:
         return
     if lab.images is None or lab.images.training is None:
         why = "images.training: missing, and an application needs the image with the framework"
-        for transport in asked.transports:
-            yield PlannedJob(program=asked.program, transport=transport, workers=None, impossible=why)
+        for transport in application.transports:
+            yield PlannedJob(program=application.program, transport=transport, workers=None, impossible=why)
         return
     request = JobRequest(
         namespace=benchmarks.namespace,
         image=lab.images.training.image,
-        timeout_s=asked.timeout_s,
+        timeout_s=application.timeout_s,
         device_resource=benchmarks.comparison.host_resource if benchmarks.comparison else None,
     )
-    yield from _planned(lab, asked.program, request, asked.transports, {})
+    yield from _planned(lab, application.program, request, application.transports, {})
 
 
-def _sizes(asked: Comparison | Mpi) -> dict[str, object]:
-    return {"smallest_bytes": asked.smallest_bytes, "largest_bytes": asked.largest_bytes}
+def _sizes(section: Comparison | Mpi) -> dict[str, object]:
+    return {"smallest_bytes": section.smallest_bytes, "largest_bytes": section.largest_bytes}
 
 
 def _planned(

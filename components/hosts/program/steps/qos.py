@@ -87,7 +87,7 @@ class QualityOfService(Step):
         host.forget()
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        """The tool of each PF, what it cannot show, and a summary that tells measurements with other settings apart."""
+        """The tool of each PF, what it cannot show, and a summary that differs when settings do."""
         said = {}
         for pf in host.pfs:
             tool, found = _found(host, pf)
