@@ -88,8 +88,9 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
                 refuse_another_owner(host)
                 CLUSTER_VERBS[verb](host)
             result["facts"] = answer(host)
-        if verb != "undo" and verb not in CLUSTER_VERBS:
+        if verb in ("probe", "confirm"):  # an apply is confirmed next: its facts are read then, and once
             result["facts"] = facts(host)
+        if verb != "undo" and verb not in CLUSTER_VERBS:
             result["fields"] = probe(host)
             result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())
         if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there

@@ -108,6 +108,15 @@ def test_a_second_apply_changes_nothing_and_arms_nothing(machine, document):
     assert set(machine.commands) == {"ip -j addr show"}, "no change, so the rest would be lost time"
 
 
+def test_a_host_reports_its_facts_once_in_a_run_when_it_is_confirmed(machine, document):
+    assert run("apply", machine, document)["facts"] == {}
+
+    confirmed = run("confirm", machine, document)
+
+    assert confirmed["facts"]["machine_id"] == machine.read("/etc/machine-id") != ""
+    assert confirmed["fields"] == wanted_fields(document)
+
+
 def test_each_vf_starts_its_driver_once_and_with_its_own_address(machine, document):
     run("apply", machine, document)
 

@@ -286,7 +286,5 @@ def test_a_silent_peer_is_told_and_fails_nothing(machine, document, answers, fra
     """The other machine may be configured a second later than this one."""
     machine.answers, machine.frame_bytes = answers, frame_bytes
 
-    result = run("apply", machine, document)
-
-    assert result["failed"] is None
-    assert result["facts"]["guest_network"]["ping"] == {"enp5s0": told}
+    assert run("apply", machine, document)["failed"] is None
+    assert run("confirm", machine, document)["facts"]["guest_network"]["ping"] == {"enp5s0": told}
