@@ -39,6 +39,8 @@ class Outcome:
     records: dict[str, HostRecord] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
+    """What each host reported last; of these facts the state keeps only some."""
     repaired: set[str] = field(default_factory=set)
     """Hosts that were repaired: earlier measurements on them are obsolete."""
     found_wrong: dict[str, list[str]] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class Outcome:
     def note(self, name: str, record: HostRecord, result: Result, report: Report | None = None) -> None:
         self.records[name], self.results[name] = record, result
         if report is not None:
-            self.facts[name] = kept(report)
+            self.reports[name], self.facts[name] = report, kept(report)
 
 
 def unreachable(name: str, error: NoAnswerError) -> Result:

@@ -69,9 +69,11 @@ class _Work:
             return None
         return report
 
-    async def look(self, name: str, record: HostRecord) -> None:
+    async def look(self, name: str, reported: Report | None) -> None:
+        """Learns a host's membership from its report; without one, asks it."""
+        record = self.records[name]
         try:
-            self._learn(name, await self.crew.hosts.call(record.endpoint, "probe", record.document))
+            self._learn(name, reported or await self.crew.hosts.call(record.endpoint, "probe", record.document))
         except NoAnswerError:
             return
 
@@ -91,11 +93,13 @@ async def unite(
         crew: works on hosts.
         lab: a lab with cluster.bootstrap.
         records: all hosts.
-        outcome: results of the hosts' steps; hosts that are not ready are only read.
+        outcome: results of the hosts' steps, with the reports of this run; hosts that are not ready are only asked.
         known: the facts of the last run.
     """
     work = _Work(crew, lab, {name: record for name, record in records.items() if record.state == "active"})
-    await asyncio.gather(*(work.look(name, record) for name, record in work.records.items()))
+    # no step and no reboot changes a membership; a host that is not ready may have gone silent since its report
+    reported = {name: report for name, report in outcome.reports.items() if _is_ready(outcome, name)}
+    await asyncio.gather(*(work.look(name, reported.get(name)) for name in work.records))
     known_ca = remembered_ca(known)
     decision = decide(_situation(work, records, outcome, known_ca))
     if decision.init:

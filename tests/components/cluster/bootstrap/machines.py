@@ -49,6 +49,7 @@ class Machines:
         self.killed_in: str = ""
         """Verb whose caller is killed while kubeadm works."""
         self.calls: list[tuple[str, str]] = []
+        self.probed: list[str] = []
         self.at_work = 0
         self.most_at_work = 0
         self.sent: list[str] = []
@@ -57,7 +58,9 @@ class Machines:
         name = self.names[endpoint.address]
         if name in self.silent:
             raise NoAnswerError(f"{endpoint.place} gave no answer in time")
-        if verb != "probe":
+        if verb == "probe":
+            self.probed.append(name)
+        else:
             self.calls.append((verb, name))
             self.sent.append(json.dumps(document))
         self.at_work += verb == "cluster-join"

@@ -84,6 +84,7 @@ def test_a_host_whose_step_failed_joins_when_it_is_fixed(machines):
     machines.machines["gpu02"].packages = {}
     provider, wanted = FleetProvider(), props(machines)
     outs = provider.create(wanted).outs
+    assert machines.probed == ["gpu02"], "the others have just reported whether they are in a cluster"
     assert results(outs)["gpu02"]["step"] == "kubernetes_packages"
     assert machines.plane.members == ["cp01", "gpu01"]
 
