@@ -55,7 +55,7 @@ class FleetProvider(Configured, ResourceProvider):
         CONFIRMED.clear()
         CONFIRMED.update(_reports(news.pop("confirmed", None)))
         records = records_of(news)
-        for name in asyncio.run(_silent(records)):
+        for name in asyncio.run(_silent(without(records, CONFIRMED))):
             pulumi.log.warn(silent_text(name, records[name].endpoint, GREETING_S))
         failures = [CheckFailure("versions", text) for text in refused_upgrades(records_of(_olds), records)]
         if not _policy(news).allow_reboot:

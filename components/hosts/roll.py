@@ -84,6 +84,7 @@ class Roll:
 
     async def _rebooted(self, name: str, record: HostRecord) -> Report:
         call = self.crew.hosts.call
+        # read again: since its report in this run a drain took minutes, and a crash in them would pass for this reboot
         before = (await call(record.endpoint, "probe", record.document)).facts.get("boot_id")
         self.crew.say(f"{name}: reboots")
         await self.crew.hosts.run(record.endpoint, REBOOT, answer_s=60)
@@ -100,7 +101,7 @@ class Roll:
                 settled = all(report.fields.get(key) == value for key, value in record.fields.items())
                 if report.facts.get("boot_id") != before and (settled or await self._unit_has_ended(record.endpoint)):
                     self.crew.say(f"{name}: is back")
-                    return await call(record.endpoint, "probe", record.document)
+                    return report if settled else await call(record.endpoint, "probe", record.document)
         raise NoAnswerError(f"not back {self.crew.policy.reboot_wait_s} s after its reboot ({last or 'same boot'})")
 
     async def _unit_has_ended(self, endpoint: Endpoint) -> bool:

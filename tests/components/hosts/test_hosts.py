@@ -230,7 +230,14 @@ def test_create_gives_results_and_facts_as_data(hosts):
     assert outs["host_gpu01"] == one.text()
 
 
-def test_a_host_that_was_confirmed_in_this_run_is_not_asked_again_and_its_report_enters_no_state(hosts):
+def test_a_host_that_was_confirmed_in_this_run_is_not_asked_again_and_its_report_enters_no_state(hosts, monkeypatch):
+    greeted: list[str] = []
+
+    async def greet(records: dict[str, HostRecord]) -> list[str]:
+        greeted.extend(records)
+        return []
+
+    monkeypatch.setattr(fleet, "_silent", greet)
     one, two = record("gpu01", 1), record("gpu02", 2)
     hosts.knows(one)
     hosts.knows(two)
@@ -243,6 +250,7 @@ def test_a_host_that_was_confirmed_in_this_run_is_not_asked_again_and_its_report
     later = provider.update("fleet", outs, props(one, two))
 
     assert "confirmed" not in checked.inputs
+    assert greeted == ["gpu02"]
     assert {name: result["status"] for name, result in json.loads(outs["results"]).items()} == {
         "gpu01": "ready",
         "gpu02": "ready",

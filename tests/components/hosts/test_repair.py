@@ -418,6 +418,7 @@ def test_hosts_reboot_one_after_the_other_each_emptied_before_and_opened_after(h
     assert {result["status"] for result in outcome.results.values()} == {"ready"}
     assert cluster.did == [f"{what} {name}" for name in ("gpu01", "gpu02") for what in ("cordon", "empty", "uncordon")]
     assert hosts.boots == {2201: 1, 2202: 1}
+    assert hosts.verbs(2201).count("probe") == 2, "before its reboot and after it"
 
 
 def test_a_host_whose_peers_do_not_answer_stops_the_roll_and_stays_closed(hosts, said, monkeypatch):
