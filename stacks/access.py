@@ -73,7 +73,7 @@ def read_host_keys(
     found: dict[str, str] = {}
     faults: list[str] = []
     for node, (address, port) in endpoints.items():
-        label = str(address) if port == 22 else f"[{address}]:{port}"
+        label = known_hosts_name(str(address), port)
         if taken := [key for kind in kinds for key in known.keys(label, (kind,))]:
             found[node] = taken[0]
         else:
@@ -83,6 +83,11 @@ def read_host_keys(
     if faults:
         raise LabError("\n".join(faults))
     return found
+
+
+def known_hosts_name(address: str, port: int) -> str:
+    """A host as a known_hosts file names it: with its port, unless that is 22."""
+    return address if port == 22 else f"[{address}]:{port}"
 
 
 class KnownHosts:

@@ -23,7 +23,7 @@ from components.inventory.switches import SwitchTarget
 from components.ssh import credentials
 from components.stack import Stack
 from components.switches.os import SWITCH_OSES
-from stacks.access import KnownHosts
+from stacks.access import KnownHosts, known_hosts_name
 from stacks.sets import folded, names_of
 from stacks.words import plural
 
@@ -227,7 +227,7 @@ def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
     if offered:
         yield "Compare each key with the one that the console shows, add it to the known_hosts file, look again:"
     for each in offered:
-        label = each.address if each.ssh_port == 22 else f"[{each.address}]:{each.ssh_port}"
+        label = known_hosts_name(each.address, each.ssh_port)
         yield f"{label} {each.offered_key}  # {each.name} {_fingerprint(each.offered_key)}"
 
 

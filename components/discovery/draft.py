@@ -17,6 +17,7 @@ from components.discovery.rails import RailOfPorts, infer_rails
 from components.discovery.switches import switches_of
 from components.discovery.text import stack_text
 from components.inventory.model import Host, Inventory
+from stacks.access import known_hosts_name
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
@@ -71,7 +72,7 @@ class Draft:
         """The keys that answered, for `access.known_hosts_file`."""
         lines = []
         for host in self.hosts.values():
-            place = host.address if host.ssh_port == 22 else f"[{host.address}]:{host.ssh_port}"
+            place = known_hosts_name(host.address, host.ssh_port)
             lines += [f"{place} {host.host_key}"] if host.host_key.startswith(HOST_KEY) else []
         return "".join(f"{line}\n" for line in lines)
 

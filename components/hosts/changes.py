@@ -41,10 +41,7 @@ class Change:
 
 def silent_text(name: str, endpoint: Endpoint, seconds: float) -> str:
     """The warning about a host that does not answer."""
-    return (
-        f"{name} ({endpoint.address}:{endpoint.port}) {SILENT} within {seconds:.0f} s; "
-        f"to leave it out: nodes.{name}.state: drained"
-    )
+    return f"{name} ({endpoint.place}) {SILENT} within {seconds:.0f} s; to leave it out: nodes.{name}.state: drained"
 
 
 def change_lines(
@@ -73,7 +70,7 @@ def changes(
     """
     now = now or datetime.now(UTC)
     renamed = {new.formerly for new in news.values()}
-    places = {(new.endpoint.address, new.endpoint.port): name for name, new in news.items()}
+    places = {new.endpoint.place: name for name, new in news.items()}
     for name, new in news.items():
         old = record_before(olds, name, new)
         if old is None:
@@ -85,7 +82,7 @@ def changes(
             yield from _changes(name, old, new, known, now)
     for name, old in olds.items():
         if name not in news and name not in renamed:
-            heir = places.get((old.endpoint.address, old.endpoint.port))
+            heir = places.get(old.endpoint.place)
             unless = f", unless {heir} turns out to be the same machine" if heir else ""
             cost = f"its VFs, links and files of ours are undone{unless}"
             yield Change(host=name, what="leaves", cost=cost, effect="leaves")
@@ -129,8 +126,8 @@ def _changes(name: str, old: HostRecord, new: HostRecord, known: Known | None, n
     if old.state != new.state:
         effect, cost = _state_effect(new)
         yield Change(host=name, what="state", values=f"{old.state} => {new.state}", cost=cost, effect=effect)
-    if (old.endpoint.address, old.endpoint.port) != (new.endpoint.address, new.endpoint.port):
-        where = f"{old.endpoint.address}:{old.endpoint.port} => {new.endpoint.address}:{new.endpoint.port}"
+    if old.endpoint.place != new.endpoint.place:
+        where = f"{old.endpoint.place} => {new.endpoint.place}"
         yield Change(host=name, what="reached at", values=where, cost=WORDS["none"])
     if old.endpoint.host_key != new.endpoint.host_key:
         yield Change(host=name, what="another host key in known_hosts", cost=WORDS["none"])

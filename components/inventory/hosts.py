@@ -13,7 +13,7 @@ from components.inventory.answer import AnswerError, host_of
 from components.inventory.model import Host
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, in_short, offered_key
 from components.ssh.session import first_answer
-from stacks.access import KnownHosts
+from stacks.access import KnownHosts, known_hosts_name
 
 AT_ONCE = 512
 """Hosts whose answer is waited for at the same time."""
@@ -116,7 +116,7 @@ def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
     """The key of a host that is known by one of these names; empty when it is not."""
     for kinds in (KINDS, tuple(known.kinds)):
         for name in dict.fromkeys(names):
-            if keys := known.keys(name if port == 22 else f"[{name}]:{port}", kinds):
+            if keys := known.keys(known_hosts_name(name, port), kinds):
                 return keys[0]
     return ""
 

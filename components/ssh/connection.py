@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from stacks.access import known_hosts_name
 from stacks.base import Section, UnreachableError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ async def connected(
     import asyncssh  # noqa: PLC0415  # as in keys_of
 
     where = f"{name} ({endpoint.place})" if name else endpoint.place
-    label = endpoint.address if endpoint.port == 22 else f"[{endpoint.address}]:{endpoint.port}"
+    label = known_hosts_name(endpoint.address, endpoint.port)
     try:
         connection = await asyncssh.connect(
             endpoint.address,
