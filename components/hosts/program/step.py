@@ -36,6 +36,10 @@ class Step:
     """By the last part of a field's name: the effect of a change (none, link, pods, reboot, replace)."""
     repairs: Dict[str, str] = {}
     """The same fields: how disruptive a repair is (none, link, service, reboot)."""
+    version_setting = ""
+    """The field of the lab file with the version in `versions`."""
+    upgrade = ""
+    """How you upgrade it, on each host in turn."""
 
     def wanted(self, document: Document) -> Fields:
         """The target values in the document; steps that only look have none."""
@@ -52,9 +56,9 @@ class Step:
     def refuse(self, host: Host) -> None:
         """Refuses, before anything changes, what must not be done on this host."""
 
-    def installs(self, document: Document) -> Optional[str]:
-        """The version that this step installs once and never upgrades; its field has the name of the step."""
-        return None
+    def versions(self, document: Document) -> Dict[str, str]:
+        """By field, the versions of software that rocelab installs once or only compares: you upgrade it by hand."""
+        return {}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         """Repairs the fields that deviate."""

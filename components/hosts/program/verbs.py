@@ -30,7 +30,7 @@ from .places import (
 from .revert import PROGRAM_COPY, arm_revert
 from .secret_files import login_home
 from .step import Fields, Step, Value
-from .steps import STEPS, wanted_fields
+from .steps import STEPS, changed_versions, wanted_fields
 from .steps.persistence import UNCONFIRMED
 
 Failure = Dict[str, str]
@@ -230,15 +230,13 @@ def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
     """Refuses an upgrade. Without a preview the hosts' commands start before the Fleet can refuse it."""
     before = _last_document(host)
     for step in steps:
-        old, new = step.installs(before), step.installs(host.document)
-        field = step.name
-        if old is None or new is None or old == new or step.observed(host)[field] == step.wanted(host.document)[field]:
-            continue  # upgraded by hand: the field has its target value
-        raise StepError(
-            f"{field} {old} => {new}: this host runs {old}, and nothing rolls an upgrade over hosts at work yet",
-            f"drain it, install {new} by hand, reboot, uncordon it, then pulumi up --refresh --run-program; "
-            f"or set the version back to {old}",
-        )
+        for field, old, new in changed_versions(step, before, host.document):
+            if step.observed(host)[field] == step.wanted(host.document)[field]:
+                continue  # upgraded by hand
+            raise StepError(
+                f"{field} {old} => {new}: this host runs {old}, and nothing rolls an upgrade over hosts at work yet",
+                f"{step.upgrade}, then pulumi up --refresh --run-program; or set the version back to {old}",
+            )
 
 
 def _last_document(host: Host) -> Document:

@@ -10,6 +10,7 @@ import pytest
 from components.hosts.document import host_document, wanted_fields
 from components.hosts.program.main import perform
 from components.hosts.program.membership import CONFIG_FILE, JOURNAL_FILE, KUBELET_CONFIG
+from components.hosts.program.places import DOCUMENT_FILE
 from components.hosts.program.steps.kubernetes_kernel import FILES
 from components.hosts.program.steps.kubernetes_packages import KEY_FILES, LIST_FILES
 from stacks.lab import Lab
@@ -194,12 +195,16 @@ def test_preinstalled_means_that_another_version_is_told_and_not_touched(machine
     made(machine, document())
 
 
-def test_a_node_that_has_joined_is_not_upgraded_by_its_packages(machine, repository):
+@pytest.mark.parametrize(("ours", "step"), [(True, "upgrade"), (False, "kubernetes_packages")])
+def test_a_node_that_has_joined_is_not_upgraded_by_its_packages(machine, repository, ours, step):
     made(machine, document(packages=repository))
     machine.file(KUBELET_CONFIG, "server: https://192.168.7.1:6443\n")
+    if not ours:
+        machine.remove(DOCUMENT_FILE)
     machine.commands.clear()
     result = run("apply", machine, document(version="1.36.4", packages=repository))
 
+    assert result["failed"]["step"] == step
     assert "kubeadm upgrade" in result["failed"]["hint"]
     assert "set the version back to 1.36.3" in result["failed"]["hint"]
     assert machine.packages["kubelet"] == "1.36.3"

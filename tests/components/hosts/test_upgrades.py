@@ -3,17 +3,19 @@
 import pytest
 
 from components.hosts.fleet import FleetProvider
+from components.hosts.program.step import Step
+from components.hosts.program.steps import STEPS
 from components.hosts.records import HostRecord, properties_of
-from components.hosts.upgrades import UPGRADES, Software, refused_upgrades
+from components.hosts.upgrades import refused_upgrades
 from tests.components.hosts.test_repair import record
 
 PFS = ("enp5s0", "enp132s0")
 DRIVER = {"source": "doca_ofed", "in_use": True, "packages": ["doca-ofed"]}
 SECTIONS = {
-    "driver": lambda version: {"driver": {**DRIVER, "version": version}},
-    "gpu.driver": lambda version: {"gpu": {"driver": {"version": version, "packages": ["nvidia-driver"]}}},
-    "kubernetes": lambda version: {"kubernetes": {"version": version, "repository": {"url": "u"}}},
-    "firmware_versions": lambda version: {"firmware_versions": {"enp5s0": version, "enp132s0": version}},
+    "driver.version": lambda version: {"driver": {**DRIVER, "version": version}},
+    "gpu.driver.version": lambda version: {"gpu": {"driver": {"source": "packaged", "version": version}}},
+    "cluster.bootstrap.version": lambda version: {"kubernetes": {"version": version, "repository": {"url": "u"}}},
+    "firmware.version": lambda version: {"firmware_versions": {"enp5s0": version, "enp132s0": version}},
 }
 
 
@@ -22,30 +24,38 @@ def host(name: str, sections: dict[str, object], state: str = "active", **fields
     return one.model_copy(update={"document": {**one.document, **sections}, "fields": {**one.fields, **fields}})
 
 
-def reports(software: Software, version: str) -> dict[str, object]:
+REPORTED = {
+    "driver.version": ("driver",),
+    "gpu.driver.version": ("gpu_driver",),
+    "cluster.bootstrap.version": ("kubernetes_packages",),
+    "firmware.version": tuple(f"{pf}.firmware_version" for pf in PFS),
+}
+
+
+def reports(setting: str, version: str) -> dict[str, object]:
     """What a host says that runs this version."""
-    return {f"{pf}.{software.field}": version for pf in PFS} if software.per_pf else {software.field: version}
+    return dict.fromkeys(REPORTED[setting], version)
 
 
 def refused(old: HostRecord, new: HostRecord) -> list[str]:
     return list(refused_upgrades({"gpu01": old}, {"gpu01": new}))
 
 
-@pytest.mark.parametrize("software", UPGRADES, ids=lambda software: software.path)
-def test_a_changed_version_is_refused_with_the_steps_to_take(software):
-    section = SECTIONS[software.path]
+@pytest.mark.parametrize("setting", SECTIONS)
+def test_a_changed_version_is_refused_with_the_steps_to_take(setting):
+    section = SECTIONS[setting]
 
-    text = refused(host("gpu01", section("1.34.1")), host("gpu01", section("1.35.0"), **reports(software, "1.35.0")))
+    text = refused(host("gpu01", section("1.34.1")), host("gpu01", section("1.35.0"), **reports(setting, "1.35.0")))
 
     assert len(text) == 1
-    assert text[0].startswith(f"gpu01: {software.setting} 1.34.1 => 1.35.0 is refused")
+    assert text[0].startswith(f"gpu01: {setting} 1.34.1 => 1.35.0 is refused")
     assert "kubectl drain it" in text[0]
     assert "pulumi up --refresh --run-program" in text[0]
 
 
-@pytest.mark.parametrize("software", UPGRADES, ids=lambda software: software.path)
-def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(software):
-    section, seen = SECTIONS[software.path], reports(software, "1.35.0")
+@pytest.mark.parametrize("setting", SECTIONS)
+def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(setting):
+    section, seen = SECTIONS[setting], reports(setting, "1.35.0")
 
     assert refused(host("gpu01", section("1.34.1"), **seen), host("gpu01", section("1.35.0"), **seen)) == []
 
@@ -59,11 +69,22 @@ def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(software):
             host("gpu01", {"driver": {"source": "keep", "version": "24.10"}}, driver="24.10"),
             host("gpu01", {"driver": {"source": "keep", "version": "25.07"}}, driver="25.07"),
         ),
+        (
+            host("gpu01", {"driver": {"source": "keep", "version": "24.10"}}, driver="24.10"),
+            host("gpu01", {"driver": {**DRIVER, "version": "25.07"}}, driver="25.07"),
+        ),
     ],
-    ids=["no longer asked for", "asked for the first time", "only verified"],
+    ids=["no longer asked for", "asked for the first time", "only verified", "first installed by rocelab"],
 )
 def test_what_is_no_upgrade_under_a_host_at_work_is_allowed(old, new):
     assert refused(old, new) == []
+
+
+def test_every_step_that_names_a_version_says_which_field_and_how_to_upgrade():
+    named = {step.version_setting for step in STEPS if type(step).versions is not Step.versions}
+
+    assert named == SECTIONS.keys()
+    assert all(step.upgrade for step in STEPS if step.version_setting)
 
 
 def test_of_two_rails_only_the_one_with_another_firmware_is_refused():
@@ -80,8 +101,11 @@ def test_of_two_rails_only_the_one_with_another_firmware_is_refused():
 
 def test_many_hosts_make_one_text():
     names = [f"gpu{i:03}" for i in range(256)]
-    olds = {name: host(name, SECTIONS["kubernetes"]("1.34.1")) for name in names}
-    news = {name: host(name, SECTIONS["kubernetes"]("1.35.0"), kubernetes_packages="1.35.0 held") for name in names}
+    olds = {name: host(name, SECTIONS["cluster.bootstrap.version"]("1.34.1")) for name in names}
+    news = {
+        name: host(name, SECTIONS["cluster.bootstrap.version"]("1.35.0"), kubernetes_packages="1.35.0 held")
+        for name in names
+    }
 
     texts = list(refused_upgrades(olds, news))
 
@@ -94,8 +118,8 @@ def test_the_preview_refuses_it(monkeypatch):
         return []
 
     monkeypatch.setattr("components.hosts.fleet._silent", nobody_is_silent)
-    old = properties_of({"gpu01": host("gpu01", SECTIONS["driver"]("24.10"))})
-    new = properties_of({"gpu01": host("gpu01", SECTIONS["driver"]("25.07"), driver="25.07")})
+    old = properties_of({"gpu01": host("gpu01", SECTIONS["driver.version"]("24.10"))})
+    new = properties_of({"gpu01": host("gpu01", SECTIONS["driver.version"]("25.07"), driver="25.07")})
 
     result = FleetProvider().check(dict(old), dict(new))
 

@@ -24,3 +24,11 @@ def wanted_fields(document: Document) -> Fields:
     for step in STEPS:
         fields.update(step.wanted(document))
     return fields
+
+
+def changed_versions(step: Step, old: Document, new: Document) -> Iterator[Tuple[str, str, str]]:
+    """Field, old and new version of software that rocelab does not upgrade and both documents name."""
+    before = step.versions(old)
+    for field, version in step.versions(new).items():
+        if before.get(field, version) != version:
+            yield field, before[field], version

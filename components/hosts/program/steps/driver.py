@@ -1,6 +1,6 @@
 """The driver of the RoCE NICs: kept and verified, or replaced by another source when the lab asks for that."""
 
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Set
 
 from .. import ofed
 from ..containers import refuse_package_scripts_under_containers
@@ -32,6 +32,8 @@ class Driver(Step):
     at_boot = False
     effects = {"driver": "reboot", "driver_built": "none", "driver_loaded": "reboot"}
     repairs = {"driver": "reboot", "driver_built": "service", "driver_loaded": "reboot"}
+    version_setting = "driver.version"
+    upgrade = "kubectl drain it, install the driver as its vendor says, reboot, kubectl uncordon it"
 
     def wanted(self, document: Document) -> Fields:
         asked = document.get("driver")
@@ -46,9 +48,9 @@ class Driver(Step):
             fields["driver_loaded"] = ofed.AS_INSTALLED
         return fields
 
-    def installs(self, document: Document) -> Optional[str]:
+    def versions(self, document: Document) -> Dict[str, str]:
         asked = section_of(document, "driver")
-        return asked["version"] if asked.get("source") in VENDOR else None
+        return {"driver": asked["version"]} if asked.get("source") in VENDOR else {}
 
     def observed(self, host: Host) -> Fields:
         machine, asked = host.machine, host.document["driver"]

@@ -18,10 +18,18 @@ class FirmwareVersion(Step):
     at_boot = False
     effects = {"firmware_version": "none"}
     repairs = {"firmware_version": "none"}
+    version_setting = "firmware.version"
+    upgrade = (
+        "kubectl drain it, flash the vendor's image for the card's PSID (mstflint -i IMAGE burn), cold boot, "
+        "kubectl uncordon it"
+    )
 
     def wanted(self, document: Document) -> Fields:
         asked: Dict[str, str] = section_of(document, "firmware_versions")
         return {f"{pf}.firmware_version": asked[pf] for pf in sorted(asked)}
+
+    def versions(self, document: Document) -> Dict[str, str]:
+        return {field: str(version) for field, version in self.wanted(document).items()}
 
     def observed(self, host: Host) -> Fields:
         return {field: running(host, interface_of(field)) or UNKNOWN for field in self.wanted(host.document)}

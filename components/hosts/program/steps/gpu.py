@@ -1,7 +1,7 @@
 """The GPU driver: kept and verified, or installed from packages when the lab asks for that."""
 
 import os
-from typing import Any, Dict, Optional, Set
+from typing import Any, Dict, Set
 
 from .. import nvidia
 from ..containers import refuse_package_scripts_under_containers
@@ -35,6 +35,8 @@ class GpuDriver(Step):
     at_boot = False
     effects = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
     repairs = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
+    version_setting = "gpu.driver.version"
+    upgrade = "kubectl drain it, install the driver, reboot, kubectl uncordon it"
 
     def wanted(self, document: Document) -> Fields:
         asked = section_of(document, "gpu", "driver")
@@ -43,8 +45,9 @@ class GpuDriver(Step):
         loaded = {"gpu_driver_loaded": AS_INSTALLED} if asked["source"] == "packaged" else {}
         return {"gpu_driver": asked["version"] or WORKS, **loaded}
 
-    def installs(self, document: Document) -> Optional[str]:
-        return packaged(document, "gpu", "driver").get("version")
+    def versions(self, document: Document) -> Dict[str, str]:
+        version = packaged(document, "gpu", "driver").get("version")
+        return {"gpu_driver": version} if version else {}
 
     def observed(self, host: Host) -> Fields:
         asked, machine = host.document["gpu"]["driver"], host.machine

@@ -8,7 +8,7 @@ from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..membership import KUBELET_CONFIG
 from ..software import fetch
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Step, section_of
 
 FIELD = "kubernetes_packages"
 NAMES = ("kubeadm", "kubectl", "kubelet")
@@ -33,12 +33,21 @@ class KubernetesPackages(Step):
     at_boot = False
     effects = {FIELD: "none"}
     repairs = {FIELD: "service"}
+    version_setting = "cluster.bootstrap.version"
+    upgrade = (
+        "control planes first: kubectl drain it, kubeadm upgrade apply (node on the others), install and hold kubelet "
+        "and kubectl, kubectl uncordon it"
+    )
 
     def wanted(self, document: Document) -> Fields:
         asked = document.get("kubernetes")
         if not asked:
             return {}
         return {FIELD: f"{asked['version']} held" if asked.get("repository") else asked["version"]}
+
+    def versions(self, document: Document) -> Dict[str, str]:
+        asked = section_of(document, "kubernetes")
+        return {FIELD: asked["version"]} if asked.get("repository") else {}
 
     def observed(self, host: Host) -> Fields:
         asked = host.document["kubernetes"]
