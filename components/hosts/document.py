@@ -3,12 +3,12 @@
 import hashlib
 import json
 from functools import reduce
+from typing import cast
 
 from pydantic import BaseModel, JsonValue
 
 from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
-from components.hosts.program.step import Value
 from components.hosts.sections.guests import guest_seconds, guest_sections
 from components.hosts.sections.software import software_seconds, software_sections
 from components.hosts.sections.system import routing_of, system_seconds, system_sections
@@ -63,7 +63,7 @@ def deadline_s(lab: Lab) -> int:
 
 def wanted_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The fields that a conforming host reports, in their order."""
-    return {field: _plain(value) for field, value in steps.wanted_fields(document).items()}
+    return cast("dict[str, JsonValue]", steps.wanted_fields(document))
 
 
 def document_text(document: dict[str, JsonValue]) -> str:
@@ -78,13 +78,11 @@ def vf_layout(lab: Lab) -> str:
 
 
 def _pf_document(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
-    mtu_bytes = lab.rail(pf.rail).mtu_bytes
     return {
         "interface": pf.interface,
         "driver": pf.driver,
         "address": str(pf.address),
-        "mtu_bytes": mtu_bytes,
-        "vf_mtu_bytes": mtu_bytes,
+        "mtu_bytes": lab.rail(pf.rail).mtu_bytes,
         "vfs": pf.vfs,
         "rdma_device": pf.rdma_device,
         "soft_roce": pf.soft_roce,
@@ -98,7 +96,3 @@ def _vf_owner(lab: Lab) -> dict[str, JsonValue]:
     """Marks VFs that an operator creates: the host program then leaves their number alone."""
     operated = lab.cluster is not None and lab.cluster.delivery.profile == "sriov_operator"
     return {"vf_owner": "operator"} if operated else {}
-
-
-def _plain(value: Value) -> JsonValue:
-    return list(value) if isinstance(value, list) else value

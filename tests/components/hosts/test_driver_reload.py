@@ -24,7 +24,7 @@ from tests.components.hosts.test_steps_network import hardware
 
 
 def other_mtu(document: dict[str, Any]) -> dict[str, Any]:
-    return {**document, "pfs": [{**pf, "mtu_bytes": 4200, "vf_mtu_bytes": 4200} for pf in document["pfs"]]}
+    return {**document, "pfs": [{**pf, "mtu_bytes": 4200} for pf in document["pfs"]]}
 
 
 def test_the_unit_can_start_again_and_as_often_as_devices_come(machine, document):

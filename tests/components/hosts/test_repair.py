@@ -30,7 +30,6 @@ def record(name: str, number: int, state: str = "active", **changes: Any) -> Hos
                 "driver": "igb",
                 "address": f"10.10.11.{number}/24",
                 "mtu_bytes": changes.pop("mtu_bytes", 9000),
-                "vf_mtu_bytes": 9000,
                 "vfs": 4,
                 "rdma_device": "rxe0",
                 "soft_roce": True,

@@ -222,7 +222,11 @@ def test_a_record_of_another_version_is_not_read_instead_of_taken_for_a_new_host
     text["oldState"]["outputs"]["host_gpu0002"] = '{"of": "another version"}'
 
     found = reviewed(preview(text))
-    assert {(one.kind, one.name) for one in found.effects} == {(Kind.LINK, "gpu0001"), (Kind.UNREAD, "gpu0002")}
+    assert {(one.kind, one.name) for one in found.effects} == {
+        (Kind.LINK, "gpu0001"),
+        (Kind.HOST, "gpu0001"),  # the MTU of idle VFs follows
+        (Kind.UNREAD, "gpu0002"),
+    }
     assert found.unread
 
 
@@ -274,7 +278,7 @@ def test_a_host_that_is_silent_now_is_not_read_though_the_state_knows_it() -> No
         hosts(fleet(1), fleet(1, mtu_bytes=4200)), diagnostics=({"message": warning, "severity": "info#err"},)
     )
 
-    assert kinds(text) == {Kind.LINK, Kind.UNREAD}
+    assert kinds(text) == {Kind.LINK, Kind.HOST, Kind.UNREAD}
     assert "192.0.2.1" not in written(text)
     assert "1 host is NOT READ" in written(text).splitlines()[1]
 

@@ -16,7 +16,7 @@ class VfMtu(Step):
     repairs = {"vf_mtu_bytes": "none"}
 
     def wanted(self, document: Document) -> Fields:
-        return {f"{pf['interface']}.vf_mtu_bytes": pf["vf_mtu_bytes"] for pf in document["pfs"] if pf["vfs"]}
+        return {f"{pf['interface']}.vf_mtu_bytes": pf["mtu_bytes"] for pf in document["pfs"] if pf["vfs"]}
 
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}
@@ -24,15 +24,15 @@ class VfMtu(Step):
             if pf["vfs"]:
                 complete = len(host.vfs(pf["interface"])) == pf["vfs"]
                 paths = self._idle(host, pf["interface"]) if complete else []
-                odd = {int(host.machine.read(path) or 0) for path in paths} - {pf["vf_mtu_bytes"]}
-                fields[f"{pf['interface']}.vf_mtu_bytes"] = min(odd) if odd else pf["vf_mtu_bytes"]
+                odd = {int(host.machine.read(path) or 0) for path in paths} - {pf["mtu_bytes"]}
+                fields[f"{pf['interface']}.vf_mtu_bytes"] = min(odd) if odd else pf["mtu_bytes"]
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for pf in host.pfs:
             if f"{pf['interface']}.vf_mtu_bytes" in wrong:
                 for path in self._idle(host, pf["interface"]):
-                    host.machine.write(path, str(pf["vf_mtu_bytes"]))
+                    host.machine.write(path, str(pf["mtu_bytes"]))
 
     def _idle(self, host: Host, pf: str) -> List[str]:
         uses = host.uses(pf)
