@@ -156,6 +156,8 @@ all after "$@"
 
 A VF with a driver and without a netdev is in use: a pod or a container has it in its own network, or vfio has bound it.
 The kubelet's list of allocated devices is not read: it outlives pods and reboots.
+Boot ID, MTU and PCIe link are read although the Fleet has a report of them: it may be days old, or of before a reboot,
+and a run by hand has none.
 """
 
 REACH = """
