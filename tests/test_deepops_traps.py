@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from components.cluster.profiles import images_of, networks, programs
 from components.cluster.store import upstream_files
-from components.hosts import delivery, secret_files
+from components.hosts import delivery
 from components.hosts.calls import SENT
 from components.hosts.document import host_document
 from components.hosts.hosts import start_command
@@ -76,7 +76,7 @@ def test_what_a_login_shell_gets_needs_nothing_that_dash_lacks(tmp_path: Path, s
 COMMANDS = {
     "start": start_command(),
     "program": delivery.receive_command(),
-    "secret file": secret_files.receive_command("licence"),
+    "secret file": delivery.receive_secret("licence"),
     "verb": f'{SENT}"{LOADER}" 100000 probe',
     "reboot": REBOOT,
     "unit": UNIT_STATE,

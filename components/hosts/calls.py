@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from components.hosts.pack import LOADER, packed
 from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S
 from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
-from components.ssh.session import feed
+from components.ssh.session import Done, feed
 
 T = TypeVar("T")
 
@@ -95,18 +95,29 @@ class HostCalls:
         Raises:
             NoAnswerError: when the host cannot be reached, or the command fails.
         """
+        return (await self.run_all(endpoint, {command: sent}, answer_s))[0]
+
+    async def run_all(self, endpoint: Endpoint, inputs: Mapping[str, bytes], answer_s: float) -> list[str]:
+        """Runs commands, each with its input, one after the other over one connection; the stdout of each.
+
+        Raises:
+            NoAnswerError: when the host cannot be reached, or a command fails.
+        """
         async with self._places:
             try:
                 async with asyncio.timeout(answer_s), connected(endpoint, self._keys) as connection:
-                    done = await feed(connection, command, sent)
+                    return [_printed(endpoint, await feed(connection, *one)) for one in inputs.items()]
             except TimeoutError:
                 raise NoAnswerError(f"{endpoint.place} gave no answer in time") from None
-        if done.code is None:
-            raise BrokenError(f"{endpoint.place}: the connection ended in the middle")
-        if done.code:
-            said = " / ".join(done.err.strip().splitlines()[-2:])
-            raise NoAnswerError(f"{endpoint.place}: the command ended with {done.code}: {said[:300]}")
-        return done.out
+
+
+def _printed(endpoint: Endpoint, done: Done) -> str:
+    if done.code is None:
+        raise BrokenError(f"{endpoint.place}: the connection ended in the middle")
+    if done.code:
+        said = " / ".join(done.err.strip().splitlines()[-2:])
+        raise NoAnswerError(f"{endpoint.place}: the command ended with {done.code}: {said[:300]}")
+    return done.out
 
 
 def parse_report(out: str) -> Report:

@@ -11,13 +11,12 @@ import pulumi
 from pulumi_command import remote
 
 from components.hosts.calls import HostCalls, Report
-from components.hosts.delivery import Delivery
+from components.hosts.delivery import Delivery, files_digest
 from components.hosts.document import deadline_s, document_text, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
 from components.hosts.program.places import SCHEMA, copy_of
 from components.hosts.records import HostRecord, wanted_record
-from components.hosts.secret_files import SecretFiles, files_digest
 from components.outputs import outline
 from components.ssh.connection import NoAnswerError
 from components.ssh.credentials import endpoints_of
@@ -64,14 +63,12 @@ class Hosts(pulumi.ComponentResource):
         nodes = {f"{name}-{node.name}": node for node in lab.nodes}
         self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
         endpoints = endpoints_of(lab, args.credentials.host_keys)
-        self._program = Delivery(f"{name}-program", endpoints, pulumi.ResourceOptions(parent=self))
-        files, marks = args.credentials.files, {"vf_layout": pulumi.Output.from_input(vf_layout(lab))}
-        self._brought: list[pulumi.Resource] = [self._program]
+        files = files_digest(args.credentials.files) if args.credentials.files else None
+        self._program = Delivery(f"{name}-program", endpoints, files, pulumi.ResourceOptions(parent=self))
+        marks = {"vf_layout": pulumi.Output.from_input(vf_layout(lab))}
         if files:
             # a changed secret changes no document, but must still be installed, so the Fleet sees its digest
-            marks["files"] = files_digest(files)
-            kept = pulumi.ResourceOptions(parent=self)
-            self._brought.append(SecretFiles(f"{name}-files", endpoints, marks["files"], kept))
+            marks["files"] = files
         owner = f"lab {lab.name} of stack {pulumi.get_stack()}"
         keys = args.credentials.host_keys
         records = {node.name: wanted_record(lab, node, keys[node.name], owner) for node in lab.nodes}
@@ -121,7 +118,7 @@ class Hosts(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 aliases=[pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else [],
-                depends_on=self._brought,  # they have no output that the command would use
+                depends_on=[self._program],  # it has no output that the command would use
                 hooks=pulumi.ResourceHookBinding(
                     on_error=[self._explain], after_create=[self._confirm], after_update=[self._confirm]
                 ),

@@ -11,11 +11,11 @@ import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
 from components.hosts import delivery
-from components.hosts.delivery import send
+from components.hosts.delivery import DeliveryProvider, receive_command, receive_secret, send
 from components.hosts.document import document_text, host_document
 from components.hosts.hosts import Hosts, HostsArgs
+from components.hosts.pack import packed
 from components.hosts.program.secret_files import DELIVERED, MISSING, NEWER, state_of
-from components.hosts.secret_files import SecretFilesProvider, receive_command
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -24,7 +24,7 @@ from tests.components.hosts.test_sections_guests import asked
 from tests.engine import Engine, Recorded
 
 CANARY = "canary-of-the-licence-token"
-FILES, FLEET = "pulumi-python:dynamic/hosts:SecretFiles", "pulumi-python:dynamic/hosts:Fleet"
+FLEET = "pulumi-python:dynamic/hosts:Fleet"
 NLS = {"kind": "nls", "server": "dls.site.example"}
 
 
@@ -51,8 +51,8 @@ def built(lab: Lab, token: str | None = CANARY) -> Recorded:
 def test_secrets_are_there_before_the_commands_and_the_fleet_looks_again_when_one_changes(licensed):
     seen = built(licensed)
 
-    assert "hosts-files" in seen["hosts-gpu01"].depends_on
-    assert seen["hosts-fleet"].inputs["files"] == seen["hosts-files"].inputs["files"]
+    assert "hosts-program" in seen["hosts-gpu01"].depends_on
+    assert seen["hosts-fleet"].inputs["files"] == seen["hosts-program"].inputs["files"]
     assert built(licensed, "another")["hosts-fleet"].inputs["files"] != seen["hosts-fleet"].inputs["files"]
 
 
@@ -61,20 +61,20 @@ def test_no_input_of_any_resource_holds_the_secret(licensed):
 
     for name, resource in seen.resources.items():
         assert CANARY not in json.dumps(dict(resource.inputs), default=str), name
-    assert "files" in seen["hosts-files"].secrets, "its digest is one too"
+    assert "files" in seen["hosts-program"].secrets, "its digest is one too"
     for node in licensed.nodes:
         assert CANARY not in document_text(host_document(licensed, node))
 
 
-def test_a_lab_without_secrets_has_neither_resource_nor_mark():
+def test_a_lab_without_secrets_has_no_mark_of_them():
     seen = built(asked(), token=None)
 
-    assert seen.of_type(FILES) == {}
+    assert "files" not in seen["hosts-program"].inputs
     assert "files" not in seen["hosts-fleet"].inputs
 
 
-def provider(values: dict[str, str]) -> SecretFilesProvider:
-    made = SecretFilesProvider()
+def provider(values: dict[str, str]) -> DeliveryProvider:
+    made = DeliveryProvider()
     made.configure(ConfigureRequest(Config({f"rocelab:{key}": value for key, value in values.items()}, "rocelab")))
     return made
 
@@ -86,7 +86,8 @@ def test_each_node_gets_what_it_needs_and_no_other(licensed):
 
     found = provider({"licenceToken": CANARY}).content(Lab.model_validate(content))
 
-    assert found == {"gpu01": {receive_command("licence"): CANARY.encode()}}
+    program = {receive_command(): packed()}
+    assert found == {"gpu01": {**program, receive_secret("licence"): CANARY.encode()}, "gpu02": program}
 
 
 def test_a_stack_without_the_secret_is_told_the_command(licensed):
@@ -95,7 +96,7 @@ def test_a_stack_without_the_secret_is_told_the_command(licensed):
 
 
 def test_the_file_is_for_its_owner_alone_and_nothing_stands_in_the_command_line(tmp_path: Path):
-    command = receive_command("licence")
+    command = receive_secret("licence")
     done = subprocess.run(["sh", "-c", command], input=CANARY.encode(), env={"HOME": str(tmp_path)}, check=False)
 
     place = tmp_path / ".rocelab-secret-licence"
@@ -109,20 +110,20 @@ def test_a_silent_host_holds_nobody_up():
     taken: list[tuple[str, bytes]] = []
 
     class Some:
-        async def run(self, endpoint: Endpoint, command: str, sent: bytes, answer_s: float) -> str:
+        async def run_all(self, endpoint: Endpoint, inputs: dict[str, bytes], answer_s: float) -> list[str]:
             if endpoint.address == "192.0.2.1":
                 raise NoAnswerError("silent")
-            taken.append((command, sent))
-            return ""
+            taken.extend(inputs.items())
+            return []
 
     def at(address: str) -> Endpoint:
         return Endpoint(address=address, port=22, user="nvidia", host_key="ssh-ed25519 key")
 
-    files = {name: {receive_command("licence"): CANARY.encode()} for name in ("gpu01", "gpu02")}
+    files = {name: {receive_secret("licence"): CANARY.encode()} for name in ("gpu01", "gpu02")}
     hosts: Any = Some()
     asyncio.run(send(hosts, {"gpu01": at("192.0.2.1"), "gpu02": at("192.0.2.2")}, files))
 
-    assert taken == [(receive_command("licence"), CANARY.encode())]
+    assert taken == [(receive_secret("licence"), CANARY.encode())]
     assert CANARY not in taken[0][0]
 
 
@@ -138,13 +139,15 @@ def test_the_provider_takes_the_secret_from_the_configuration_and_keeps_it_out_o
     )
     files = provider({"lab": licensed.model_dump_json(exclude_unset=True), "licenceToken": CANARY})
 
-    made = files.create({"files": "digest", "hosts": "digest"})
+    props = {"program": "digest", "files": "digest", "hosts": "digest"}
 
-    content = {receive_command("licence"): CANARY.encode()}
+    made = files.create(props)
+
+    content = {receive_command(): packed(), receive_secret("licence"): CANARY.encode()}
     assert sent == [{"gpu01": content, "gpu02": content}]
-    assert made.outs == {"files": "digest", "hosts": "digest"}
-    assert files.diff("files", {"files": "a", "hosts": "h"}, {"files": "b", "hosts": "h"}).changes
-    assert not files.diff("files", {"files": "a", "hosts": "h"}, {"files": "a", "hosts": "h"}).changes
+    assert made.outs == props
+    assert files.diff("program", props, {**props, "files": "another"}).changes
+    assert not files.diff("program", props, props).changes
 
 
 @pytest.mark.parametrize(
