@@ -113,19 +113,20 @@ class SimHost:
         fields = {key: self.fields.get(key, "none") for key in target} if verb != "undo" else {}
         if verb == "apply":
             fields = {key: value for key, value in fields.items() if value != target[key]}
+        facts = {
+            "machine_id": self.machine_id,
+            "boot_id": self.boot_id,
+            "kernel": "simulated",
+            "carrier": {pf["interface"]: True for pf in document["pfs"]},
+            "vfs_in_use": {},
+            "pending": self.unconfirmed is not None,
+        }
         report = {
             "schema": document["schema"],
             "host": document["host"],
             "changed": changed,
             "needs_reboot": [],
-            "facts": {
-                "machine_id": self.machine_id,
-                "boot_id": self.boot_id,
-                "kernel": "simulated",
-                "carrier": {pf["interface"]: True for pf in document["pfs"]},
-                "vfs_in_use": {},
-                "pending": self.unconfirmed is not None,
-            },
+            "facts": facts if verb in ("probe", "confirm") else {},
             "fields": fields,
             "failed": failed,
         }

@@ -54,15 +54,16 @@ def with_farm(folder: Path, act: Callable[[Farm, HostCalls, dict[str, HostRecord
 def test_a_host_is_what_was_applied_to_it_and_an_undo_takes_it_away(tmp_path: Path) -> None:
     async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> list[Report]:
         one = records["gpu0001"]
-        verbs = ("probe", "apply", "confirm", "undo", "probe")
+        verbs = ("probe", "apply", "probe", "confirm", "undo", "probe")
         return [await hosts.call(one.endpoint, verb, one.document) for verb in verbs]
 
-    before, applied, confirmed, undone, after = with_farm(tmp_path, act)
+    before, applied, pending, confirmed, undone, after = with_farm(tmp_path, act)
 
     wanted = wanted_fields({**lab_document()})
     assert set(before.fields) == set(wanted)
     assert set(applied.changed) == set(wanted) - {"rdma_namespaces"}, "which a machine has by itself"
-    assert (applied.fields, applied.facts["pending"]) == ({}, True)
+    assert (applied.fields, applied.facts) == ({}, {})
+    assert pending.facts["pending"] is True
     assert confirmed.facts["pending"] is False
     assert confirmed.fields["enp5s0.mtu_bytes"] == 9000
     assert undone.failed is None
