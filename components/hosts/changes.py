@@ -11,12 +11,14 @@ from pydantic import JsonValue
 from components.hosts.document import wanted_fields
 from components.hosts.effects import WORDS, field_effect
 from components.hosts.losses import Known, cost_of, effect_of, known_of
+from components.hosts.program.steps import STEPS, changed_versions
 from components.hosts.records import HostRecord, record_before
 from components.ssh.connection import Endpoint
 from stacks.base import Effect
 from stacks.words import some
 
 LONGEST_VALUE = 60
+MOST_NAMED = 3
 SILENT = "does not answer over SSH"
 
 
@@ -34,7 +36,7 @@ class Change:
     effect: Effect | Literal["joins", "leaves", "unread"] = "none"
 
     def __str__(self) -> str:
-        """As a preview prints it."""
+        """As a preview prints it: `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`."""
         text = f"{self.host}: {self.what}{f' {self.values}' if self.values else ''}"
         return f"{text}: {self.cost}" if self.cost else text
 
@@ -42,16 +44,6 @@ class Change:
 def silent_text(name: str, endpoint: Endpoint, seconds: float) -> str:
     """The warning about a host that does not answer."""
     return f"{name} ({endpoint.place}) {SILENT} within {seconds:.0f} s; to leave it out: nodes.{name}.state: drained"
-
-
-def change_lines(
-    olds: Mapping[str, HostRecord],
-    news: Mapping[str, HostRecord],
-    facts: Mapping[str, object] = MappingProxyType({}),
-    now: datetime | None = None,
-) -> Iterator[str]:
-    """One line per host and changed field, `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`; see `changes`."""
-    yield from map(str, changes(olds, news, facts, now))
 
 
 def changes(
@@ -104,6 +96,31 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
                     f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false; "
                     "set it to true, or take the change back"
                 )
+
+
+def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
+    """A text for each version that changed on hosts that run another one, with the steps to take by hand.
+
+    rocelab installs drivers and Kubernetes once and only compares firmware.
+    """
+    pairs = [(name, record_before(olds, name, new), new) for name, new in news.items()]
+    for step in STEPS:
+        hosts: dict[tuple[str, str], list[str]] = {}
+        for name, old, new in pairs:
+            if old is None or "absent" in (old.state, new.state):
+                continue
+            changed = changed_versions(step, old.document, new.document)
+            # a host that reports the new version was upgraded by hand already
+            lacking = {(was, asked) for key, was, asked in changed if old.fields.get(key) != new.fields.get(key)}
+            for change in sorted(lacking):
+                hosts.setdefault(change, []).append(name)
+        for (before, after), names in hosts.items():
+            yield (
+                f"{some(names, MOST_NAMED)}: {step.version_setting} {before} => {after} is refused: "
+                f"nothing rolls an upgrade over hosts at work yet. On each host: {step.upgrade}. "
+                f"Then pulumi up --refresh --run-program, which finds {after} there and goes on; "
+                "or take the change back"
+            )
 
 
 def _asked_for(record: HostRecord) -> dict[str, JsonValue]:

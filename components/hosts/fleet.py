@@ -22,14 +22,13 @@ from pulumi.dynamic import (
 
 from components.cluster.bootstrap.nodes import Nodes, without
 from components.hosts.calls import HostCalls, Report
-from components.hosts.changes import change_lines, reboots_refused, silent_text
+from components.hosts.changes import changes, reboots_refused, silent_text, upgrades_refused
 from components.hosts.facts import Facts
 from components.hosts.layout import mark_after, missed, plain, same_layout, vfs_came
 from components.hosts.losses import vfs_refused
 from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
 from components.hosts.repair import Crew, Outcome, converge, observe, undo_all
 from components.hosts.roll import Roll
-from components.hosts.upgrades import refused_upgrades
 from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.connection import answers
@@ -57,7 +56,7 @@ class FleetProvider(Configured, ResourceProvider):
         records = records_of(news)
         for name in asyncio.run(_silent(without(records, CONFIRMED))):
             pulumi.log.warn(silent_text(name, records[name].endpoint, GREETING_S))
-        failures = [CheckFailure("versions", text) for text in refused_upgrades(records_of(_olds), records)]
+        failures = [CheckFailure("versions", text) for text in upgrades_refused(records_of(_olds), records)]
         if not _policy(news).allow_reboot:
             refused = reboots_refused(records_of(_olds), records)
             # the engine prints the property's value before the reason, so a short one is named
@@ -68,7 +67,7 @@ class FleetProvider(Configured, ResourceProvider):
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Reports what changes on which host, with the effect."""
         seen, wanted = records_of(_olds), records_of(_news)
-        lines = list(change_lines(seen, wanted, {**_facts(_olds), **SEEN_NOW}))
+        lines = [str(change) for change in changes(seen, wanted, {**_facts(_olds), **SEEN_NOW})]
         lacking = any(list(missed(seen.get(name), new)) for name, new in wanted.items())
         if lacking or not same_layout(_olds.get("vf_layout"), _news.get("vf_layout")):
             lines.append("VFs come or go: a device plugin that finds VFs restarts, since it looks only when it starts")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.hosts.changes import change_lines, changes, reboots_refused
+from components.hosts.changes import changes, reboots_refused
 from components.hosts.losses import LOOK
 from components.hosts.records import HostRecord, properties_of, records_of
 from tests.components.hosts.test_repair import record
@@ -12,8 +12,12 @@ def seen(one: HostRecord, **fields: object) -> HostRecord:
     return one.model_copy(update={"fields": {**one.fields, **fields}})
 
 
+def said(olds: dict[str, HostRecord], news: dict[str, HostRecord]) -> list[str]:
+    return [str(change) for change in changes(olds, news)]
+
+
 def lines(old: HostRecord | None, new: HostRecord | None) -> list[str]:
-    return list(change_lines({"gpu01": old} if old else {}, {"gpu01": new} if new else {}))
+    return said({"gpu01": old} if old else {}, {"gpu01": new} if new else {})
 
 
 @pytest.mark.parametrize(
@@ -58,15 +62,15 @@ def test_joining_and_leaving_and_changing_state_are_told():
 
 
 def test_a_rename_is_no_leaving():
-    said = list(change_lines({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1, formerly="gpu01")}))
+    printed = said({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1, formerly="gpu01")})
 
-    assert said == ["gpu09: was gpu01: no disruption"]
+    assert printed == ["gpu09: was gpu01: no disruption"]
 
 
 def test_a_rename_without_the_former_name_is_told_with_its_doubt():
-    said = list(change_lines({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1)}))
+    printed = said({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1)})
 
-    assert said[1].endswith("unless gpu09 turns out to be the same machine")
+    assert printed[1].endswith("unless gpu09 turns out to be the same machine")
 
 
 def test_a_reboot_on_a_configured_host_is_refused_by_name():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.changes import change_lines
+from components.hosts.changes import changes
 from components.hosts.document import host_document, wanted_fields
 from components.hosts.losses import cost_of, known_of, vf_facts, vfs_refused
 from components.hosts.records import HostRecord
@@ -33,9 +33,8 @@ def with_vfs(one: HostRecord, count: int) -> HostRecord:
 
 def line(known: object, after: int = 2) -> str:
     one = record("gpu01", 1)
-    said = list(change_lines({"gpu01": one}, {"gpu01": with_vfs(one, after)}, {"gpu01": known}, NOW))
-    assert len(said) == 1
-    return said[0]
+    [change] = changes({"gpu01": one}, {"gpu01": with_vfs(one, after)}, {"gpu01": known}, NOW)
+    return str(change)
 
 
 def test_vfs_in_use_are_counted_with_a_reason_and_the_age_of_it() -> None:

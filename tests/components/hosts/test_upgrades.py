@@ -2,11 +2,11 @@
 
 import pytest
 
+from components.hosts.changes import upgrades_refused
 from components.hosts.fleet import FleetProvider
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
 from components.hosts.records import HostRecord, properties_of
-from components.hosts.upgrades import refused_upgrades
 from tests.components.hosts.test_repair import record
 
 PFS = ("enp5s0", "enp132s0")
@@ -38,7 +38,7 @@ def reports(setting: str, version: str) -> dict[str, object]:
 
 
 def refused(old: HostRecord, new: HostRecord) -> list[str]:
-    return list(refused_upgrades({"gpu01": old}, {"gpu01": new}))
+    return list(upgrades_refused({"gpu01": old}, {"gpu01": new}))
 
 
 @pytest.mark.parametrize("setting", SECTIONS)
@@ -107,7 +107,7 @@ def test_many_hosts_make_one_text():
         for name in names
     }
 
-    texts = list(refused_upgrades(olds, news))
+    texts = list(upgrades_refused(olds, news))
 
     assert len(texts) == 1
     assert texts[0].startswith("gpu000, gpu001, gpu002 and 253 more: cluster.bootstrap.version 1.34.1 => 1.35.0")
