@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -70,6 +71,28 @@ def test_a_layer_never_imports_resources_of_another() -> None:
             wrong[str(path.relative_to(ROOT))] = foreign
 
     assert wrong == {}, "a layer receives Outputs as arguments"
+
+
+def cycle_between(files: dict[str, set[str]]) -> list[str]:
+    """A cycle between the folders of `components/`, given the modules that each file imports; empty without one."""
+    imported: dict[str, set[str]] = {}
+    for file, names in files.items():
+        layer = Path(file).parts[1].removesuffix(".py")
+        others = {name.split(".")[1] for name in names if name.startswith("components.")}
+        imported.setdefault(layer, set()).update(others - {layer})
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_the_folders_of_components_do_not_import_each_other_in_a_cycle() -> None:
+    files = {str(path.relative_to(ROOT)): ours(path) for path in FILES if "components" in path.parts}
+    backwards = {**files, "components/kubernetes/client.py": {"components.hosts.fleet"}}
+
+    assert cycle_between(files) == []
+    assert {"hosts", "kubernetes"} <= set(cycle_between(backwards)), "or the check finds no cycle at all"
 
 
 def test_only_listed_files_import_pulumi() -> None:

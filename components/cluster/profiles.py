@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from components.cluster.bootstrap.flannel import render_flannel
 from components.cluster.device_plugins import (
     render_device_plugin,
     render_rdma_cni,
     render_shared_device_plugin,
     render_sriov_cni,
 )
+from components.cluster.flannel import render_flannel
 from components.cluster.gpus import render_gpu_device_plugin, render_gpu_policy
 from components.cluster.ipam import AddressSource, address_source
 from components.cluster.manifests import PART_OF, Manifest, Program, through_registry

@@ -20,7 +20,7 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
-from components.cluster.bootstrap.nodes import Nodes, without
+from components.hosts.bootstrap.nodes import Nodes, without
 from components.hosts.calls import HostCalls, Report
 from components.hosts.changes import changes, reboots_refused, silent_text, upgrades_refused
 from components.hosts.facts import Facts

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.cluster.bootstrap.join import unite
-from components.cluster.bootstrap.nodes import forget, part
+from components.hosts.bootstrap.join import unite
+from components.hosts.bootstrap.nodes import forget, part
 from components.hosts.calls import HostCalls
 from components.hosts.drain import Cluster
 from components.hosts.records import HostRecord, wanted_record

@@ -1,1 +1,1 @@
-"""A cluster made here: kubeadm on the lab's nodes, and the network between its pods."""
+"""The kubeconfig of a cluster that the hosts created."""

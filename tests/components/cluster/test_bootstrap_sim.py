@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from components.cluster.bootstrap.config import init_config
-from components.cluster.bootstrap.join import new_invitation
 from components.cluster.profiles import programs
+from components.hosts.bootstrap.config import init_config
+from components.hosts.bootstrap.join import new_invitation
 from simulator.plane.api import Api
 from simulator.plane.layout import Layout
 from tests.components.cluster.bootstrap.kubeadm_labs import KUBEADM, ONE

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 
-from components.cluster.bootstrap.config import Invitation
+from components.hosts.bootstrap.config import Invitation
 from stacks.lab import Lab
 from tests.conftest import ROOT
 from tests.labs import made_here

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from components.cluster.bootstrap.join import ca_hash, unite
+from components.hosts.bootstrap.join import ca_hash, unite
 from components.hosts.calls import Report, parse_report
 from components.hosts.program.main import perform
 from components.hosts.records import HostRecord, wanted_record

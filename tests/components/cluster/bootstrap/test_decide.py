@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.cluster.bootstrap.decide import Decision, Membership, Situation, decide
+from components.hosts.bootstrap.decide import Decision, Membership, Situation, decide
 
 OURS, OTHER = "a" * 64, "b" * 64
 NOTHING = Membership()

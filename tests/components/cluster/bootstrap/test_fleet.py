@@ -112,9 +112,9 @@ def leaving(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     async def answers(*_: object) -> bool:
         return True
 
-    monkeypatch.setattr("components.cluster.bootstrap.nodes.admin_config", admin)
-    monkeypatch.setattr("components.cluster.bootstrap.nodes.Cluster", lambda _config: cluster)
-    monkeypatch.setattr("components.cluster.bootstrap.nodes.answers", answers)
+    monkeypatch.setattr("components.hosts.bootstrap.nodes.admin_config", admin)
+    monkeypatch.setattr("components.hosts.bootstrap.nodes.Cluster", lambda _config: cluster)
+    monkeypatch.setattr("components.hosts.bootstrap.nodes.answers", answers)
     return cluster
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.cluster.bootstrap.join import CA_FACT
+from components.hosts.bootstrap.join import CA_FACT
 from components.hosts.program.membership import ADMIN_CONFIG, CA_FILE, JOURNAL_FILE, KUBELET_CONFIG
 from components.hosts.repair import Outcome, observe
 from tests.components.cluster.bootstrap.machines import Machines, certificate

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.cluster.bootstrap.config import init_config
+from components.hosts.bootstrap.config import init_config
 from tests.components.cluster.bootstrap.kubeadm_labs import INVITATION, KUBEADM, ONE, THREE
 from tests.components.cluster.bootstrap.machines import Machines
 

@@ -9,7 +9,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from components.cluster.bootstrap.join import unite
+from components.hosts.bootstrap.join import unite
 from components.hosts.calls import HostCalls
 from components.hosts.pack import packed
 from components.hosts.program.main import perform

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.cluster.bootstrap.nodes import Nodes, forget, leaving, part, without
+from components.hosts.bootstrap.nodes import Nodes, forget, leaving, part, without
 from components.hosts.drain import DrainError
 from components.hosts.repair import Crew, Outcome
 from components.ssh.connection import Endpoint
@@ -64,7 +64,7 @@ def greeting(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     async def answers(address: str, _port: int, _timeout_s: float) -> bool:
         return address not in silent
 
-    monkeypatch.setattr("components.cluster.bootstrap.nodes.answers", answers)
+    monkeypatch.setattr("components.hosts.bootstrap.nodes.answers", answers)
     return silent
 
 
@@ -195,7 +195,7 @@ def test_a_cluster_that_cannot_be_asked_lets_no_node_reboot_or_leave(machines, m
     async def refuse(*_: object) -> str:
         raise LabError("cluster.bootstrap: no control plane gives a kubeconfig:\n  cp01 does not answer")
 
-    monkeypatch.setattr("components.cluster.bootstrap.nodes.admin_config", refuse)
+    monkeypatch.setattr("components.hosts.bootstrap.nodes.admin_config", refuse)
     olds = machines.records()
     there = nodes(machines, olds)
     drainer = asyncio.run(there.drainer(None, KNOWN))

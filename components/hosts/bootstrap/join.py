@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import load_pem_x509_certificate
 from pydantic import JsonValue, ValidationError
 
-from components.cluster.bootstrap.config import Invitation, init_config, join_config
-from components.cluster.bootstrap.decide import STEP, Decision, Membership, Refusal, Role, Situation, decide
+from components.hosts.bootstrap.config import Invitation, init_config, join_config
+from components.hosts.bootstrap.decide import STEP, Decision, Membership, Refusal, Role, Situation, decide
 from components.hosts.calls import Report
 from components.hosts.program.membership import KUBEADM_S, REGISTERED_S, RESET_S
 from components.hosts.records import HostRecord

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-from components.cluster.bootstrap.decide import STEP, Refusal
-from components.cluster.bootstrap.join import remembered_ca, unite
+from components.hosts.bootstrap.decide import STEP, Refusal
+from components.hosts.bootstrap.join import remembered_ca, unite
 from components.hosts.calls import Say
 from components.hosts.drain import Cluster, Drainer, DrainError
 from components.hosts.facts import Facts
