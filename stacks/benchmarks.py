@@ -9,6 +9,7 @@ from stacks.transports import Application, Comparison
 
 VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
 Shape = Literal["one_way", "both_ways", "sizes", "incast"]
+"""both_ways: the value is the sum of the directions. sizes: one transfer over many message sizes. incast: n to one."""
 
 MOST_SENDERS = 8
 """sshd allows ten sessions per connection (MaxSessions); a node needs one for the lease and one per sender."""

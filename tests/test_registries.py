@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -21,14 +21,21 @@ import yaml
 from components.by_name import class_named
 from components.hosts.facts import KEPT_FACTS
 from components.hosts.program.steps import STEPS
+from components.inventory.document import save
+from components.inventory.model import Host
+from components.inventory.reading import known
 from components.report.formats import FORMATS
 from components.switches.dialect import Dialect
+from components.validation.benchmarks.verbs.programs import PROGRAMS
 from stacks.base import members
+from stacks.benchmarks import VerbsTest
 from stacks.ipam import Ipam
 from stacks.lab import Lab
 from stacks.read import KEY
 from stacks.switches import Switch
 from stacks.transports import Training
+from tests.components.inventory.fabricate import changed, fabricate
+from tests.components.validation.samples import perftest
 from tests.conftest import ROOT
 
 HERE = ROOT / "tests" / "additions"
@@ -37,30 +44,31 @@ REFERENCE = (ROOT / "Pulumi.lab.yaml").read_text()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Addition:
-    """One new file and, in another, lines before and within a line that is there."""
+    """A new file, and lines before and within lines of others."""
 
-    file: str
-    edited: str
-    edits: dict[str, str]
-    """What is there, and what replaces it."""
+    file: str = ""
+    edits: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By file: what is there, and what replaces it."""
 
     def make(self, root: Path, kind: str) -> set[str]:
         """The files that it takes."""
-        shutil.copy(HERE / f"{kind}.py", root / self.file)
-        text = (root / self.edited).read_text()
-        for old, new in self.edits.items():
-            assert text.count(old) == 1, f"{self.edited} has no single {old!r}"
-            text = text.replace(old, new)
-        (root / self.edited).write_text(text)
-        return {self.file, self.edited}
+        if self.file:
+            shutil.copy(HERE / f"{kind}.py", root / self.file)
+        for name, edits in self.edits.items():
+            text = (root / name).read_text()
+            for old, new in edits.items():
+                assert text.count(old) == 1, f"{name} has no single {old!r}"
+                text = text.replace(old, new)
+            (root / name).write_text(text)
+        return {*([self.file] if self.file else []), *self.edits}
 
 
 ADDITIONS = {
     "switch_os": Addition(
         file="components/switches/os/toy.py",
-        edited="stacks/switches.py",
         edits={
-            "\nSwitch = ": '''
+            "stacks/switches.py": {
+                "\nSwitch = ": '''
 class ToySwitch(SwitchBase):
     """A toy."""
 
@@ -76,13 +84,14 @@ class ToySwitch(SwitchBase):
 
 
 Switch = ToySwitch | '''
+            }
         },
     ),
     "ipam": Addition(
         file="components/cluster/ipam/host_local.py",
-        edited="stacks/ipam.py",
         edits={
-            "\nIpam = Annotated[": '''
+            "stacks/ipam.py": {
+                "\nIpam = Annotated[": '''
 class HostLocalRanges(IpamBase):
     """Each node counts for itself."""
 
@@ -91,29 +100,42 @@ class HostLocalRanges(IpamBase):
 
 
 Ipam = Annotated[HostLocalRanges | '''
+            }
         },
     ),
     "host_setting": Addition(
         file="components/hosts/program/steps/turbo.py",
-        edited="stacks/system.py",
         edits={
-            "    cpu_governor: ": '    turbo: Literal["keep", "off", "on"] = "keep"\n'
-            '    """Clock rates above the nominal one."""\n    cpu_governor: '
+            "stacks/system.py": {
+                "    cpu_governor: ": '    turbo: Literal["keep", "off", "on"] = "keep"\n'
+                '    """Clock rates above the nominal one."""\n    cpu_governor: '
+            }
         },
     ),
     "training_benchmark": Addition(
         file="components/validation/benchmarks/toy_net.py",
-        edited="stacks/transports.py",
-        edits={"\nTraining = Literal[": '\nTraining = Literal["toy_net", '},
+        edits={"stacks/transports.py": {"\nTraining = Literal[": '\nTraining = Literal["toy_net", '}},
     ),
     "report_format": Addition(
         file="components/report/csv.py",
-        edited="components/report/formats.py",
         edits={
-            "from components.report.ctrf": "from components.report.csv import render_csv\nfrom components.report.ctrf",
-            "FORMATS = {\n": 'FORMATS = {\n    "csv": Format("csv", "one line per test", render_csv),\n',
+            "components/report/formats.py": {
+                "from components.report.ctrf": (
+                    "from components.report.csv import render_csv\nfrom components.report.ctrf"
+                ),
+                "FORMATS = {\n": 'FORMATS = {\n    "csv": Format("csv", "one line per test", render_csv),\n',
+            }
         },
     ),
+    "verbs_test": Addition(
+        edits={
+            "stacks/benchmarks.py": {"\nVerbsTest = Literal[": '\nVerbsTest = Literal["ib_atomic_lat", '},
+            "components/validation/benchmarks/verbs/programs.py": {
+                "] = {\n": '] = {\n    "ib_atomic_lat": VerbsProgram(title="Atomic FETCH_AND_ADD Latency Test"),\n'
+            },
+        }
+    ),
+    "audit_check": Addition(file="components/audit/checks/naming.py"),
 }
 
 
@@ -400,6 +422,71 @@ answer = {{
     assert "toy-net" in copy.told("job", "toy_net", "--config-file", file)
 
 
+def test_a_new_verbs_test_is_planned_run_read_and_judged(copy: Copy) -> None:
+    file = copy.lab_file(lambda lab: lab["benchmarks"]["verbs"].update(tests=["ib_write_bw", "ib_atomic_lat"]))
+    outputs = [perftest(name).replace("RDMA_Write", "Atomic FETCH_AND_ADD") for name in ("wlat.client", "wlat.server")]
+
+    answer = copy.evaluated(f"""
+from ipaddress import IPv4Address
+from pathlib import Path
+from components.validation.benchmarks.verbs.commands import Side, perftest
+from components.validation.benchmarks.verbs.judge import judge_stage
+from components.validation.benchmarks.verbs.reading import Expected, read
+from components.validation.planning.plan import End, plan_of
+from components.validation.records import RunRecord, TransferResult
+from stacks.read import read_stack_file
+
+lab = read_stack_file(Path({file!r})).model_copy(update={{"kind": "hardware"}})
+plan = plan_of(lab)
+rail, stage = plan.rails[0], next(one for one in plan.stages if one.test == "ib_atomic_lat")
+client, server = (
+    End(node=node, device="rxe0", interface="ens1", address=IPv4Address(f"10.10.11.{{n}}"))
+    for node, n in (("gpu02", 12), ("gpu01", 11))
+)
+given = {{"stage": stage, "rail": rail, "gid_index": 1, "message_bytes": 2, "iterations": 1000}}
+expected = Expected(end=client, peer=server, **given), Expected(end=server, peer=client, **given)
+run = read(*expected, *{outputs!r})
+known = {{"test": stage.test, "client": "gpu02", "server": "gpu01", "outcome": "measured"}}
+transfer = TransferResult(rail=rail.name, samples=(12.0,), **known)
+record = RunRecord(
+    run_id="x", started_at="", duration_s=1, simulated=False, plan_digest=plan.digest, transfers=(transfer,)
+)
+judged = judge_stage(plan, lab.benchmarks, stage, rail, record)
+answer = {{
+    "words": perftest(stage, Side(end=client, gid_index=1, port=1, queue_pairs=1, message_bytes=2), plan.verbs)[:3],
+    "run": [run.value, run.faults],
+    "judged": [judged.performance, judged.unit, judged.ceiling],
+}}
+""")
+
+    assert answer["words"] == ["ib_atomic_lat", "-d", "rxe0"]
+    assert answer["run"] == [2132.01, []]
+    assert answer["judged"] == ["warn", "us", 10.0], "12 us there and back are 6 us one way, above 5"
+    unknown = copy.lab_file(lambda lab: lab["benchmarks"]["verbs"].update(tests=["ib_atomic_bw"]))
+    assert "'ib_atomic_bw' should be 'ib_atomic_lat', 'ib_write_bw'" in copy.refused("ports", "--config-file", unknown)
+
+
+def test_a_new_audit_check_finds_and_can_be_waived(copy: Copy) -> None:
+    def spoilt(host: Host) -> Host:
+        kernel = known("6.8.0-60-lowlatency", "/proc/sys/kernel/osrelease")
+        return replace(host, system=replace(host.system, kernel=kernel))
+
+    save(changed(fabricate(cluster=False), "gpu02", spoilt), copy.root / "inventory.json")
+    words = ("audit", "--from", "inventory.json", "--fail-on", "low", "--json")
+
+    code, out, _ = copy.run(*words)
+    found = {finding["code"]: finding for finding in json.loads(out)["findings"]}
+
+    assert code == 1
+    assert "install the generic kernel" in found["kernel-flavour"]["remedy"]
+    assert "gpu02" in json.dumps(found["kernel-flavour"])
+    assert "gpu01" not in json.dumps(found["kernel-flavour"])
+    waiver = "- {check: kernel-flavour, nodes: gpu02, reason: on trial, expires: 2099-01-01}\n"
+    (copy.root / "waivers.yaml").write_text(waiver)
+    _, out, _ = copy.run(*words, "--waivers", "waivers.yaml")
+    assert "kernel-flavour" not in {finding["code"] for finding in json.loads(out)["findings"]}
+
+
 def test_a_new_report_format_is_an_option_and_a_file_of_the_folder(copy: Copy, tmp_path: Path) -> None:
     run = ROOT / "tests" / "samples" / "run"
 
@@ -418,12 +505,21 @@ def test_the_schema_offers_what_was_added(copy: Copy) -> None:
     assert "HostLocalRanges" in definitions
     assert definitions["System"]["properties"]["turbo"]["enum"] == ["keep", "off", "on"]
     assert "toy_net" in definitions["Application"]["properties"]["program"]["enum"]
+    assert "ib_atomic_lat" in definitions["Verbs"]["properties"]["tests"]["items"]["enum"]
 
 
 def test_a_word_without_a_file_is_named_with_the_page_that_helps() -> None:
     with pytest.raises(LookupError, match=r"components/switches/os has no ios\.py: add it, see CONTRIBUTING\.md"):
         class_named("components.switches.os", "ios", Dialect)
 
+
+VERBS_TESTS = {
+    "stacks/benchmarks.py",
+    "components/validation/benchmarks/verbs/programs.py",
+    # the two commands of its guide
+    "components/jobs/bitfusion.py",
+}
+"""Files that name more than one verbs test."""
 
 REGISTRIES: dict[str, tuple[str, Collection[str]]] = {
     # folder whose files are the things, and their names
@@ -440,6 +536,10 @@ def test_the_folder_has_a_file_for_each_word_of_the_model_and_no_other(kind: str
     assert {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"} == set(names)
 
 
+def test_every_verbs_test_of_the_model_has_its_program_and_no_other_has_one() -> None:
+    assert set(PROGRAMS) == set(get_args(VerbsTest))
+
+
 @pytest.mark.parametrize(
     ("names", "only"),
     [
@@ -447,8 +547,9 @@ def test_the_folder_has_a_file_for_each_word_of_the_model_and_no_other(kind: str
         (members(Ipam, "kind"), {"stacks/ipam.py"}),
         (get_args(Training), {"stacks/transports.py"}),
         (set(FORMATS) - {"json", "markdown", "html"}, {"components/report/formats.py"}),
+        (get_args(VerbsTest), VERBS_TESTS),
     ],
-    ids=["switch OS", "IPAM", "training benchmark", "report format"],
+    ids=["switch OS", "IPAM", "training benchmark", "report format", "verbs test"],
 )
 def test_there_is_no_second_list_of_the_names(names: Collection[str], only: set[str]) -> None:
     lists = set()
@@ -475,9 +576,9 @@ def test_every_step_has_a_place_of_its_own_and_its_setting_is_a_field_of_the_lab
     assert all(100 <= place < 900 for place in places)
     for step in STEPS:
         owner: Any = lab
-        for field in filter(None, step.setting.split(".")):
-            assert field in type(owner).model_fields, step.setting
-            owner = getattr(owner, field)
+        for name in filter(None, step.setting.split(".")):
+            assert name in type(owner).model_fields, step.setting
+            owner = getattr(owner, name)
     kept = {fact for step in STEPS for fact in step.keeps}
     assert set(KEPT_FACTS) == kept | {"machine_id", "boot_id", "kernel", "warnings"}
     assert kept & constants(ROOT / "components/hosts/facts.py") == {"qos"}, "only the section that it reads"

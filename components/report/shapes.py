@@ -10,6 +10,7 @@ from components.validation.memory.history import Entry
 from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.validation.records import CurvePoint, RunRecord, TransferResult
 from components.validation.summary import Summary
+from stacks.benchmarks import VerbsTest
 from stacks.words import some
 
 SHOWN_MTUS_BYTES = tuple(mtu for mtu in PATH_MTUS_BYTES if mtu >= 1024)
@@ -66,7 +67,7 @@ class Band:
 class Sizes:
     """One test over message sizes on all rails."""
 
-    test: str
+    test: VerbsTest
     unit: str
     bands: tuple[Band, ...]
     line_rate_gbit_s: float | None

@@ -7,24 +7,19 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from stacks.benchmarks import Shape, VerbsTest
+
 Outcome = Literal["measured", "failed", "skipped", "error"]
 """failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error: it could not be run,
 or its output cannot be read, so nothing is known about the fabric. Only measured is ever a pass."""
 
-VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
-Shape = Literal["one_way", "both_ways", "sizes", "incast"]
-"""both_ways: the value is the sum of the directions. sizes: one transfer over many message sizes. incast: n to one."""
 Unit = Literal["Gbit/s", "us", "GB/s", "img/s"]
 """Gbit/s are 10^9 bits, GB/s 10^9 bytes a second; us one way, but for ib_read_lat, which is a round trip."""
 
-UNIT_OF: dict[VerbsTest, Unit] = {
-    "ib_write_bw": "Gbit/s",
-    "ib_send_bw": "Gbit/s",
-    "ib_read_bw": "Gbit/s",
-    "ib_write_lat": "us",
-    "ib_send_lat": "us",
-    "ib_read_lat": "us",
-}
+
+def unit_of(test: VerbsTest) -> Unit:
+    """The unit of a test's values."""
+    return "Gbit/s" if test.endswith("_bw") else "us"
 
 
 def unit_text(unit: str) -> str:
@@ -138,7 +133,7 @@ class TransferResult(Frozen):
     @property
     def unit(self) -> Unit:
         """Of samples."""
-        return UNIT_OF[self.test]
+        return unit_of(self.test)
 
     @property
     def value(self) -> float:

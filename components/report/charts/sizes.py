@@ -7,6 +7,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from components.report.charts.canvas import INK, MUTED, SMALL, Canvas, end_labels, frame, series_colour
 from components.report.shapes import Band, Sizes, bytes_text, three
+from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.records import CurvePoint
 
 WIDTH, HEIGHT = 480, 300
@@ -52,7 +53,7 @@ def latency_chart(sizes: Sizes, name: str) -> str:
             ends.append((band.tail[-1], f"p99: {three(band.tail[-1])}", colour))
     _message_axis(axes, [size for band in sizes.bands for size in band.sizes_bytes])
     _plain_log(axes)
-    axes.set_ylabel("round trip, µs" if sizes.test == "ib_read_lat" else "one way, µs")
+    axes.set_ylabel("round trip, µs" if PROGRAMS[sizes.test].round_trip else "one way, µs")
     end_labels(axes, INNER, [(_fraction(axes, value), text, colour) for value, text, colour in ends])
     return canvas.svg(name, f"{sizes.test} against message size, in microseconds")
 

@@ -5,13 +5,13 @@ from statistics import median
 
 from components.validation.benchmarks.verbs.judge import (
     JITTER,
-    OPERATIONS,
     ceiling_of,
     jitters,
     path_of,
     settled,
     transfers_of,
 )
+from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import compared_stage, fabric_of, main_stage
@@ -61,7 +61,7 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
 def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     """Transfers whose bandwidth looks like a smaller path MTU, grouped by MTU; the finding names no cause."""
     stage = main_stage(plan)
-    if stage is None or record.simulated or OPERATIONS[stage.test] != "write":
+    if stage is None or record.simulated or PROGRAMS[stage.test].operation != "write":
         return
     groups: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
     for rail in plan.rails:

@@ -8,7 +8,7 @@ from components.validation.judging.pvrdma import NOT_PROVEN, PATH, proof_in_word
 from components.validation.judging.states import function_of_tests
 from components.validation.memory.history import Entry, Value
 from components.validation.planning.plan import Plan
-from components.validation.records import UNIT_OF, JobResult, RunRecord, median_of
+from components.validation.records import JobResult, RunRecord, median_of, unit_of
 from components.validation.summary import Summary
 
 ASKED = "rebaseline"
@@ -75,7 +75,7 @@ def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
             measured = transfers_of(record, stage, rail.name)
             middle = median_of(measured)
             if middle is not None and stage.shape in RATED:
-                value = Value(median=middle, unit=UNIT_OF[stage.test], cv=pooled_cv(measured))
+                value = Value(median=middle, unit=unit_of(stage.test), cv=pooled_cv(measured))
                 found[f"{stage.test} {stage.shape} {rail.name}"] = value
     direct = [one for one in record.gpu_memory if one.outcome == "measured" and one.gbit_s]
     if slowest := min(direct, key=lambda one: one.ratio, default=None):

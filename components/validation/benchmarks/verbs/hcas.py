@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from components.ssh.credentials import Setting
+from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.benchmarks.verbs.run import Bench, run_round
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
@@ -107,8 +108,8 @@ def _one_host(transfer: Transfer, look: Look) -> str:
 
 
 def _ends(stage: Stage, client: str, server: str) -> tuple[tuple[str, Way], tuple[str, Way]]:
-    """Sender and receiver of the data: in a read, the server sends."""
-    sender, receiver = (server, client) if stage.test == "ib_read_bw" else (client, server)
+    """Sender and receiver of the data."""
+    sender, receiver = (server, client) if PROGRAMS[stage.test].server_sends else (client, server)
     return (sender, "sent"), (receiver, "received")
 
 

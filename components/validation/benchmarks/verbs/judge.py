@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
 
+from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.states import (
     NOTHING,
@@ -17,9 +18,9 @@ from components.validation.judging.states import (
     worse_of,
 )
 from components.validation.judging.statistics import cv, repeats
-from components.validation.physics.ceilings import Ceiling, Operation, Path, bandwidth_ceiling
+from components.validation.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.planning.plan import Plan, PlannedRail
-from components.validation.records import UNIT_OF, RunRecord, TransferResult, median_of, outcome_counts
+from components.validation.records import RunRecord, TransferResult, median_of, outcome_counts, unit_of
 from components.validation.summary import Finding, JudgedTest, Pair, Performance
 from stacks.benchmarks import Benchmarks, Threshold
 
@@ -28,8 +29,6 @@ NOISY_CV = 0.03
 """Coefficient of variation of repeats from which a test warns."""
 LEAST_REPEATS = 3
 """Repeats from which a transfer is proven without another measurement."""
-
-OPERATIONS: dict[str, Operation] = {"ib_write_bw": "write", "ib_send_bw": "send", "ib_read_bw": "read"}
 
 
 def transfers_of(record: RunRecord, stage: Stage, rail: str) -> list[TransferResult]:
@@ -46,13 +45,14 @@ def settled(transfer: TransferResult) -> float:
 
 def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path | None:
     """The path of a bandwidth between two ports; None where they do not report their line rate."""
-    if not transfer.line_rate_gbit_s:
+    operation = PROGRAMS[stage.test].operation
+    if not transfer.line_rate_gbit_s or operation is None:
         return None
     return Path(
         line_rate_gbit_s=transfer.line_rate_gbit_s,
         path_mtu_bytes=rail.path_mtu_bytes,
         message_bytes=stage.message_bytes,
-        operation=OPERATIONS[stage.test],
+        operation=operation,
         pcie_gbit_s=transfer.pcie_gbit_s,
         ports_on_slot=transfer.ports_on_slot,
         both_ways=stage.shape == "both_ways",
@@ -89,7 +89,7 @@ def judge_stage(plan: Plan, benchmarks: Benchmarks, stage: Stage, rail: PlannedR
         performance="not rated",
         because=because if stage.shape in ("one_way", "both_ways") else SHOWN_ONLY,
         median=median_of(measured),
-        unit=UNIT_OF[stage.test],
+        unit=unit_of(stage.test),
         worst=Pair(client=chosen.client, server=chosen.server, value=round(settled(chosen), 4)) if chosen else None,
         failed_once=sum(bool(t.failed_once) for t in measured),
         **counts,
@@ -152,7 +152,7 @@ def _latency(
     benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, measured: list[TransferResult]
 ) -> JudgedTest:
     bounds = benchmarks.verbs.latency_of(pvrdma=rail.pvrdma)
-    ways = ways_of(stage.test)
+    ways = 2 if PROGRAMS[stage.test].round_trip else 1
     value = max(settled(t) for t in measured if t.samples) / ways
     state: Performance = "pass"
     if value > bounds.warn_above_us:
@@ -231,15 +231,8 @@ USUAL_HARDWARE = "1.2 to 2.5 us are usual through one switch"
 USUAL_PVRDMA = "PVRDMA's hardware path needs less than 10 us"
 """Its bound of 50 us is what Bitfusion still works with (VMware's guide)."""
 
-ROUND_TRIPS = ("ib_read_lat", "ib_atomic_lat")
-"""Tests that print whole round trips; the others print half of one."""
 JITTER = 10.0
 """99th percentile over median from which a host's sleep states or interrupts are the likely cause."""
-
-
-def ways_of(test: str) -> int:
-    """How many directions the printed number covers: 2 for a round trip."""
-    return 2 if test in ROUND_TRIPS else 1
 
 
 def jitters(median_us: float, tail_us: float) -> bool:

@@ -12,19 +12,11 @@ from components.validation.benchmarks.verbs.perftest import (
     parse_bandwidth,
     parse_latency,
 )
+from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.parsers import ResultFormatError, lines_of
 from components.validation.planning.plan import End, PlannedRail
 from stacks.base import LabError
-
-TITLES = {
-    "ib_write_bw": "RDMA_Write BW Test",
-    "ib_send_bw": "Send BW Test",
-    "ib_read_bw": "RDMA_Read BW Test",
-    "ib_write_lat": "RDMA_Write Latency Test",
-    "ib_send_lat": "Send Latency Test",
-    "ib_read_lat": "RDMA_Read Latency Test",
-}
 
 
 class NoResultError(LabError):
@@ -90,7 +82,7 @@ def read(client: Expected, server: Expected, client_out: str, server_out: str) -
 
 def title_of(stage: Stage) -> str:
     """The title that a test prints."""
-    title = TITLES[stage.test]
+    title = PROGRAMS[stage.test].title
     return title.replace(" BW", " Bidirectional BW") if stage.shape == "both_ways" else title
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from components.validation.benchmarks.verbs.schedule import Schedule
-from components.validation.records import Flow, Frozen, Outcome, Shape, TransferResult, VerbsTest
+from components.validation.records import Flow, Frozen, Outcome, TransferResult
+from stacks.benchmarks import Shape, VerbsTest
 
 HARDWARE_RUN_S = 2.5
 """Around the data of one run: server, rendezvous, memory registration, client."""
