@@ -34,6 +34,7 @@ class KubernetesApi:
         # imported here: it takes a second, and most previews and labs without a cluster never need it
         from kubernetes.client import Configuration  # noqa: PLC0415
         from kubernetes.config import ConfigException, new_client_from_config_dict  # noqa: PLC0415
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
 
         settings = Configuration()
         settings.retries = retries
@@ -41,7 +42,7 @@ class KubernetesApi:
             self._client = new_client_from_config_dict(  # type: ignore[no-untyped-call]  # of the client
                 yaml.safe_load(kubeconfig), client_configuration=settings
             )
-        except (yaml.YAMLError, ConfigException, TypeError, AttributeError) as error:
+        except (yaml.YAMLError, ConfigException, HTTPError, ImportError, TypeError, AttributeError) as error:
             raise LabError(f"the kubeconfig cannot be used: {str(error).splitlines()[0][:120]}") from None
 
     def __enter__(self) -> Self:
@@ -55,6 +56,13 @@ class KubernetesApi:
     @property
     def server(self) -> str:
         return str(self._client.configuration.host)
+
+    @property
+    def proxied(self) -> bool:
+        """Whether the kubeconfig or the environment sets a proxy to the server."""
+        from urllib3 import PoolManager  # noqa: PLC0415
+
+        return type(self._client.rest_client.pool_manager) is not PoolManager
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Object | None:
         """One object; None when there is none, or when its kind is not served."""

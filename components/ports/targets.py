@@ -1,13 +1,12 @@
 """The connections that prove a row: from each machine of a role to the machines of another. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import yaml
-
+from components.kubernetes.client import KubernetesApi
 from components.ports.matrix import PortRow, Role, port_matrix
 from stacks.base import LabError
 from stacks.bitfusion import way_to
@@ -46,18 +45,16 @@ def server_of(kubeconfig: str) -> Place:
     Raises:
         LabError: when there is none, or a proxy is in between, so that a connection would prove nothing.
     """
+    with KubernetesApi(kubeconfig) as api:
+        if api.proxied:
+            raise LabError("the kubeconfig or the environment sets a proxy to the server; check with kubectl get nodes")
+        server = urlsplit(api.server)
     try:
-        said = yaml.safe_load(kubeconfig)
-        context = _named(said, "context", said.get("current-context"))
-        cluster = _named(said, "cluster", context.get("cluster"))
-        server = urlsplit(str(cluster.get("server") or ""))
         port = server.port or (80 if server.scheme == "http" else 443)
-    except (yaml.YAMLError, AttributeError, TypeError, ValueError):
-        raise LabError("the kubeconfig cannot be read") from None
+    except ValueError:
+        raise LabError("the kubeconfig's server has no valid port") from None
     if not server.hostname:
         raise LabError("the kubeconfig's current context names no server")
-    if cluster.get("proxy-url"):
-        raise LabError("the kubeconfig uses a proxy to the API server; check with kubectl get nodes")
     return server.hostname, port
 
 
@@ -67,11 +64,6 @@ def only_here(place: Place) -> bool:
         return place[0] == "localhost" or ip_address(place[0]).is_loopback
     except ValueError:
         return False
-
-
-def _named(said: Mapping[str, list[Mapping[str, object]]], kind: str, name: object) -> Mapping[str, object]:
-    found = next((one[kind] for one in said.get(f"{kind}s") or () if one.get("name") == name), None)
-    return found if isinstance(found, Mapping) else {}
 
 
 HERE = ""

@@ -232,6 +232,24 @@ def kubeconfig(server: str, **cluster: str) -> str:
     return yaml.safe_dump({"current-context": "of-lab", "contexts": contexts, "clusters": clusters})
 
 
+@pytest.fixture
+def no_proxy(monkeypatch):
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("no_proxy")
+def test_a_proxy_of_the_environment_counts_unless_it_is_bypassed(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.site:3128")
+    with pytest.raises(LabError, match="sets a proxy"):
+        server_of(kubeconfig("https://api.site"))
+    monkeypatch.setenv("NO_PROXY", "api.site")
+    monkeypatch.setenv("no_proxy", "api.site")
+
+    assert server_of(kubeconfig("https://api.site")) == ("api.site", 443)
+
+
+@pytest.mark.usefixtures("no_proxy")
 def test_the_api_server_is_where_the_kubeconfig_s_current_context_says():
     assert server_of(kubeconfig("https://10.1.2.3:6443")) == ("10.1.2.3", 6443)
     assert server_of(kubeconfig("https://api.site")) == ("api.site", 443)
@@ -242,6 +260,7 @@ def test_the_api_server_is_where_the_kubeconfig_s_current_context_says():
         kubeconfig(""),
         kubeconfig("https://a:port"),
         kubeconfig("https://a", **{"proxy-url": "b"}),
+        kubeconfig("https://a", **{"proxy-url": "http://b:3128"}),
     ):
         with pytest.raises(LabError, match="kubeconfig"):
             server_of(wrong)
