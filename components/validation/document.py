@@ -1,6 +1,5 @@
 """The run document: one run from its plan to its verdict, as the lab's store keeps it. Reports are made of it alone."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -8,7 +7,7 @@ from pydantic import Field
 
 from components.cluster.rails import populated_rails
 from components.validation.judging.stale import HostStates
-from components.validation.judging.verdict import JudgeContext, judge
+from components.validation.judging.verdict import judge
 from components.validation.memory.history import Entry, history_of
 from components.validation.planning.plan import Plan
 from components.validation.records import Frozen, HostFacts, RunRecord
@@ -50,15 +49,7 @@ class RunDocument(Frozen):
 
     def judged(self, benchmarks: Benchmarks) -> Summary:
         """The verdict by these bounds."""
-        beside = JudgeContext(history=history_of(self.history), topology=self.leaves)
-        judged = judge(self.plan, benchmarks, self.record, beside)
-        return judged.model_copy(update={"bounds": bounds_digest(benchmarks)})
-
-
-def bounds_digest(benchmarks: Benchmarks) -> str:
-    """Digest of what a verdict depends on beside the run."""
-    text = benchmarks.model_dump_json(exclude={"mode", "rerun", "budget_s"})
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return judge(self.plan, benchmarks, self.record, self.leaves).verdict(history_of(self.history))
 
 
 def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.validation.document import RunDocument, bounds_digest, declared_rails, with_inventory
+from components.validation.document import RunDocument, declared_rails, with_inventory
 from components.validation.judging import regression
 from components.validation.judging.stale import HostStates, made_stale
-from components.validation.judging.verdict import function_of
+from components.validation.judging.verdict import bounds_digest, judge
 from components.validation.memory import store
 from components.validation.memory.entry import ASKED, entry_of, judged, values_of
-from components.validation.memory.history import Entry, History
+from components.validation.memory.history import Entry, History, history_of
 from components.validation.planning.part import confirming
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
@@ -60,31 +60,28 @@ class Measured:
 
 async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Measured:
     """Measures, and repeats what was worse than the baseline."""
-    folder, plan = request.folder, request.plan
-    earlier = store.read(folder, request.lab.name)
+    folder, plan, lab = request.folder, request.plan, request.lab
+    earlier = store.read(folder, lab.name)
     history = request.before.merged(earlier)
     run = await runs(plan)
     raw, record = dict(run.raw), with_inventory(run.record, request.hosts)
+    document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
+    judgement = judge(plan, lab.benchmarks or Benchmarks(), record, document.leaves)
     entry = entry_of(plan, record, _asked(request, history, record))
-    settled = function_of(plan, record) == "pass"
-    if settled and (names := regression.worse(entry, history)):
+    if judgement.settled and (names := regression.worse(entry, history)):
         entry = await _confirmed(plan, entry, names, runs, say, raw)
-    digest = store.write_bundle(folder, record.run_id, raw, request.secrets)
-    record = record.model_copy(update={"raw_sha256": digest})
-    entry = entry.model_copy(update={"raw_sha256": digest})
-    document = RunDocument(
-        plan=plan, rails=declared_rails(request.lab), record=record, history=_trend(history, earlier, entry)
-    )
-    verdict = document.judged(request.lab.benchmarks or Benchmarks())
-    verdict = verdict.model_copy(update={"store": request.lab.report.store or ""})
+    kept = {"raw_sha256": store.write_bundle(folder, record.run_id, raw, request.secrets)}
+    before = _trend(history, earlier, entry)
+    verdict = judgement.verdict(history_of((*before, entry)))
+    verdict = verdict.model_copy(update=kept | {"store": lab.report.store or ""})
     entry = judged(entry, verdict)
-    document = document.model_copy(update={"verdict": verdict, "history": (*document.history[:-1], entry)})
-    update = {"document_sha256": store.write_document(folder, document, request.secrets)}
+    whole = {"record": record.model_copy(update=kept), "history": (*before, entry), "verdict": verdict}
+    update = {"document_sha256": store.write_document(folder, document.model_copy(update=whole), request.secrets)}
     entry = entry.model_copy(update=update)
     store.append(folder, entry)
     after = history.with_entry(entry)
     store.prune(folder, [after.baseline.run_id] if after.baseline else [])
-    return Measured(verdict=verdict.model_copy(update=update), history=after, settled=settled)
+    return Measured(verdict=verdict.model_copy(update=update), history=after, settled=judgement.settled)
 
 
 def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
@@ -103,12 +100,12 @@ def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
 
 
 def _trend(history: History, earlier: list[Entry], entry: Entry) -> tuple[Entry, ...]:
-    """The last runs, the baseline, and this run as the last one."""
+    """The last runs before this one, and the baseline."""
     before = {one.run_id: one for one in (*earlier, *history.known) if one.started_at < entry.started_at}
     ordered = sorted(before.values(), key=lambda one: (one.started_at, one.run_id))
     baseline = history.baseline.run_id if history.baseline else ""
     recent = {one.run_id for one in ordered[1 - TREND :]}
-    return (*(one for one in ordered if one.run_id in recent or one.run_id == baseline), entry)
+    return tuple(one for one in ordered if one.run_id in recent or one.run_id == baseline)
 
 
 def _asked(request: MeasurementRequest, history: History, record: RunRecord) -> str:

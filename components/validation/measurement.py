@@ -160,7 +160,8 @@ def _too_slow(verdict: Summary, lab: Lab) -> bool:
     It must fail by the old bounds and by the current ones, because an edited bound measures nothing.
     """
     enforced = lab.benchmarks is not None and lab.benchmarks.mode == "enforce"
-    return enforced and verdict.performance == verdict_by(lab, verdict, Path.cwd()).performance == "fail"
+    failed = enforced and verdict.performance == "fail"
+    return failed and verdict_by(lab, verdict, Path.cwd()).performance == "fail"
 
 
 def _verdict(olds: Properties) -> Summary | None:

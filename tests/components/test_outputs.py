@@ -79,7 +79,7 @@ def worst(lab: Lab, nodes: int, rails: int) -> Summary:
         for t in transfers
     ]
     run = record(plan, also=down, nccl=reduced(3.0))
-    summary = judge(plan, real.benchmarks, run)
+    summary = judge(plan, real.benchmarks, run).verdict()
     faults = [f"gpu{n}: cordoned {reason}" for n in range(256)]
     summary = in_cluster(summary, faults, {f"gpu{n:03}": f"failed: vfs; {reason}" for n in range(nodes)})
     findings = tuple(
@@ -106,7 +106,7 @@ def test_the_verdict_over_256_nodes_at_fault_stays_within_its_half_and_is_still_
 def test_a_small_verdict_is_complete(lab: Lab) -> None:
     real = hardware(lab)
     assert real.benchmarks
-    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), 92.40, nccl=reduced(22.92)))
+    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), 92.40, nccl=reduced(22.92))).verdict()
 
     assert Summary.model_validate_json(json.dumps(output_of(summary)), strict=True) == summary
 

@@ -69,7 +69,7 @@ class Rails:
         assert plan is not None
         assert self.lab.benchmarks is not None
         run = asyncio.run(measure(plan, access_to(self.lab, ROOT, lambda _: None), self.said.append))
-        return judge(plan, self.lab.benchmarks, run.record)
+        return judge(plan, self.lab.benchmarks, run.record).verdict()
 
 
 @pytest.fixture(scope="module")

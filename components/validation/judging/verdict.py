@@ -1,7 +1,8 @@
 """The verdict on a record: function and performance, with the reasons for both. Pure."""
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from components.validation.benchmarks.gpu_memory import gpu_memory_findings, judge_gpu_memory
 from components.validation.benchmarks.nccl.judge import judge_nccl, network_findings
@@ -28,7 +29,6 @@ from components.validation.judging.signs import (
 )
 from components.validation.judging.states import (
     SHOWN_ONLY,
-    Overall,
     few,
     function_of_tests,
     performance_of_tests,
@@ -45,73 +45,85 @@ from stacks.words import plural
 MOST_FINDINGS = 8
 MOST_HINTS = 5
 
+NO_HISTORY = History()
+NO_TOPOLOGY: Topology = {}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeContext:
-    """Knowledge beyond the record."""
+class Judgement:
+    """A run by the lab's demands alone; its verdict also compares it with earlier runs."""
 
-    history: History = field(default_factory=History)
-    """Includes this run."""
-    topology: Topology = field(default_factory=dict)
-    """Leaf switch by (node, rail), as far as the lab file describes the cables."""
+    plan: Plan
+    benchmarks: Benchmarks
+    record: RunRecord
+    tests: Sequence[JudgedTest]
+    findings: Sequence[Finding]
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything planned ran and works as declared, whatever its speed: else the next up measures again."""
+        # another measurement would neither find a missing counter nor run a job that is impossible
+        impossible = {(job.program, job.transport) for job in self.plan.jobs if job.workers is None}
+        known = [
+            test.function for test in self.tests if test.test != PATH and (test.test, test.shape) not in impossible
+        ]
+        return function_of_tests(known) == "pass" and all(test.function != "fail" for test in self.tests)
+
+    def verdict(self, history: History = NO_HISTORY) -> Summary:
+        """The verdict; of the history, this run's own entry is compared with the others."""
+        plan, record, tests = self.plan, self.record, self.tests
+        entry, compared = history.entry(record.run_id), None
+        if entry is not None:
+            earlier = history.before(record.run_id)
+            compared = regression.compare(entry, earlier)
+            changes, confirmed = regression.changes(entry, earlier), regression.confirmed(entry, earlier)
+            tests = [_compared(test, changes, confirmed) for test in tests]
+        performance, because = performance_of_tests(tests, simulated=plan.simulated)
+        if compared and compared.verdict == "worse":
+            performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
+        reasons = [
+            *_reasons(record),
+            *pod_reasons(record),
+            *_crowded(plan, record),
+            *path_reasons(plan, record),
+            *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
+            *(_regressed(compared) if compared else ()),
+        ]
+        if not tests:
+            reasons.append("nothing to measure: a rail needs two active nodes")
+        hints = (f"{found.where}: {found.hint}" for found in self.findings if found.hint)
+        return Summary(
+            lab=plan.lab,
+            simulated=record.simulated,
+            mode=self.benchmarks.mode,
+            function=function_of_tests([test.function for test in tests]),
+            performance=performance,
+            performance_because=because,
+            reasons=few(reasons),
+            hints=few(hints, most=MOST_HINTS),
+            findings=tuple(self.findings[:MOST_FINDINGS]),
+            tests=tuple(tests),
+            regression=compared,
+            run_id=record.run_id,
+            started_at=record.started_at,
+            duration_s=record.duration_s,
+            fingerprint=record.fingerprint,
+            raw_sha256=record.raw_sha256,
+            bounds=bounds_digest(self.benchmarks),
+        )
 
 
-NO_CONTEXT = JudgeContext()
-
-
-def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: JudgeContext = NO_CONTEXT) -> Summary:
+def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topology = NO_TOPOLOGY) -> Judgement:
     """Judges the measurements against the lab's demands. A planned test without a result never passes."""
-    findings, states = _findings(plan, benchmarks, record, beside)
+    findings, states = _findings(plan, benchmarks, record, topology)
     tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
-    entry = beside.history.entry(record.run_id)
-    compared = None
-    if entry is not None:
-        earlier = beside.history.before(record.run_id)
-        compared = regression.compare(entry, earlier)
-        changes, confirmed = regression.changes(entry, earlier), regression.confirmed(entry, earlier)
-        tests = [_compared(test, changes, confirmed) for test in tests]
-    performance, because = performance_of_tests(tests, simulated=plan.simulated)
-    if compared and compared.verdict == "worse":
-        performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
-    reasons = [
-        *_reasons(record),
-        *pod_reasons(record),
-        *_crowded(plan, record),
-        *path_reasons(plan, record),
-        *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
-        *(_regressed(compared) if compared else ()),
-    ]
-    if not tests:
-        reasons.append("nothing to measure: a rail needs two active nodes")
-    return Summary(
-        lab=plan.lab,
-        simulated=record.simulated,
-        mode=benchmarks.mode,
-        function=function_of_tests([test.function for test in tests]),
-        performance=performance,
-        performance_because=because,
-        reasons=few(reasons),
-        hints=few((f"{found.where}: {found.hint}" for found in findings if found.hint), most=MOST_HINTS),
-        findings=tuple(findings[:MOST_FINDINGS]),
-        tests=tuple(tests),
-        regression=compared,
-        run_id=record.run_id,
-        started_at=record.started_at,
-        duration_s=record.duration_s,
-        fingerprint=record.fingerprint,
-        raw_sha256=record.raw_sha256,
-    )
+    return Judgement(plan=plan, benchmarks=benchmarks, record=record, tests=tests, findings=findings)
 
 
-def function_of(plan: Plan, record: RunRecord) -> Overall:
-    """Whether everything planned ran and works as declared, whatever the thresholds."""
-    tests = _tests(plan, Benchmarks(), record)
-    # another measurement would neither find a missing counter nor run a job that is impossible
-    settled = {(PATH, test.shape) for test in tests if test.test == PATH}
-    settled |= {(job.program, job.transport) for job in plan.jobs if job.workers is None}
-    return function_of_tests(
-        [test.function for test in tests if (test.test, test.shape) not in settled or test.function == "fail"]
-    )
+def bounds_digest(benchmarks: Benchmarks) -> str:
+    """Digest of what a verdict depends on beside the run."""
+    text = benchmarks.model_dump_json(exclude={"mode", "rerun", "budget_s"})
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str, str]) -> Summary:
@@ -151,12 +163,12 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
 
 
 def _findings(
-    plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: JudgeContext
+    plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topology
 ) -> tuple[list[Finding], dict[tuple[str, str, str], Performance]]:
     """All findings, the most important first, and the states that they give to tests by (test, shape, rail)."""
     findings: list[Finding] = []
     states: dict[tuple[str, str, str], Performance] = {}
-    where = located(plan, record, beside.topology)
+    where = located(plan, record, topology)
     findings += [fault.finding() for fault in where.faults] if where else []
     stage = compared_stage(plan)
     if where and stage and not record.simulated:

@@ -38,7 +38,6 @@ def entry_of(plan: Plan, record: RunRecord, asked: str = "") -> Entry:
         fingerprint=record.fingerprint,
         config=config_of(plan, record) | ({ASKED: asked} if asked else {}),
         values=values_of(plan, record),
-        raw_sha256=record.raw_sha256,
     )
 
 
@@ -63,8 +62,8 @@ def unproven(entry: Entry) -> bool:
 
 def judged(entry: Entry, summary: Summary) -> Entry:
     """The entry with its verdict."""
-    update = {"function": summary.function, "performance": summary.performance, "passed": passes(summary)}
-    return entry.model_copy(update=update)
+    same = {name: getattr(summary, name) for name in ("function", "performance", "raw_sha256")}
+    return entry.model_copy(update={"passed": passes(summary), **same})
 
 
 def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:

@@ -28,7 +28,7 @@ GOLDEN = ROOT / "tests" / "golden" / "report"
 def simulated(lab: Lab) -> Material:
     assert lab.benchmarks
     run = record(plan_for(lab), 0.04, nccl=reduced(22.84, replayed=True))
-    return Material(summary=judge(plan_for(lab), lab.benchmarks, run))
+    return Material(summary=judge(plan_for(lab), lab.benchmarks, run).verdict())
 
 
 def written(tmp_path: Path, validation: object) -> Path:
@@ -116,7 +116,7 @@ def test_a_failed_verdict_is_shown_and_is_exit_code_1(
     bad = "[bold]x[/] \x1b[2J"
     broken = TransferResult(rail="rail-a", client="gpu01", server="gpu02", outcome="failed", reasons=(bad,))
     run = record(plan_for(lab), 0.04, also=[broken], nccl=reduced(replayed=True))
-    summary = judge(plan_for(lab), lab.benchmarks, run)
+    summary = judge(plan_for(lab), lab.benchmarks, run).verdict()
 
     assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 1
     out = capsys.readouterr().out
@@ -172,7 +172,7 @@ def test_the_test_that_decides_is_shown_whole_and_once(
 ) -> None:
     real = hardware(lab)
     assert real.benchmarks
-    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), 92.40, nccl=reduced(22.92)))
+    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), 92.40, nccl=reduced(22.92))).verdict()
     assert any(hint.endswith("...") for hint in summary.hints), "the list of hints has it shortened"
 
     assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0

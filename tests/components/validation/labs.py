@@ -1,5 +1,6 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
+from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import (
     GpuTransfer,
@@ -12,6 +13,7 @@ from components.validation.records import (
     TransferResult,
     VerbsTest,
 )
+from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
 NVLINK_GBYTE_S = 359.5
@@ -118,6 +120,11 @@ def record(
         ),
         nccl=nccl,
     )
+
+
+def function_of(plan: Plan, run: RunRecord) -> str:
+    """The function axis of a run's verdict, which no bound changes."""
+    return judge(plan, Benchmarks(), run).verdict().function
 
 
 def rails_in_pods(plan: Plan) -> PodRails | None:

@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pulumi
 import pytest
@@ -13,6 +14,7 @@ from components.hosts.facts import KEPT_FACTS
 from components.validation import gate, measurement
 from components.validation.document import RunDocument, declared_rails
 from components.validation.gate import GateProvider, VerdictError
+from components.validation.judging import verdict as verdict_of
 from components.validation.judging.stale import FACTS, fingerprint_of, host_states
 from components.validation.measured import verdict_by
 from components.validation.measurement import MeasurementProvider
@@ -306,6 +308,25 @@ def test_what_got_worse_is_measured_once_more_and_nothing_else_is(
         "ib_write_bw one_way rail-b": 90.9,
     }
     assert (last.performance, last.passed) == ("fail", False)
+
+
+def test_a_measured_up_judges_once_and_its_stored_run_gives_the_same_verdict(
+    lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = on_hardware(lab)
+    plan, looks = plan_for(lab), Mock(wraps=verdict_of._findings)
+    monkeypatch.setattr(verdict_of, "_findings", looks)
+    answering(monkeypatch, slower(plan, 0, 97.9), slower(plan, 1, 91.0), slower(plan, 1, 90.9))
+    first = provider(lab).create(props(plan)).outs
+    assert first
+    second = provider(lab).update("measurement", first, props(plan)).outs
+    assert second
+
+    verdict = Summary.model_validate(second["verdict"])
+    assert (verdict.performance, looks.call_count) == ("fail", 2), "the second up has measured twice"
+    assert verdict_by(lab, verdict, checkout) == verdict
+    assert looks.call_count == 2, "the bounds are the same"
+    assert verdict_by(lab, verdict.model_copy(update={"bounds": ""}), checkout) == verdict
 
 
 def test_a_rebaseline_lets_comparisons_begin_anew_for_good(

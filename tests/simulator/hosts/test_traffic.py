@@ -58,7 +58,7 @@ def measured(
             run = await measure(plan, Access(login=login, kubeconfig=None), lambda _: None)
         finally:
             await farm.stop()
-        return run, judge(plan, benchmarks, run.record)
+        return run, judge(plan, benchmarks, run.record).verdict()
 
     return asyncio.run(whole())
 

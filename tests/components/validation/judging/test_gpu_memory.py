@@ -32,7 +32,7 @@ def judged(lab: Lab, *, host: float, gpu: float | None, outcome: Outcome = "meas
         plan_for(real),
         real.benchmarks,
         run.model_copy(update={"gpu_memory": (first.model_copy(update=changed), *rest)}),
-    )
+    ).verdict()
 
 
 def row(summary: Summary) -> JudgedTest:
@@ -73,7 +73,7 @@ def test_what_no_perftest_can_run_is_a_hint_and_no_failure(lab: Lab, *, all_of_t
     why = {"outcome": "skipped", "reason": "gpu01: its perftest has no --use_cuda_bus_id: build one with CUDA"}
     unable = [one.model_copy(update=why) for one in run.gpu_memory]
     found: list[GpuTransfer] = unable if all_of_them else [unable[0], *run.gpu_memory[1:]]
-    summary = judge(plan_for(real), real.benchmarks, run.model_copy(update={"gpu_memory": tuple(found)}))
+    summary = judge(plan_for(real), real.benchmarks, run.model_copy(update={"gpu_memory": tuple(found)})).verdict()
 
     assert (summary.function, summary.performance) == ("pass", "pass")
     assert [finding.code for finding in summary.findings] == ["GPUDIRECT_UNTESTED"]
@@ -85,4 +85,4 @@ def test_results_that_are_missing_are_no_pass(lab: Lab) -> None:
     assert real.benchmarks
     run = record(plan_for(real), 97.0, nccl=reduced(23.9)).model_copy(update={"gpu_memory": ()})
 
-    assert judge(plan_for(real), real.benchmarks, run).function == "fail"
+    assert judge(plan_for(real), real.benchmarks, run).verdict().function == "fail"

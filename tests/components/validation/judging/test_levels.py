@@ -39,7 +39,7 @@ def mixed(plan: Plan, slow: Sequence[str] = ()) -> list[TransferResult]:
 
 def judged(lab: Lab, transfers: list[TransferResult]) -> Summary:
     assert lab.benchmarks
-    return judge(plan_for(lab), lab.benchmarks, record(plan_for(lab), nccl=reduced(23.9), also=transfers))
+    return judge(plan_for(lab), lab.benchmarks, record(plan_for(lab), nccl=reduced(23.9), also=transfers)).verdict()
 
 
 def searched(plan: Plan, transfers: list[TransferResult]) -> Located:
@@ -120,7 +120,7 @@ def test_a_replayed_log_over_sockets_is_no_fallback_of_this_lab(lab: Lab) -> Non
     real = changed(hardware(lab))
     assert real.benchmarks
     replayed = reduced(3.0, replayed=True).model_copy(update={"transport": "socket"})
-    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), gbit_s=97.2, nccl=replayed))
+    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), gbit_s=97.2, nccl=replayed)).verdict()
 
     assert summary.findings == ()
 
@@ -133,7 +133,7 @@ def test_nccl_s_computed_ceiling_knows_a_narrow_slot(lab: Lab) -> None:
     assert real.benchmarks
     ends = (("gpu01", "gpu02"), ("gpu02", "gpu01"))
     narrow = [measured("rail-a", a, b, 2.0, test="ib_write_lat", pcie_gbit_s=57.2) for a, b in ends]
-    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), nccl=reduced(19.0), also=narrow))
+    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), nccl=reduced(19.0), also=narrow)).verdict()
     row = next(row for row in summary.tests if row.test == "nccl_all_reduce")
 
     assert row.ceiling == pytest.approx((57.2 + 98.01) / 8, abs=0.001)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from components.validation.judging.pvrdma import FALLBACK, PATH, UNKNOWN, proof_of_hardware
-from components.validation.judging.verdict import function_of, judge
+from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan
 from components.validation.records import HcaCount, RunRecord
 from components.validation.summary import JudgedTest, Summary
+from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced, with_nodes
 
@@ -89,7 +90,7 @@ def watched(plan: Plan, counts: Sequence[HcaCount], first: Sequence[HcaCount] | 
 
 def judged(lab: Lab, run: RunRecord) -> Summary:
     assert lab.benchmarks
-    return judge(over_pvrdma(lab), lab.benchmarks, run)
+    return judge(over_pvrdma(lab), lab.benchmarks, run).verdict()
 
 
 def proofs(summary: Summary) -> list[JudgedTest]:
@@ -113,7 +114,8 @@ def test_one_fallback_fails_the_lab_though_its_bandwidth_is_fine(lab: Lab) -> No
     summary = judged(real, run)
 
     assert [row.function for row in proofs(summary)] == ["fail", "pass"]
-    assert (summary.function, function_of(over_pvrdma(real), run)) == ("fail", "fail")
+    assert summary.function == "fail"
+    assert not judge(over_pvrdma(real), Benchmarks(), run).settled
     assert [(found.code, found.where) for found in summary.findings] == [(FALLBACK, "rail-a gpu01 to gpu02")]
     assert "Net.PVRDMAVmknic" in summary.findings[0].hint
     assert any(FALLBACK in reason for reason in summary.reasons)
@@ -128,7 +130,7 @@ def test_unreadable_counters_are_said_and_are_no_pass(lab: Lab) -> None:
     assert summary.function == "skip"
     assert [found.code for found in summary.findings] == [UNKNOWN, UNKNOWN]
     assert "no such command" in summary.reasons[0]
-    assert function_of(over_pvrdma(real), run) == "pass", "to measure again at each up would tell no more"
+    assert judge(over_pvrdma(real), Benchmarks(), run).settled, "to measure again at each up would tell no more"
 
 
 def test_a_rail_that_nobody_watched_is_no_pass(lab: Lab) -> None:
@@ -168,7 +170,9 @@ def test_a_fallback_in_the_simulator_is_one_too(lab: Lab) -> None:
 def test_rails_without_pvrdma_have_no_such_proof(lab: Lab) -> None:
     assert lab.benchmarks
     real = hardware(lab)
-    summary = judge(plan_for(real), real.benchmarks or lab.benchmarks, record(plan_for(real), 97.2, reduced(23.9)))
+    summary = judge(
+        plan_for(real), real.benchmarks or lab.benchmarks, record(plan_for(real), 97.2, reduced(23.9))
+    ).verdict()
 
     assert proofs(summary) == []
 

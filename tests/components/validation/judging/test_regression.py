@@ -3,7 +3,7 @@
 import pytest
 
 from components.validation.judging import regression
-from components.validation.judging.verdict import JudgeContext, judge
+from components.validation.judging.verdict import judge
 from components.validation.memory.entry import config_of, entry_of, judged
 from components.validation.memory.history import Entry, History, Value
 from components.validation.records import HostFacts, JobResult, RunRecord
@@ -116,7 +116,7 @@ def runs(lab: Lab, *gbit_s: float, again: float | None = None) -> tuple[Summary,
             one = one.model_copy(
                 update={"values": {k: v.model_copy(update={"again": again}) for k, v in one.values.items()}}
             )
-        summary = judge(plan, real.benchmarks, run, JudgeContext(history=history.with_entry(one)))
+        summary = judge(plan, real.benchmarks, run).verdict(history.with_entry(one))
         history = history.with_entry(judged(one, summary))
     assert summary is not None
     return summary, history
@@ -154,7 +154,7 @@ def test_a_slower_training_is_a_warning_and_fails_no_row_that_is_only_shown(lab:
         one = entry_of(plan, run).model_copy(update={"started_at": f"2026-11-21T06:00:{number:02}Z"})
         twice = {name: found.model_copy(update={"again": found.median}) for name, found in one.values.items()}
         one = one.model_copy(update={"values": twice})
-        summary = judge(plan, real.benchmarks, run, JudgeContext(history=history.with_entry(one)))
+        summary = judge(plan, real.benchmarks, run).verdict(history.with_entry(one))
         history = history.with_entry(judged(one, summary))
     row = next(row for row in summary.tests if row.test == "ddp")
 

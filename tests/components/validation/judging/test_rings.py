@@ -19,7 +19,7 @@ def ring(node: str, busbw_gbyte_s: float, *, through_host: bool = False) -> Node
 
 def judged(lab: Lab, run: RunRecord) -> Summary:
     assert lab.benchmarks
-    return judge(plan_for(lab), lab.benchmarks, run)
+    return judge(plan_for(lab), lab.benchmarks, run).verdict()
 
 
 def row(summary: Summary, test: str) -> JudgedTest:

@@ -19,7 +19,7 @@ ITERATIONS = (199.4, 248.1, 247.6, 246.4, 246.4, 248.3, 186.1, 243.2, 237.1, 244
 def summary(lab: Lab) -> Summary:
     real = hardware(lab)
     assert real.benchmarks
-    return judge(plan_for(real), real.benchmarks, record(plan_for(real), gbit_s=92.40, nccl=reduced(22.92)))
+    return judge(plan_for(real), real.benchmarks, record(plan_for(real), gbit_s=92.40, nccl=reduced(22.92))).verdict()
 
 
 def test_the_bandwidth_is_a_contradiction_shown_with_both_numbers_and_a_warning(summary: Summary) -> None:
@@ -72,7 +72,7 @@ def test_the_application_s_two_outliers_are_named_beside_its_mean(lab: Lab) -> N
         value=told.median,
     )
     run = record(plan_for(real), gbit_s=97.2, nccl=NcclResult(outcome="measured", busbw_gbyte_s=23.9))
-    summary = judge(plan_for(real), real.benchmarks, run.model_copy(update={"jobs": (job,)}))
+    summary = judge(plan_for(real), real.benchmarks, run.model_copy(update={"jobs": (job,)})).verdict()
     said = next(found.evidence for found in summary.findings if found.code == "OUTLIERS")
 
     assert said == (

@@ -41,7 +41,7 @@ def run(lab: Lab) -> tuple[Lab, RunRecord]:
 def report(run: tuple[Lab, RunRecord]) -> str:
     real, found = run
     assert real.benchmarks
-    return render_markdown(Material(summary=judge(plan_for(real), real.benchmarks, found)))
+    return render_markdown(Material(summary=judge(plan_for(real), real.benchmarks, found).verdict()))
 
 
 def test_the_guide_s_lab_works_and_its_bandwidth_is_a_warning(report: str) -> None:
@@ -95,7 +95,7 @@ def test_the_same_table_over_sockets_is_no_pass_however_fast(run: tuple[Lab, Run
     log = OVER_RDMA.replace("NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ;", "NET/Socket : Using [0]eth0:10.0.0.1")
     assert plan.nccl
     fallen = read_nccl(plan.nccl, "guide", log + nccl("seed_a"), replayed=False)
-    summary = judge(plan, real.benchmarks, found.model_copy(update={"nccl": fallen}))
+    summary = judge(plan, real.benchmarks, found.model_copy(update={"nccl": fallen})).verdict()
 
     assert summary.function == "fail"
     assert "SOCKET_FALLBACK" in {one.code for one in summary.findings}

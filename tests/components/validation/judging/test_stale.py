@@ -56,7 +56,7 @@ def test_a_stale_pass_is_no_pass_and_a_stale_fail_stays_one(lab: Lab) -> None:
     real = hardware(lab)
     assert real.benchmarks
     good, bad = (
-        judge(plan_for(real), real.benchmarks, record(plan_for(real), value, nccl=reduced(value / 4 * 0.99)))
+        judge(plan_for(real), real.benchmarks, record(plan_for(real), value, nccl=reduced(value / 4 * 0.99))).verdict()
         for value in (97.9, 60.0)
     )
     stale = made_stale(good, ("gpu01: boot changed",))

@@ -7,7 +7,7 @@ import pytest
 from components.validation.history import notes
 from components.validation.judging import regression
 from components.validation.judging.pvrdma import UNKNOWN
-from components.validation.judging.verdict import JudgeContext, judge
+from components.validation.judging.verdict import judge
 from components.validation.memory.entry import PVRDMA_PATH, config_of, entry_of, judged, passes, unproven
 from components.validation.memory.history import Entry, History
 from components.validation.records import RunRecord
@@ -39,7 +39,7 @@ def after(lab: Lab, history: History, run: RunRecord, again: float | None = None
         name = "ib_write_bw one_way rail-a"
         second = entry.values[name].model_copy(update={"again": 90.0 * again})
         entry = entry.model_copy(update={"values": {**entry.values, name: second}})
-    summary = judge(over_pvrdma(lab), lab.benchmarks, run, JudgeContext(history=history.with_entry(entry)))
+    summary = judge(over_pvrdma(lab), lab.benchmarks, run).verdict(history.with_entry(entry))
     return history.with_entry(judged(entry, summary)), summary
 
 

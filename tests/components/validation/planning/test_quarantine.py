@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging.verdict import function_of, in_cluster, judge
+from components.validation.judging.verdict import in_cluster, judge
 from components.validation.planning.part import quarantined, without
 from components.validation.running.jobs import without_a_run
 from components.validation.summary import closed
@@ -68,7 +68,7 @@ def test_further_jobs_of_a_single_host_are_skipped_with_the_reason_and_the_verdi
     assert {(one.outcome, *one.reasons) for one in skipped} == {
         ("skipped", "fewer than two workers are left without gpu02")
     }
-    assert in_cluster(judge(rest, lab.benchmarks, run), (), {"gpu02": "failed: vfs"}).function == "partial"
+    assert in_cluster(judge(rest, lab.benchmarks, run).verdict(), (), {"gpu02": "failed: vfs"}).function == "partial"
 
 
 def test_a_job_that_cannot_be_is_no_reason_to_measure_again_at_each_up(lab: Lab) -> None:
@@ -81,9 +81,9 @@ def test_a_job_that_cannot_be_is_no_reason_to_measure_again_at_each_up(lab: Lab)
     broken = run.model_copy(update={"jobs": tuple(without_a_run(plan.jobs, "failed", "no pod"))})
 
     assert lab.benchmarks
-    assert judge(plan, lab.benchmarks, run).function == "skip", "what was left out is no pass"
-    assert function_of(plan, run) == "pass"
-    assert function_of(plan, broken) == "fail"
+    assert judge(plan, lab.benchmarks, run).verdict().function == "skip", "what was left out is no pass"
+    assert judge(plan, lab.benchmarks, run).settled
+    assert not judge(plan, lab.benchmarks, broken).settled
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("enforce", True), ("warn", False)])

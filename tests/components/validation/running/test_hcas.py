@@ -14,14 +14,13 @@ from components.validation.benchmarks.verbs.run import Bench
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.pvrdma import proof_of_hardware
-from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
 from components.validation.running.runner import RunContext, measure
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fakes import running
-from tests.components.validation.labs import changed, hardware, measured, plan_for, with_nodes
+from tests.components.validation.labs import changed, function_of, hardware, measured, plan_for, with_nodes
 from tests.components.validation.running.test_runner import two_hosts, without_nccl
 
 GBIT_S = 90.0

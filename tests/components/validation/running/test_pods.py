@@ -239,7 +239,7 @@ def test_where_kwok_plays_the_kubelets_it_is_not_run_and_enters_no_verdict(lab: 
     assert api.created == []
     run_record = record(plan, nccl=reduced()).model_copy(update={"pods": result})
     assert lab.benchmarks
-    summary = judge(plan, lab.benchmarks, run_record)
+    summary = judge(plan, lab.benchmarks, run_record).verdict()
     [test] = [test for test in summary.tests if test.test == "pod_rails"]
     assert (test.function, test.because) == ("not run", NO_REAL_POD)
     assert summary.function == "pass"
@@ -412,7 +412,7 @@ def test_a_port_with_the_wrong_vlan_cuts_its_node_off_and_nobody_else(lab: Lab) 
     assert (fault.code, fault.node, fault.rail) == ("POD_CUT_OFF", "gpu03", "rail-a")
     assert "VLAN 111 on the switch port" in fault.hint
     assert lab.benchmarks
-    summary = judge(plan, lab.benchmarks, record(plan).model_copy(update={"pods": result}))
+    summary = judge(plan, lab.benchmarks, record(plan).model_copy(update={"pods": result})).verdict()
     assert [(found.code, found.where) for found in summary.findings if "POD" in found.code] == [
         ("POD_CUT_OFF", "gpu03, rail-a")
     ]

@@ -12,11 +12,10 @@ from components.validation.benchmarks.verbs.run import Bench
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.localise import MANY
-from components.validation.judging.verdict import function_of
 from components.validation.records import TransferResult
 from stacks.lab import Lab
 from tests.components.validation.fakes import Process
-from tests.components.validation.labs import measured, plan_for, with_nodes
+from tests.components.validation.labs import function_of, measured, plan_for, with_nodes
 from tests.components.validation.running.test_runner import run, two_hosts, with_stderr, without_nccl
 
 FIRST = measured("rail-a", "gpu01", "gpu02", 9.0, at_once=8, raw=("rail-a/0.client",))

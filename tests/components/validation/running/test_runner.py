@@ -13,7 +13,6 @@ from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
 from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN
 from components.validation.benchmarks.verbs.ports import parse_ports
-from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
 from components.validation.records import PodFault, PodRails, RunRecord
 from components.validation.running import runner
@@ -32,7 +31,7 @@ from tests.components.validation.fakes import (
     serving,
     stalled,
 )
-from tests.components.validation.labs import changed, plan_for
+from tests.components.validation.labs import changed, function_of, plan_for
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "lab"
