@@ -1,6 +1,6 @@
 """The data of charts and tables, computed from a run document. Pure, no drawing."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
@@ -203,42 +203,35 @@ def _medians(values: Iterable[float | None]) -> float | None:
 
 def mtu_chains(document: RunDocument) -> list[tuple[MtuLink, ...]]:
     """Per rail: switch port, PF as declared and as found, pods' VF, expected path MTU, and what queue pairs used."""
-    return [_chain(document, declared.rail) for declared in document.rails]
+    return [_chain(document, declared.rail, declared.switch_mtu_bytes) for declared in document.rails]
 
 
-def _chain(document: RunDocument, name: str) -> tuple[MtuLink, ...]:
-    declared = next(one for one in document.rails if one.rail == name)
+def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLink, ...]:
     rail, record = document.plan.rail(name), document.record
-    switch, pod = declared.switch_mtu_bytes, declared.pod_mtu_bytes
+    in_pods = next((one.mtu_bytes for one in record.pods.rails if one.rail == name), {}) if record.pods else {}
     found = {
         end.node: mtu
         for end in rail.ends
         if (facts := record.hosts.get(end.node)) and (mtu := facts.mtu_bytes.get(end.interface))
     }
     used = sorted({t.path_mtu_bytes for t in record.transfers if t.rail == name and t.path_mtu_bytes})
-    low = [f"{node}: {mtu}" for node, mtu in sorted(found.items()) if mtu != rail.mtu_bytes]
+    small = f"smaller than the PF's {rail.mtu_bytes}" if switch and switch < rail.mtu_bytes else ""
+    low = f"{used[0]} where {rail.path_mtu_bytes} is expected" if used and used[0] < rail.path_mtu_bytes else ""
     links = (
-        (
-            "switch port, declared",
-            switch,
-            f"smaller than the PF's {rail.mtu_bytes}",
-            switch and switch < rail.mtu_bytes,
-        ),
-        ("PF, declared", rail.mtu_bytes, "", False),
-        ("PF, found", _range(found.values()), f"{some(low, 1)} differs" if low else "", low),
-        ("VF in pods", pod, f"larger than the PF's {rail.mtu_bytes}", pod and pod > rail.mtu_bytes),
-        ("path MTU, expected", rail.path_mtu_bytes, "", False),
-        (
-            "queue pairs used",
-            _range(used),
-            f"{used[0]} where {rail.path_mtu_bytes} is expected" if used else "",
-            used and used[0] < rail.path_mtu_bytes,
-        ),
+        ("switch port, declared", switch, small),
+        ("PF, declared", rail.mtu_bytes, ""),
+        ("PF, found", _range(found.values()), _differs(found, rail.mtu_bytes)),
+        ("VF in pods", _range(in_pods.values()), _differs(in_pods, rail.mtu_bytes)),
+        ("path MTU, expected", rail.path_mtu_bytes, ""),
+        ("queue pairs used", _range(used), low),
     )
-    return tuple(
-        MtuLink(rail=name, what=what, text=str(value or ""), fault=fault if wrong else "")
-        for what, value, fault, wrong in links
-    )
+    return tuple(MtuLink(rail=name, what=what, text=str(value or ""), fault=fault) for what, value, fault in links)
+
+
+def _differs(by_node: Mapping[str, int], expected: int) -> str:
+    """The nodes with another MTU."""
+    other = [f"{node}: {mtu}" for node, mtu in sorted(by_node.items()) if mtu != expected]
+    return f"{some(other, 1)} differs" if other else ""
 
 
 def _range(values: Iterable[int]) -> str:

@@ -72,8 +72,8 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
     digest = write_bundle(folder, run.record.run_id, run.raw, secrets)
     record = run.record.model_copy(update={"raw_sha256": digest})
     document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
+    write_document(folder, document, secrets)
     summary = document.judged(lab.benchmarks or Benchmarks())
-    write_document(folder, document.model_copy(update={"verdict": summary}), secrets)
     return HandRun(record=record, summary=summary, raw=folder / f"{record.run_id}{RAW}")
 
 

@@ -1,11 +1,10 @@
-"""The run document: one run from its plan to its verdict, as the lab's store keeps it. Reports are made of it alone."""
+"""The run document: one run as the lab's store keeps it. Its verdicts, charts and tables follow from it."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from components.cluster.rails import populated_rails
 from components.validation.judging.stale import HostStates
 from components.validation.judging.verdict import judge
 from components.validation.memory.history import Entry, history_of
@@ -23,24 +22,20 @@ class DeclaredRail(Frozen):
     rail: str
     switch_mtu_bytes: int | None = None
     """The smallest of the switch ports that it is cabled to; None where no switch is described."""
-    pod_mtu_bytes: int | None = None
-    """None where no pods use the rail."""
     leaves: dict[str, str] = Field(default_factory=dict)
     """Leaf switch by node, as far as the cables are described."""
 
 
 class RunDocument(Frozen):
-    """One run. The stored file is the truth; the stack's state has its digest and its verdict."""
+    """One run. The stored file is the truth; the stack's state has its digest and the verdict by the lab's bounds."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     plan: Plan
     """The plan that ran, without the hosts that were not ready."""
     rails: tuple[DeclaredRail, ...]
     record: RunRecord
     history: tuple[Entry, ...] = ()
     """Earlier runs, the oldest first, and this one; empty for a run by hand."""
-    verdict: Summary | None = None
-    """By the bounds at the time of the run."""
 
     @property
     def leaves(self) -> dict[tuple[str, str], str]:
@@ -55,7 +50,6 @@ class RunDocument(Frozen):
 def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
     """The rails as the lab file has them now."""
     rail_of = {(node.name, pf.interface): pf.rail for node in lab.nodes for pf in node.pfs}
-    in_pods = {rail.name for rail in populated_rails(lab)} if lab.cluster else set()
     leaves: dict[str, dict[str, str]] = {}
     ports: dict[str, list[int]] = {}
     for switch in lab.switches:
@@ -67,7 +61,6 @@ def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
         DeclaredRail(
             rail=rail.name,
             switch_mtu_bytes=min(ports.get(rail.name, ()), default=None),
-            pod_mtu_bytes=rail.mtu_bytes if rail.name in in_pods else None,
             leaves=leaves.get(rail.name, {}),
         )
         for rail in lab.rails

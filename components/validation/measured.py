@@ -75,7 +75,7 @@ async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Meas
     verdict = judgement.verdict(history_of((*before, entry)))
     verdict = verdict.model_copy(update=kept | {"store": lab.report.store or ""})
     entry = judged(entry, verdict)
-    whole = {"record": record.model_copy(update=kept), "history": (*before, entry), "verdict": verdict}
+    whole = {"record": record.model_copy(update=kept), "history": (*before, entry)}
     update = {"document_sha256": store.write_document(folder, document.model_copy(update=whole), request.secrets)}
     entry = entry.model_copy(update=update)
     store.append(folder, entry)

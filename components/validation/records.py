@@ -249,6 +249,8 @@ class RailInPods(Frozen):
     """Pairs whose pods answered frames of the full MTU."""
     apart: int = 0
     """Interfaces of other rails that did not answer on this one, though the pod's own interface here did."""
+    mtu_bytes: dict[str, int] = {}
+    """Of the pod's interface, by node."""
 
 
 class PodFault(Frozen):

@@ -18,6 +18,8 @@ from components.validation.records import (
     HostFacts,
     JobResult,
     NcclResult,
+    PodRails,
+    RailInPods,
     RunRecord,
     TransferResult,
     VerbsTest,
@@ -90,6 +92,7 @@ class Model:
                 curve=curve_of(table),
                 raw=NCCL_LOG,
             ),
+            pods=None if self.simulated else self._pods(),
             jobs=self._jobs(),
             hosts={node: self._host(index) for index, node in enumerate(self.nodes)},
             notes=("perftest 25.01",),
@@ -157,10 +160,9 @@ class Model:
         values = {f"{t.test} one_way {t.rail}" if t.rail else t.test: (t.median or 0.0, t.unit) for t in tests}
         return RunDocument(
             plan=self.plan(),
-            rails=tuple(DeclaredRail(rail=rail, switch_mtu_bytes=9216, pod_mtu_bytes=9000) for rail in self.rails),
+            rails=tuple(DeclaredRail(rail=rail, switch_mtu_bytes=9216) for rail in self.rails),
             record=record,
             history=(*self._history(), self._entry(record.run_id, record.started_at, values, passed=False)),
-            verdict=verdict,
         )
 
     def plan(self) -> Plan:
@@ -285,6 +287,13 @@ class Model:
             )
         )
         return tuple(found)
+
+    def _pods(self) -> PodRails:
+        """The VF of the second node's pod has a smaller MTU on the last rail."""
+        mtus = {rail: dict.fromkeys(self.nodes, 9000) for rail in self.rails}
+        mtus[self.rails[-1]][self.nodes[1]] = 1500
+        rails = (RailInPods(rail=rail, pods=2, pairs=1, reached=1, mtu_bytes=of_rail) for rail, of_rail in mtus.items())
+        return PodRails(outcome="measured", rails=tuple(rails))
 
     def _host(self, index: int) -> HostFacts:
         odd = index == 2

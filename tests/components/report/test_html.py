@@ -101,7 +101,14 @@ def test_it_shows_every_part(page: str) -> None:
         "Raw outputs",
     ]
     assert page.count('<svg xmlns="http://www.w3.org/2000/svg" class="chart') == 10
-    for text in ("rail-b gpu03 sending", "gpu03: 1500 differs", "5.44 times", "MTU 1024", "RoCE over TCP"):
+    for text in (
+        "rail-b gpu03 sending",
+        "gpu03: 1500 differs",
+        "gpu02: 1500 differs",
+        "5.44 times",
+        "MTU 1024",
+        "RoCE over TCP",
+    ):
         assert text in page
 
 

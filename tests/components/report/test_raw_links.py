@@ -42,13 +42,12 @@ def modelled(folder: Path) -> tuple[Model, Summary]:
     model = Model(4, 2)
     run = model.record()
     run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, model.raw)})
-    return model, stored(folder, model.document(run, model.summary(run)))
+    return model, stored(folder, model.document(run, model.summary(run)), model.summary(run))
 
 
-def stored(folder: Path, document: RunDocument) -> Summary:
+def stored(folder: Path, document: RunDocument, verdict: Summary) -> Summary:
     """The verdict of a run that lies in the store."""
-    assert document.verdict
-    return document.verdict.model_copy(update={"document_sha256": write_document(folder, document)})
+    return verdict.model_copy(update={"document_sha256": write_document(folder, document)})
 
 
 def linked(page: str) -> dict[str, set[str]]:
@@ -113,8 +112,7 @@ def judged(lab: Lab, folder: Path, pairs: list[TransferResult], raw: dict[str, s
     run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
     assert real.benchmarks
     document = RunDocument(plan=plan, rails=(), record=run)
-    judged_run = document.model_copy(update={"verdict": document.judged(real.benchmarks)})
-    return reported(folder, stored(folder, judged_run))
+    return reported(folder, stored(folder, document, document.judged(real.benchmarks)))
 
 
 def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[float, ...]) -> str:
@@ -196,7 +194,7 @@ def with_jobs(folder: Path) -> str:
         jobs.append(JobResult.model_validate(fields | {"samples": (told,), "value": round(told, 4)}))
     run = model.record()
     run = run.model_copy(update={"jobs": tuple(jobs), "raw_sha256": write_bundle(folder, run.run_id, model.raw)})
-    return reported(folder, stored(folder, model.document(run, model.summary(run))))
+    return reported(folder, stored(folder, model.document(run, model.summary(run)), model.summary(run)))
 
 
 def test_the_median_of_a_job_leads_to_its_log(tmp_path: Path) -> None:

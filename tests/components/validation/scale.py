@@ -59,9 +59,8 @@ def figures(folder: Path) -> dict[str, float]:
     digest = write_bundle(folder / "runs", run.record.run_id, run.raw)
     record = run.record.model_copy(update={"raw_sha256": digest})
     document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
-    summary = document.judged(ASKED)
-    digest = write_document(folder / "runs", document.model_copy(update={"verdict": summary}))
-    summary = summary.model_copy(update={"document_sha256": digest})
+    update = {"document_sha256": write_document(folder / "runs", document)}
+    summary = document.judged(ASKED).model_copy(update=update)
     state = summary.model_dump_json(exclude_defaults=True)
     (folder / "outputs.json").write_text(json.dumps({"validation": output_of(summary)}))
     judged_s = time.monotonic() - begun

@@ -347,6 +347,9 @@ def rail_counts(
             reached=sum(answer == "large" for answer in answers.get(rail.name, {}).values()),
             # where IPv6 does not answer on the rail itself, its silence elsewhere proves nothing
             apart=sum(other != rail.name and not answered and peer in heard for (_, peer, other), answered in probes),
+            mtu_bytes={
+                node: of.mtu_bytes for node, said in facts.items() if (of := said.rails.get(rail.name)) and of.mtu_bytes
+            },
         )
 
 

@@ -213,6 +213,7 @@ def test_pods_that_have_their_rails_and_reach_each_other_pass(lab: Lab) -> None:
         ("rail-a", 2, 1, 1, 1),
         ("rail-b", 2, 1, 1, 1),
     ]
+    assert [one.mtu_bytes for one in result.rails] == [{"gpu01": 9000, "gpu02": 9000}] * 2
     assert sorted(api.deleted) == ["bench-r1-gpu01", "bench-r1-gpu02"]
     judged = record(plan).model_copy(update={"pods": result})
     assert [(test.rail, test.function) for test in judge_pods(plan, judged)] == [("rail-a", "pass"), ("rail-b", "pass")]
