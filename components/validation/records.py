@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -74,16 +74,26 @@ class HcaCount(Frozen):
     """Why it could not."""
 
 
-class TransferResult(Frozen):
-    """One directed perftest run between two PFs of a rail, repeats included."""
+class FlowResult(Frozen):
+    """What became of one directed transfer."""
 
-    test: VerbsTest = "ib_write_bw"
-    shape: Shape = "one_way"
     rail: str
     client: str
     """Node that sent and measured."""
     server: str
     outcome: Outcome
+
+    @property
+    def flow(self) -> Flow:
+        """Between which nodes, on which rail."""
+        return Flow(self.rail, self.client, self.server)
+
+
+class TransferResult(FlowResult):
+    """One directed perftest run between two PFs of a rail, repeats included."""
+
+    test: VerbsTest = "ib_write_bw"
+    shape: Shape = "one_way"
     reasons: tuple[str, ...] = ()
     """Why it failed or was skipped; empty when measured."""
     samples: tuple[float, ...] = ()
@@ -126,11 +136,6 @@ class TransferResult(Frozen):
     """Names of the outputs in the run's bundle that the values were read from."""
 
     @property
-    def flow(self) -> Flow:
-        """Between which nodes, on which rail."""
-        return Flow(self.rail, self.client, self.server)
-
-    @property
     def unit(self) -> Unit:
         """Of samples."""
         return unit_of(self.test)
@@ -163,14 +168,25 @@ def median_of(transfers: Iterable[TransferResult]) -> float | None:
     return round(median(values), 6) if values else None
 
 
-class NcclResult(Frozen):
-    """One all-reduce job over all nodes."""
+class LogResult(Frozen):
+    """What became of one MPIJob, as far as every launcher's log shows it."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
     job: str = ""
     replayed: bool = False
     """The log was recorded elsewhere and replayed by a simulated node: it says nothing about this lab."""
+    off_rail: tuple[str, ...] = ()
+    """Channels of NCCL over an adapter of no rail, or from one rail to another; a few of them, in words."""
+    curve: tuple[CurvePoint, ...] = ()
+    """Out-of-place busbw by message size, of a collective."""
+    raw: str = ""
+    """Name of the log in the run's bundle."""
+
+
+class NcclResult(LogResult):
+    """One all-reduce job over all nodes."""
+
     busbw_gbyte_s: float | None = None
     """Median out-of-place busbw of the rows from 1 GiB up (else of the largest), in 10^9 bytes a second."""
     largest_busbw_gbyte_s: float | None = None
@@ -184,22 +200,11 @@ class NcclResult(Frozen):
     """What NCCL reports to use; None if the log does not say."""
     network: dict[str, JsonValue] = {}
     """Other facts from the log: version, CUDA driver, pinned algorithm and net, GPUDirect, devices in use."""
-    off_rail: tuple[str, ...] = ()
-    """Channels over an adapter of no rail, or from one rail to another; a few of them, in words."""
-    curve: tuple[CurvePoint, ...] = ()
-    """Out-of-place busbw by message size."""
-    raw: str = ""
-    """Name of the log in the run's bundle."""
 
 
-class GpuTransfer(Frozen):
-    """One transfer between the memories of the GPUs nearest to its two NICs."""
+class GpuTransfer(FlowResult):
+    """One transfer between the memories of the GPUs nearest to its two NICs; skipped where a host cannot do that."""
 
-    rail: str
-    client: str
-    server: str
-    outcome: Outcome
-    """skipped: a host has no GPU or no perftest for it; nothing is known then."""
     reason: str = ""
     gbit_s: float | None = None
     host_gbit_s: float | None = None
@@ -207,11 +212,6 @@ class GpuTransfer(Frozen):
     gpus: tuple[str, ...] = ()
     """perftest's options for the memory of client and server."""
     raw: str = ""
-
-    @property
-    def flow(self) -> Flow:
-        """Between which nodes, on which rail."""
-        return Flow(self.rail, self.client, self.server)
 
     @property
     def ratio(self) -> float:
@@ -281,15 +281,11 @@ class PodRails(Frozen):
     """Further faults."""
 
 
-class JobResult(Frozen):
+class JobResult(LogResult):
     """One job of a comparison of transports or of an application; a transport may have several, in their order."""
 
     program: str
     transport: Literal["roce", "tcp", "host"]
-    outcome: Outcome
-    reasons: tuple[str, ...] = ()
-    job: str = ""
-    replayed: bool = False
     unit: Unit
     samples: tuple[float, ...] = ()
     """Per iteration, or one value."""
@@ -297,12 +293,8 @@ class JobResult(Frozen):
     """Outliers among the samples, by the rule of `judging.statistics`; still part of samples."""
     value: float | None = None
     """Median without the outliers."""
-    curve: tuple[CurvePoint, ...] = ()
     details: dict[str, JsonValue] = {}
     """Other facts from the log, such as the program's own summary: shown, never judged."""
-    off_rail: tuple[str, ...] = ()
-    """As `NcclResult.off_rail`."""
-    raw: str = ""
 
 
 class HostFacts(Frozen):
@@ -325,17 +317,29 @@ class HostFacts(Frozen):
     """PCI address by RDMA device, without the function: both ports of a NIC have the same, and share its link."""
 
 
-class RunRecord(Frozen):
-    """The measurements of one run, from which the verdict follows."""
+class RunHead(Frozen):
+    """Which run something belongs to."""
 
     run_id: str
     started_at: str
     """RFC 3339, UTC."""
     duration_s: float
     simulated: bool
-    plan_digest: str
     fingerprint: str = ""
     """Digest of everything whose change makes this run obsolete; empty for a run by hand."""
+    raw_sha256: str = ""
+    """Digest of the file with the raw outputs, named after the run."""
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """These fields alone."""
+        return {name: getattr(self, name) for name in RunHead.model_fields}
+
+
+class RunRecord(RunHead):
+    """The measurements of one run, from which the verdict follows."""
+
+    plan_digest: str
     transfers: tuple[TransferResult, ...]
     pods: PodRails | None = None
     gpu_memory: tuple[GpuTransfer, ...] = ()
@@ -345,8 +349,6 @@ class RunRecord(Frozen):
     hosts: dict[str, HostFacts] = {}
     """By node."""
     notes: tuple[str, ...] = ()
-    raw_sha256: str = ""
-    """Digest of the file with the raw outputs, named after the run."""
 
     def transfers_of(self, test: str, shape: str, rail: str) -> list[TransferResult]:
         """The results of one test on one rail, whatever their outcome."""

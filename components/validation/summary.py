@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.validation.records import Frozen
+from components.validation.records import Frozen, RunHead
 
 Function = Literal["pass", "fail", "skip", "error", "replayed", "not run"]
 """skip: not run, on purpose. error: could not be run or read. replayed: shown only. not run: this lab has nothing that
@@ -74,12 +74,11 @@ class Regression(Frozen):
     reasons: tuple[str, ...] = ()
 
 
-class Summary(Frozen):
+class Summary(RunHead):
     """The stack output `validation`."""
 
     schema_version: Literal[2] = 2
     lab: str
-    simulated: bool
     mode: str
     function: Literal["pass", "partial", "fail", "skip", "error"]
     """partial: works on the hosts that took part, and some did not."""
@@ -94,12 +93,6 @@ class Summary(Frozen):
     findings: tuple[Finding, ...] = ()
     tests: tuple[JudgedTest, ...]
     regression: Regression | None = None
-    run_id: str
-    started_at: str
-    duration_s: float
-    fingerprint: str
-    raw_sha256: str
-    """Digest of the file with the raw outputs, which is named after the run."""
     document_sha256: str = ""
     """Digest of the run document beside them, of which reports are made."""
     store: str = ""

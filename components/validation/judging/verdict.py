@@ -93,8 +93,8 @@ class Judgement:
             reasons.append("nothing to measure: a rail needs two active nodes")
         hints = (f"{found.where}: {found.hint}" for found in self.findings if found.hint)
         return Summary(
+            **record.head,
             lab=plan.lab,
-            simulated=record.simulated,
             mode=self.benchmarks.mode,
             function=function_of_tests([test.function for test in tests]),
             performance=performance,
@@ -104,11 +104,6 @@ class Judgement:
             findings=tuple(self.findings[:MOST_FINDINGS]),
             tests=tuple(tests),
             regression=compared,
-            run_id=record.run_id,
-            started_at=record.started_at,
-            duration_s=record.duration_s,
-            fingerprint=record.fingerprint,
-            raw_sha256=record.raw_sha256,
             bounds=bounds_digest(self.benchmarks),
         )
 

@@ -27,15 +27,11 @@ def entry_of(plan: Plan, record: RunRecord, asked: str = "") -> Entry:
         asked: the run from which comparisons start over.
     """
     return Entry(
+        **record.head,
         lab=plan.lab,
-        run_id=record.run_id,
-        started_at=record.started_at,
-        duration_s=record.duration_s,
-        simulated=record.simulated,
         function="skip",
         performance="not rated",
         passed=False,
-        fingerprint=record.fingerprint,
         config=config_of(plan, record) | ({ASKED: asked} if asked else {}),
         values=values_of(plan, record),
     )

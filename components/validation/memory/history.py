@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from components.validation.records import Frozen
+from components.validation.records import Frozen, RunHead
 
 KEPT = 10
 """Runs in the stack's state; the store has all."""
@@ -27,26 +27,19 @@ class Value(Frozen):
         return self.unit == "us"
 
 
-class Entry(Frozen):
+class Entry(RunHead):
     """One run."""
 
     schema_version: Literal[1] = 1
     lab: str
-    run_id: str
-    started_at: str
-    duration_s: float
-    simulated: bool
     function: str
     performance: str
     passed: bool
     """Whether it may be a baseline: everything that can be known works, and no axis fails."""
-    fingerprint: str
-    """Digest of everything whose change requires another run."""
     config: dict[str, str]
     """What two runs must share to be compared, by name."""
     values: dict[str, Value]
     """By test, shape and rail, or by job and transport."""
-    raw_sha256: str = ""
     document_sha256: str = ""
 
 

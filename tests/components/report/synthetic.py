@@ -119,8 +119,8 @@ class Model:
             skipped=0,
         )
         return Summary(
+            **record.head,
             lab="hall-b",
-            simulated=self.simulated,
             mode="warn",
             function="fail",
             performance="not rated" if self.simulated else "fail",
@@ -139,11 +139,6 @@ class Model:
             regression=Regression(
                 baseline_run="20261114-060000-0000", verdict="worse", reasons=(f"{self.rails[-1]}: -1.9 %, confirmed",)
             ),
-            run_id=record.run_id,
-            started_at=record.started_at,
-            duration_s=record.duration_s,
-            fingerprint=record.fingerprint,
-            raw_sha256=record.raw_sha256,
         )
 
     def material(self) -> Material:
