@@ -189,11 +189,8 @@ class NcclResult(LogResult):
 
     busbw_gbyte_s: float | None = None
     """Median out-of-place busbw of the rows from 1 GiB up (else of the largest), in 10^9 bytes a second."""
-    largest_busbw_gbyte_s: float | None = None
-    """Out-of-place busbw of the largest message alone, as guides quote it."""
     average_busbw_gbyte_s: float | None = None
     """Mean over all sizes: depends on the size range, so it is no metric; it proves that the table is whole."""
-    rows: int = 0
     wrong: int | None = None
     """Elements that came out wrong; None where the run did not check."""
     transport: Literal["ib", "socket"] | None = None

@@ -88,7 +88,6 @@ class Model:
             nccl=NcclResult(
                 outcome="measured",
                 busbw_gbyte_s=table.busbw_gbyte_s,
-                rows=len(table.rows),
                 curve=curve_of(table),
                 raw=NCCL_LOG,
             ),

@@ -50,16 +50,15 @@ def _rated(
             "performance": rate(ratio, threshold),
             "because": "",
             "ceiling": round(ceiling.value, 3),
-            "basis": f"{ceiling.basis}{_largest(record, ceiling.value)}",
+            "basis": f"{ceiling.basis}{_largest(record.nccl, ceiling.value)}",
             "ratio": round(ratio, 4),
         }
     )
 
 
-def _largest(record: RunRecord, ceiling_gbyte_s: float) -> str:
+def _largest(nccl: NcclResult | None, ceiling_gbyte_s: float) -> str:
     """The row that guides quote, beside the median of all large ones that is judged."""
-    largest = record.nccl.largest_busbw_gbyte_s if record.nccl else None
-    if largest is None or record.nccl is None or largest == record.nccl.busbw_gbyte_s:
+    if nccl is None or not nccl.curve or (largest := nccl.curve[-1].value) == nccl.busbw_gbyte_s:
         return ""
     return f"; its largest row alone, {largest:.2f} GB/s, is {largest / ceiling_gbyte_s:.1%} of that"
 
