@@ -26,6 +26,7 @@ from components.report.lines import (
 )
 from components.report.shapes import Matrix, Trend, bytes_text, matrices, mtu_chains, sizes, trends
 from components.report.sources import Material, RawFile, names_again
+from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.judging.jobs import comparisons
 from components.validation.records import HostFacts, JobResult, RunRecord, TransferResult, unit_text
 from components.validation.summary import JudgedTest, Summary
@@ -320,24 +321,21 @@ def _sizes(record: RunRecord) -> Shown | None:
 
 def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
     """All-reduce and applications, and what the transports gained."""
-    curves = {}
-    nccl = record.nccl
-    if nccl and any(point.value > 0 for point in nccl.curve):  # else a logarithmic axis has no room for it
-        curves["replayed" if nccl.replayed else "fabric"] = nccl.curve
-    for job in record.jobs:
-        if job.program == "nccl_all_reduce" and any(point.value > 0 for point in job.curve):
-            curves[f"{job.transport}{', replayed' if job.replayed else ''}"] = job.curve
-    chart = None
-    if curves:
-        ceiling = next((t.ceiling for t in summary.tests if t.test == "nccl_all_reduce"), None)
-        chart = Chart(
-            caption="NCCL all-reduce",
-            note="bus bandwidth, out of place; both axes logarithmic",
-            svg=_svg(busbw_chart(curves, ceiling, "busbw")),
-            kind="replayed" if nccl and nccl.replayed else "",
-        )
-    shown = {"chart": chart, "jobs": record.jobs, "compared": comparisons(record.jobs)}
-    return shown if chart or record.jobs else None
+    charts = []
+    for program, caption in ((ALL_REDUCE, "NCCL all-reduce"), (MPI_ALL_REDUCE, "MPI all-reduce")):
+        found = [(str(one.transport), one.replayed, one.curve) for one in record.jobs if one.program == program]
+        if record.nccl and program == ALL_REDUCE:
+            found.insert(0, ("fabric", record.nccl.replayed, record.nccl.curve))
+        # a logarithmic axis has no room for a curve of zeros
+        drawn = [one for one in found if any(point.value > 0 for point in one[2])]
+        if drawn:
+            curves = {f"{name}{', replayed' if replayed else ''}": curve for name, replayed, curve in drawn}
+            ceiling = next((t.ceiling for t in summary.tests if t.test == program), None)
+            note = "bus bandwidth, out of place; both axes logarithmic"
+            kind = "replayed" if any(replayed for _, replayed, _ in drawn) else ""
+            charts.append(Chart(caption=caption, note=note, svg=_svg(busbw_chart(curves, ceiling, program)), kind=kind))
+    shown = {"charts": charts, "jobs": record.jobs, "compared": comparisons(record.jobs)}
+    return shown if charts or record.jobs else None
 
 
 def _said(job: JobResult) -> str:

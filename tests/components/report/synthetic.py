@@ -253,11 +253,13 @@ class Model:
 
     def _jobs(self) -> tuple[JobResult, ...]:
         found = []
-        for transport, busbw in (("tcp", 4.1), ("roce", 22.845), ("host", 23.05), ("roce", 22.88), ("tcp", 4.3)):
+        nccl = (("tcp", 4.1), ("roce", 22.845), ("host", 23.05), ("roce", 22.88), ("tcp", 4.3))
+        jobs = [("nccl_all_reduce", *one) for one in nccl] + [("mpi_all_reduce", "roce", 9.1)]
+        for program, transport, busbw in jobs:
             found.append(
                 JobResult.model_validate(
                     {
-                        "program": "nccl_all_reduce",
+                        "program": program,
                         "transport": transport,
                         "outcome": "measured",
                         "unit": "GB/s",

@@ -100,7 +100,7 @@ def test_it_shows_every_part(page: str) -> None:
         "What this cannot tell",
         "Raw outputs",
     ]
-    assert page.count('<svg xmlns="http://www.w3.org/2000/svg" class="chart') == 10
+    assert page.count('<svg xmlns="http://www.w3.org/2000/svg" class="chart') == 11
     for text in (
         "rail-b gpu03 sending",
         "gpu03: 1500 differs",
@@ -108,6 +108,7 @@ def test_it_shows_every_part(page: str) -> None:
         "5.44 times",
         "MTU 1024",
         "RoCE over TCP",
+        "MPI all-reduce",
     ):
         assert text in page
 
