@@ -278,27 +278,17 @@ def _verbs(lab: Lab, benchmarks: Benchmarks, nodes: int) -> VerbsPlan:
     schedule = verbs.schedule
     if schedule == "auto":
         schedule = "pairs" if nodes <= MOST_PAIRED_NODES else "sampled"
-    return VerbsPlan(
-        tests=(*verbs.bandwidths, *verbs.latencies),
-        schedule=schedule,
-        samples=verbs.samples if schedule == "sampled" else 0,
-        both_ways=verbs.both_ways,
-        sizes=verbs.sizes,
-        size_pairs=verbs.size_pairs,
-        incast=verbs.incast,
-        message_bytes=verbs.message_bytes,
-        latency_bytes=verbs.latency_bytes,
-        iterations=verbs.iterations or ITERATIONS,
-        latency_iterations=verbs.latency_iterations,
-        size_iterations=verbs.size_iterations,
-        duration_s=verbs.duration_of(simulated=lab.simulated),
-        traffic_class=lab.qos.tos if lab.qos else None,
-        rdma_cm=verbs.rdma_cm,
-        queue_pairs=verbs.queue_pairs,
-        first_port=verbs.first_port,
-        timeout_s=verbs.timeout_s,
-        repeats=benchmarks.repeats,
-    )
+    same = VerbsPlan.model_fields.keys() & type(verbs).model_fields.keys()
+    settled = {
+        "tests": (*verbs.bandwidths, *verbs.latencies),
+        "schedule": schedule,
+        "samples": verbs.samples if schedule == "sampled" else 0,
+        "iterations": verbs.iterations or ITERATIONS,
+        "duration_s": verbs.duration_of(simulated=lab.simulated),
+        "traffic_class": lab.qos.tos if lab.qos else None,
+        "repeats": benchmarks.repeats,
+    }
+    return VerbsPlan.model_validate({name: getattr(verbs, name) for name in same} | settled)
 
 
 def _nccl(lab: Lab, nccl: Nccl, namespace: str) -> NcclPlan | None:
