@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, fields
 from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from components.validation.parsers import (
     INTEGER,
@@ -30,14 +30,8 @@ _LABELS = {
     "link": re.compile(r"^\s*Link type\s*: (\S+)\s*$"),
     "gid": re.compile(r"^\s*GID index\s*: ([0-9]{1,4})\s*$"),
     "cm": re.compile(r"^\s*rdma_cm QPs\s*: (ON|OFF)\s*$"),
-    "qps": re.compile(r"^\s*Number of qps\s*: ([0-9]{1,5})\b"),
 }
 _NEEDED = ("device", "mtu", "link", "cm")
-_NOTES = (
-    ("Conflicting CPU frequency", "CPU frequency varies"),
-    ("BW peak won't be measured", "peak not measured"),
-)
-"""Messages that leave the average as good as it is: the TSC that was sampled is what perftest computes with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,18 +40,14 @@ class Header:
 
     title: str
     """Such as `RDMA_Write BW Test`."""
-    role: Literal["client", "server"]
     device: str
     path_mtu_bytes: int
     """With rdma_cm this is the port's active MTU, not necessarily the path's; without it, the path's."""
     link_type: str
     gid_index: int | None
-    queue_pairs: int
     rdma_cm: bool
     local_gid: IPv4Address | IPv6Address | None
     remote_gid: IPv4Address | IPv6Address | None
-    notes: tuple[str, ...]
-    """Warnings that do not make the numbers worse."""
 
 
 def header_of(lines: list[str]) -> Header:
@@ -80,16 +70,13 @@ def header_of(lines: list[str]) -> Header:
     gid = found["gid"]
     return Header(
         title=title,
-        role="server" if any("Waiting for client to connect" in line for line in lines) else "client",
         device=str(found["device"]),
         path_mtu_bytes=int(str(found["mtu"])),
         link_type=str(found["link"]),
         gid_index=int(gid) if gid else None,
-        queue_pairs=int(found["qps"] or 1),
         rdma_cm=found["cm"] == "ON",
         local_gid=_gid_after("local address", lines),
         remote_gid=_gid_after("remote address", lines),
-        notes=tuple(note for text, note in _NOTES if any(text in line for line in lines)),
     )
 
 
@@ -119,8 +106,6 @@ _RULE = re.compile(r"^\s*-{20,}\s*$")
 _ROW = re.compile(rf"^\s*{INTEGER}(?:\s+(?:{NUMBER}|-?nan))+\s*$")
 """The reader of a cell decides whether it may be nan."""
 _LIKE_A_ROW = re.compile(r"^\s*[0-9.]")
-_COUNTER = re.compile(r"^\t([a-z][a-z0-9_]{1,60})=([0-9]{1,19})\s*$")
-"""Printed by `-W`: how much a counter of the device grew during the test."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,7 +115,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    counters: dict[str, int]
 
     def index(self, name: str) -> int:
         """The position of a column.
@@ -168,8 +152,7 @@ def table_of(title: str, lines: list[str]) -> Table:
     sizes = [int(row[0]) for row in rows]
     if len(rows) > 1 and any(later != 2 * earlier for earlier, later in pairwise(sizes)):
         raise ResultFormatError(f"{title}: sizes do not double from row to row: a row is missing or damaged")
-    counters = {m[1]: int(m[2]) for line in lines[start + 1 : end] if (m := _COUNTER.match(line))}
-    return Table(title=title, columns=columns, rows=rows, counters=counters)
+    return Table(title=title, columns=columns, rows=rows)
 
 
 def _header_and_table(text: str, word: str, kind: str) -> tuple[dict[str, Any], Table]:
@@ -208,8 +191,6 @@ class BandwidthRow:
     average_gbit_s: float
     """In 10^9 bits a second; of a bidirectional test the sum of both directions."""
     message_rate_mpps: float
-    cpu_percent: float | None = None
-    """With `--cpu_util`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,13 +198,6 @@ class Bandwidth(Header):
     """The output of one end of a bandwidth test. Both ends print the client's numbers, so only one counts."""
 
     rows: tuple[BandwidthRow, ...]
-    counters: dict[str, int]
-    """Growth of the device's counters, where `-W` asked for them."""
-
-    @property
-    def both_directions(self) -> bool:
-        """Whether the averages are sums of two directions."""
-        return "Bidirectional" in self.title
 
 
 def parse_bandwidth(text: str) -> Bandwidth:
@@ -233,7 +207,7 @@ def parse_bandwidth(text: str) -> Bandwidth:
         ResultFormatError: with the reason; a number is never guessed.
     """
     header, table = _header_and_table(text, "BW", "bandwidth")
-    return Bandwidth(**header, rows=_rows(table), counters=table.counters)
+    return Bandwidth(**header, rows=_rows(table))
 
 
 def _rows(table: Table) -> tuple[BandwidthRow, ...]:
@@ -244,7 +218,6 @@ def _rows(table: Table) -> tuple[BandwidthRow, ...]:
         raise ResultFormatError(f"{table.title}: bandwidth in {units[0]}; known are {', '.join(FACTOR_OF_UNIT)}")
     average, rate = table.index(f"BW average[{units[0]}]"), table.index(RATE)
     iterations = table.index("#iterations")
-    cpu = table.index(CPU) if CPU in table.columns else None
     rows = []
     for cells in table.rows:
         if decimals(cells[average]) not in (2, 6) or decimals(cells[rate]) != 6:
@@ -254,7 +227,6 @@ def _rows(table: Table) -> tuple[BandwidthRow, ...]:
             iterations=integer(cells[iterations], f"{table.title}: iterations"),
             average_gbit_s=number(cells[average], table.title) * FACTOR_OF_UNIT[units[0]],
             message_rate_mpps=number(cells[rate], table.title),
-            cpu_percent=number(cells[cpu], table.title) if cpu is not None else None,
         )
         _refuse_contradiction(
             row, rounding(cells[average]) * FACTOR_OF_UNIT[units[0]], rounding(cells[rate]), table.title
@@ -290,26 +262,14 @@ COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LatencyRow:
-    """One message size, in microseconds. What a version or mode does not print is None."""
+    """One message size, in microseconds."""
 
     message_bytes: int
     iterations: int
-    typical_us: float | None
-    """The median."""
-    average_us: float | None
-    least_us: float | None
-    greatest_us: float | None
-    """Without the two slowest, which perftest leaves out."""
+    value_us: float
+    """The median; of a run by time, which keeps no single times, the mean."""
     p99_us: float | None
-    p999_us: float | None
-
-    @property
-    def value_us(self) -> float:
-        """The value of the row: the median; of a run by time, which keeps no single times, the mean."""
-        value = self.typical_us if self.typical_us is not None else self.average_us
-        if value is None:
-            raise ValueError("a row of neither median nor mean is never made")
-        return value
+    """None where a version or mode does not print it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -317,12 +277,6 @@ class Latency(Header):
     """The output of one end of a latency test; each end measures on its own."""
 
     rows: tuple[LatencyRow, ...]
-    counters: dict[str, int]
-
-    @property
-    def round_trip(self) -> bool:
-        """Whether times are there and back again, as reads and atomics print them; else one way."""
-        return self.title.split()[0] in ROUND_TRIP
 
 
 def parse_latency(text: str) -> Latency:
@@ -336,7 +290,7 @@ def parse_latency(text: str) -> Latency:
     header, table = _header_and_table(text, "Latency", "latency")
     round_trip = table.title.split()[0] in ROUND_TRIP
     rows = tuple(_row(table, cells, round_trip=round_trip) for cells in table.rows)
-    return Latency(**header, rows=rows, counters=table.counters)
+    return Latency(**header, rows=rows)
 
 
 def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRow:
@@ -358,12 +312,8 @@ def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRo
     return LatencyRow(
         message_bytes=integer(cells[0], f"{table.title}: message size"),
         iterations=integer(cells[table.index("#iterations")], f"{table.title}: iterations"),
-        typical_us=said.get(TYPICAL),
-        average_us=said.get(AVERAGE),
-        least_us=said.get(LEAST),
-        greatest_us=said.get(GREATEST),
+        value_us=said[TYPICAL if TYPICAL in said else AVERAGE],
         p99_us=said.get(P99),
-        p999_us=said.get(P999),
     )
 
 

@@ -29,14 +29,13 @@ def test_a_row_that_is_missing_among_all_sizes_is_noticed() -> None:
 def test_a_run_by_time_has_no_peak_and_is_as_good() -> None:
     run = parse_bandwidth(composed("perftest_duration.txt"))
 
-    assert (run.rows[0].average_gbit_s, run.rows[0].iterations, run.notes) == (97.88, 1120364, ("peak not measured",))
+    assert (run.rows[0].average_gbit_s, run.rows[0].iterations) == (97.88, 1120364)
 
 
-def test_both_directions_are_told_as_their_sum() -> None:
+def test_the_value_of_both_directions_is_their_sum() -> None:
     run = parse_bandwidth(composed("perftest_bidirectional.txt"))
 
-    assert (run.both_directions, run.rows[0].average_gbit_s) == (True, 194.87)
-    assert not parse_bandwidth(perftest("wbw.client")).both_directions
+    assert (run.title, run.rows[0].average_gbit_s) == ("RDMA_Write Bidirectional BW Test", 194.87)
 
 
 def test_a_damaged_title_does_not_turn_a_sum_into_one_direction() -> None:
@@ -51,19 +50,6 @@ def test_further_columns_and_lines_do_not_move_the_average(name: str, gbit_s: fl
     assert parse_bandwidth(composed(f"perftest_{name}.txt")).rows[0].average_gbit_s == gbit_s
 
 
-def test_cpu_use_and_counters_are_told_where_they_were_asked_for() -> None:
-    assert parse_bandwidth(composed("perftest_cpu_util.txt")).rows[0].cpu_percent == 3.12
-    assert parse_bandwidth(composed("perftest_counters.txt")).counters == {
-        "out_of_sequence": 17,
-        "packet_seq_err": 17,
-        "rp_cnp_handled": 0,
-    }
-
-
-def test_the_server_s_text_is_told_from_the_client_s() -> None:
-    assert [parse_bandwidth(perftest(f"wbw.{role}")).role for role in ("client", "server")] == ["client", "server"]
-
-
 def test_two_outputs_in_one_are_refused() -> None:
     with pytest.raises(ResultFormatError, match="2 perftest outputs"):
         parse_bandwidth(perftest("wbw.client") + perftest("wbw.server"))
@@ -72,26 +58,25 @@ def test_two_outputs_in_one_are_refused() -> None:
 def test_a_recorded_latency_has_median_and_percentiles() -> None:
     run = parse_latency(perftest("wlat.client"))
 
-    assert (run.title, run.round_trip, run.rows[0].value_us) == ("RDMA_Write Latency Test", False, 2132.01)
-    assert (run.rows[0].p99_us, run.rows[0].p999_us, run.rows[0].greatest_us) == (6823.65, 8186.72, 8186.72)
-    assert parse_latency(perftest("slat.client")).rows[0].typical_us == 2209.40
+    assert (run.title, run.rows[0].value_us, run.rows[0].p99_us) == ("RDMA_Write Latency Test", 2132.01, 6823.65)
+    assert parse_latency(perftest("slat.client")).rows[0].value_us == 2209.40
 
 
 def test_each_end_of_a_latency_test_has_measured_by_itself() -> None:
-    assert parse_latency(perftest("wlat.server")).rows[0].typical_us == 2117.12
+    assert parse_latency(perftest("wlat.server")).rows[0].value_us == 2117.12
 
 
-def test_reads_are_told_as_round_trips_of_all_sizes() -> None:
+def test_the_latency_of_reads_is_read_for_all_sizes() -> None:
     run = parse_latency(composed("perftest_read_latency.txt"))
 
-    assert (run.round_trip, len(run.rows), run.rows[0].typical_us) == (True, 23, 3.21)
+    assert (len(run.rows), run.rows[0].value_us) == (23, 3.21)
 
 
 def test_a_latency_by_time_is_a_mean_that_its_rate_confirms() -> None:
     text = composed("perftest_latency_duration.txt")
     row = parse_latency(text).rows[0]
 
-    assert (row.value_us, row.typical_us, row.p99_us) == (1.68, None, None)
+    assert (row.value_us, row.p99_us) == (1.68, None)
     with pytest.raises(ResultFormatError, match="contradict each other"):
         parse_latency(text.replace("1.68", "1.78"))
 
@@ -99,14 +84,14 @@ def test_a_latency_by_time_is_a_mean_that_its_rate_confirms() -> None:
 def test_a_latency_of_before_the_percentiles_is_read() -> None:
     row = parse_latency(composed("perftest_latency_before_percentiles.txt")).rows[0]
 
-    assert (row.typical_us, row.average_us, row.p99_us) == (1.66, 1.68, None)
+    assert (row.value_us, row.p99_us) == (1.66, None)
 
 
 @pytest.mark.parametrize(
-    ("name", "typical_us"), [("v45_no_deviation.client", 10_812.78), ("v45_wrong_deviation.client", 7991.15)]
+    ("name", "median_us"), [("v45_no_deviation.client", 10_812.78), ("v45_wrong_deviation.client", 7991.15)]
 )
-def test_one_time_too_long_for_perftest_s_own_deviation_spoils_no_median(name: str, typical_us: float) -> None:
-    assert parse_latency(perftest(name)).rows[0].value_us == typical_us
+def test_one_time_too_long_for_perftest_s_own_deviation_spoils_no_median(name: str, median_us: float) -> None:
+    assert parse_latency(perftest(name)).rows[0].value_us == median_us
 
 
 def test_a_deviation_that_perftest_could_work_out_is_a_number_that_fits() -> None:
@@ -142,18 +127,11 @@ def test_ends_of_different_roce_versions_are_told_from_other_disagreements() -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "gbit_s", "both", "queue_pairs"),
-    [
-        ("both_ways", 0.096434, True, 1),
-        ("four_queue_pairs", 0.11, False, 4),
-        ("read_cpu", 0.097407, False, 1),
-        ("duration", 0.10, False, 1),
-    ],
+    ("name", "gbit_s"),
+    [("both_ways", 0.096434), ("four_queue_pairs", 0.11), ("read_cpu", 0.097407), ("duration", 0.10)],
 )
-def test_what_4_5_printed_on_real_nodes_is_read(name: str, gbit_s: float, both: bool, queue_pairs: int) -> None:
-    run = parse_bandwidth(perftest(f"v45_{name}.client"))
-
-    assert (run.rows[0].average_gbit_s, run.both_directions, run.queue_pairs) == (gbit_s, both, queue_pairs)
+def test_what_4_5_printed_on_real_nodes_is_read(name: str, gbit_s: float) -> None:
+    assert parse_bandwidth(perftest(f"v45_{name}.client")).rows[0].average_gbit_s == gbit_s
 
 
 def test_a_sweep_that_was_killed_gives_no_number() -> None:
