@@ -31,8 +31,8 @@ from stacks.cluster import Cluster
 from stacks.drivers import NicDriver
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
+from tests.components.hosts.host_runs import fewer_vfs, made, run
 from tests.components.hosts.kernel import PFS, FakeHost
-from tests.components.hosts.test_host import fewer_vfs, made, run
 from tests.components.jobs.jobs import rendered
 from tests.conftest import ROOT
 

@@ -10,8 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from components.hosts.document import host_document
 from components.hosts.program.machine import Done
 from components.hosts.program.qos import PAUSE
+from stacks.lab import Lab
 from tests.components.hosts.kernel import PFS, FakeHost
 
 DEVICES = {"enp5s0": "mlx5_0", "enp132s0": "mlx5_1"}
@@ -146,3 +148,13 @@ class NicHost(FakeHost):
             case _:
                 raise AssertionError(f"dcb does not know {words}")
         return Done(0, "", "")
+
+
+def hardware(lab: Lab, **qos: object) -> dict[str, Any]:
+    """The document of a node with NVIDIA NICs, and quality of service."""
+    given = lab.model_dump(mode="json")
+    given["qos"] = qos
+    for pf in given["nodes"][0]["pfs"]:
+        pf.update(driver="mlx5_core", rdma_device=DEVICES[pf["interface"]], vfs=2)
+    changed = Lab.model_validate(given)
+    return host_document(changed, changed.nodes[0])

@@ -1,12 +1,11 @@
 """A lab that asks for all of the operating system, and the host program's verbs on one of its servers."""
 
 import base64
-import json
 from typing import Any
 
-from components.hosts.document import host_document, wanted_fields
-from components.hosts.program.main import perform
+from components.hosts.document import host_document
 from stacks.lab import Lab
+from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.system_kernel import SystemHost
 
 KEY = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(range(32))).decode()
@@ -30,10 +29,6 @@ def document_of(lab: Lab, system: dict[str, Any], *, may_reboot: bool = True) ->
     return host_document(asked, asked.nodes[0])
 
 
-def run(verb: str, machine: SystemHost, document: dict[str, Any]) -> dict[str, Any]:
-    return perform(verb, machine, json.dumps(document), b"print('the program')\n")
-
-
 def made(machine: SystemHost, document: dict[str, Any]) -> None:
     """A conforming, confirmed host, rebooted where it had to be."""
     result = run("apply", machine, document)
@@ -43,11 +38,6 @@ def made(machine: SystemHost, document: dict[str, Any]) -> None:
         run("apply", machine, document)
     run("confirm", machine, document)
     assert differing(machine, document) == {}
-
-
-def differing(machine: SystemHost, document: dict[str, Any]) -> dict[str, Any]:
-    found = run("probe", machine, document)["fields"]
-    return {field: found[field] for field, value in wanted_fields(document).items() if found[field] != value}
 
 
 def files(machine: SystemHost) -> dict[str, str]:

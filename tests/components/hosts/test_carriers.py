@@ -11,10 +11,9 @@ import pytest
 
 from components.hosts.program.machine import Done
 from components.hosts.program.places import BASELINE_FILE
+from tests.components.hosts.host_runs import made, run
 from tests.components.hosts.kernel import FakeHost, link
-from tests.components.hosts.nics import NicHost
-from tests.components.hosts.test_host import made, run
-from tests.components.hosts.test_steps_network import hardware
+from tests.components.hosts.nics import NicHost, hardware
 
 SERVER = "10.9.9.2"
 

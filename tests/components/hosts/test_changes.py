@@ -5,7 +5,7 @@ import pytest
 from components.hosts.changes import changes, reboots_refused
 from components.hosts.losses import LOOK
 from components.hosts.records import HostRecord, properties_of, records_of
-from tests.components.hosts.test_repair import record
+from tests.components.hosts.fleet_hosts import record
 
 
 def seen(one: HostRecord, **fields: object) -> HostRecord:

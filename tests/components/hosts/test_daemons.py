@@ -10,8 +10,8 @@ from components.hosts.program.daemons import drop_ins
 from components.hosts.program.host import Host
 from components.hosts.program.places import DAEMON_FILES, NETWORK_MANAGER_FILE, NETWORKD_DROP_INS, NETWORKD_FILE
 from stacks.lab import Lab
-from tests.components.hosts.test_host import differing, made, run
-from tests.components.hosts.test_steps_routing import Router, routed
+from tests.components.hosts.host_runs import differing, made, run
+from tests.components.hosts.router import Router, routed
 
 NETWORK_MANAGER = "/usr/sbin/NetworkManager"
 NETWORKD = "/usr/lib/systemd/systemd-networkd"

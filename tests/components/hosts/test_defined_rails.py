@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from components.hosts.program.places import BASELINE_FILE, UNIT_FILE
+from tests.components.hosts.host_runs import made, run
 from tests.components.hosts.kernel import FakeHost
-from tests.components.hosts.test_host import made, run
 
 MAC = "50:6b:4b:2a:11:00"
 MAAS = f"""\

@@ -13,9 +13,8 @@ from components.cluster.policies import render_nic_policy
 from components.hosts.program.places import LINK_FILE
 from stacks.drivers import NicDriver
 from tests.components.cluster.conftest import profiled
-from tests.components.hosts.test_host import run
-from tests.components.hosts.test_steps_driver import held_by
-from tests.components.hosts.vendor_lab import applied, asks, differing
+from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.vendor_lab import applied, asks, held_by
 
 UNLOAD = {"UNLOAD_STORAGE_MODULES": "true"}
 

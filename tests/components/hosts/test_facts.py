@@ -9,12 +9,10 @@ from components.hosts.program.host import Host
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
 from components.validation.judging.stale import changed_since, host_states
-from tests.components.hosts.nics import NicHost
-from tests.components.hosts.system_lab import ALL, document_of, run
-from tests.components.hosts.test_host import made
-from tests.components.hosts.test_repair import FakeHosts, crew, record
-from tests.components.hosts.test_repair import run as converged
-from tests.components.hosts.test_steps_network import hardware
+from tests.components.hosts.fleet_hosts import FakeHosts, converged, crew, record
+from tests.components.hosts.host_runs import made, run
+from tests.components.hosts.nics import NicHost, hardware
+from tests.components.hosts.system_lab import ALL, document_of
 from tests.components.hosts.vendor_lab import asks
 
 

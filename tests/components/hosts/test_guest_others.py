@@ -15,7 +15,7 @@ from components.hosts.program import guest, guest_others
 from components.hosts.program.main import perform
 from stacks.lab import Lab
 from tests.components.hosts.kernel import addresses
-from tests.components.hosts.test_steps_guest_network import Guest
+from tests.components.hosts.network_guest import NetworkGuest
 
 HARDWARE = "00:50:56:9e:ce:5f"
 CUSTOMIZED = "/etc/netplan/99-netcfg-vmware.yaml"
@@ -141,14 +141,14 @@ def nobody_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
 
 
-def clone(root: Path, tool: str, path: str, text: str) -> Guest:
-    machine = Guest(root, tool)
+def clone(root: Path, tool: str, path: str, text: str) -> NetworkGuest:
+    machine = NetworkGuest(root, tool)
     machine.file("/sys/class/net/enp5s0/address", HARDWARE + "\n")
     machine.file(path, text)
     return machine
 
 
-def run(verb: str, machine: Guest, document: dict[str, Any]) -> dict[str, Any]:
+def run(verb: str, machine: NetworkGuest, document: dict[str, Any]) -> dict[str, Any]:
     return perform(verb, machine, json.dumps(document), b"program")
 
 

@@ -2,13 +2,20 @@
 
 from typing import Any
 
+import pytest
+
 from components.hosts.program.machine import Done
-from tests.components.hosts.test_steps_pvrdma import Guest, document, guest, run
+from stacks.lab import Lab
+from tests.components.hosts.host_runs import run
+from tests.components.hosts.pvrdma_guest import PvrdmaGuest, pvrdma_document
 
-__all__ = ["document", "guest"]  # fixtures
+
+@pytest.fixture
+def document(lab: Lab) -> dict[str, Any]:
+    return pvrdma_document(lab)
 
 
-class Bare(Guest):
+class Bare(PvrdmaGuest):
     """A stock template: nobody has installed perftest."""
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
@@ -29,8 +36,9 @@ def test_a_template_without_perftest_is_a_warning_with_the_remedy(tmp_path, docu
     ]
 
 
-def test_a_machine_that_has_it_and_a_host_with_a_nic_of_its_own_hear_nothing(guest, document, tmp_path):
-    assert "warnings" not in run("probe", guest, document)["facts"]
+def test_a_machine_that_has_it_and_a_host_with_a_nic_of_its_own_hear_nothing(document, tmp_path, monkeypatch):
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    assert "warnings" not in run("probe", PvrdmaGuest(tmp_path / "virtual"), document)["facts"]
 
     physical: dict[str, Any] = {**document, "pfs": [{**document["pfs"][0], "driver": "mlx5_core"}]}
     assert "warnings" not in run("probe", Bare(tmp_path / "physical"), physical)["facts"]

@@ -16,13 +16,13 @@ from components.hosts.pack import LOADER, SOURCES, START, packed
 from components.hosts.program import main as program_main
 from components.hosts.program.host import Host
 from components.hosts.program.machine import Done
-from components.hosts.program.main import announce, perform
+from components.hosts.program.main import announce
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_FILE, UNIT_LINK
 from components.hosts.program.pods import CHECKPOINT, live_pods
 from components.hosts.program.revert import link_state
+from tests.components.hosts.host_runs import POD, POD_CGROUP, differing, fewer_vfs, given_to_a_pod, made, run
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
 
-PROGRAM = b"print('the program')\n"
 STANDARD = {
     "base64",
     "ctypes",
@@ -50,10 +50,6 @@ STANDARD = {
 RECORDED = Path(__file__).with_name("recorded")
 
 
-def run(verb: str, machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
-    return perform(verb, machine, json.dumps(document), PROGRAM)
-
-
 def test_a_slow_run_says_on_stderr_what_it_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,20 +70,6 @@ def test_a_quick_run_says_nothing_on_stderr(
     run("apply", machine, document)
 
     assert capsys.readouterr().err == ""
-
-
-def made(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
-    """A conforming, confirmed host."""
-    assert run("apply", machine, document)["failed"] is None
-    assert run("confirm", machine, document)["failed"] is None
-    result = run("probe", machine, document)
-    assert result["fields"] == wanted_fields(document)
-    return result
-
-
-def differing(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
-    found = run("probe", machine, document)["fields"]
-    return {field: found[field] for field, value in wanted_fields(document).items() if found[field] != value}
 
 
 def test_a_clean_host_becomes_what_its_document_says(machine, document):
@@ -168,25 +150,8 @@ def test_only_the_fields_that_may_be_repaired_are_touched(machine, document):
     assert differing(machine, document) == {"enp5s0.mtu_bytes": 1500}
 
 
-def fewer_vfs(document: dict[str, Any]) -> dict[str, Any]:
-    first, *rest = document["pfs"]
-    return {**document, "pfs": [{**first, "vfs": 2}, *rest]}
-
-
 def in_a_namespace(machine: FakeHost) -> None:
     machine.to_namespace("enp5s0", 1)
-
-
-POD = "5d2b3a0e-7c1f-4f6a-9a38-0c5f2e6b7d11"
-POD_CGROUP = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice"
-
-
-def given_to_a_pod(machine: FakeHost, alive: bool = True) -> None:
-    """The kubelet's checkpoint as of v1.20 and later, and the pod's cgroup as its systemd driver names it."""
-    entry = {"PodUID": POD, "ResourceName": "intel.com/sriov_111", "DeviceIDs": {"-1": ["0000:05:10.1"]}}
-    machine.file(CHECKPOINT, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
-    if alive:
-        machine.file(f"/sys/fs/cgroup/{POD_CGROUP}/cgroup.procs", "")
 
 
 def with_an_unreadable_list_of_pods(machine: FakeHost) -> None:

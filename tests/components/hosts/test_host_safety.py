@@ -12,8 +12,8 @@ from components.hosts.program.machine import Done, Machine
 from components.hosts.program.main import perform
 from components.hosts.program.places import BASELINE_FILE, BOOT_RUN_WAIT_S, DOCUMENT_FILE, LOCK_FILE
 from components.hosts.program.revert import revert
+from tests.components.hosts.host_runs import made, run
 from tests.components.hosts.kernel import FakeHost, addresses, link
-from tests.components.hosts.test_host import made, run
 
 
 def is_default_route(machine: FakeHost) -> None:

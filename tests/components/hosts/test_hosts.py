@@ -22,7 +22,7 @@ from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.simulator import Simulator
-from tests.components.hosts.test_repair import FakeHosts, record
+from tests.components.hosts.fleet_hosts import FakeHosts, record
 from tests.engine import Engine, Recorded
 
 NODES = ("gpu01", "gpu02")

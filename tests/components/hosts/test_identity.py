@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from components.hosts.program.places import LINK_FILE, NICS_FILE
+from tests.components.hosts.host_runs import differing, made, run
 from tests.components.hosts.kernel import FakeHost, link
-from tests.components.hosts.test_host import differing, made, run
 from tests.components.hosts.vendor_lab import WANTED, applied, asks
 
 

@@ -11,9 +11,9 @@ from components.hosts.document import host_document, wanted_fields
 from components.hosts.losses import cost_of, known_of, vf_facts, vfs_refused
 from components.hosts.records import HostRecord
 from stacks.lab import Lab
+from tests.components.hosts.fleet_hosts import record
+from tests.components.hosts.host_runs import given_to_a_pod, made, run
 from tests.components.hosts.kernel import FakeHost
-from tests.components.hosts.test_host import given_to_a_pod, made, run
-from tests.components.hosts.test_repair import record
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 POD = {"enp5s0 VF 1": "allocated to a pod", "enp5s0 VF 3": "its netdev is in another network namespace"}

@@ -11,8 +11,8 @@ from components.hosts.document import host_document
 from components.hosts.program.main import perform
 from components.hosts.program.places import OWNER_FILE, copy_of
 from stacks.lab import Lab
+from tests.components.hosts.fleet_hosts import FakeHosts, converged, crew, record
 from tests.components.hosts.kernel import FakeHost
-from tests.components.hosts.test_repair import FakeHosts, crew, record, run
 
 OURS, THEIRS = "lab lab of stack lab", "lab other of stack dgx"
 
@@ -114,7 +114,7 @@ def test_the_fleet_asks_a_foreign_host_once_and_reports_its_owner() -> None:
     hosts, one = Foreign(), record("gpu01", 1)
     hosts.knows(one)
 
-    outcome = run(crew(hosts, []), {}, {"gpu01": one})
+    outcome = converged(crew(hosts, []), {}, {"gpu01": one})
 
     assert hosts.verbs(2201) == ["confirm"]
     assert outcome.results["gpu01"]["status"] == "failed"
@@ -125,7 +125,7 @@ def test_a_foreign_host_that_leaves_holds_no_destroy_up() -> None:
     hosts, one = Foreign(), record("gpu01", 1)
     hosts.knows(one)
 
-    outcome = run(crew(hosts, []), {"gpu01": one}, {})
+    outcome = converged(crew(hosts, []), {"gpu01": one}, {})
 
     assert outcome.results["gpu01"]["status"] == "undone"
     assert THEIRS in outcome.results["gpu01"]["reason"]

@@ -6,7 +6,7 @@ import pytest
 
 from components.hosts.records import HostRecord
 from components.hosts.repair import Outcome
-from tests.components.hosts.test_repair import FakeHosts, crew, record, run
+from tests.components.hosts.fleet_hosts import FakeHosts, converged, crew, record
 
 SILENT = "10.10.11.2 does not answer"
 SMALL = "10.10.11.1 answers, but to no frame of 9000 bytes: an MTU on the way is smaller"
@@ -44,7 +44,7 @@ def test_a_peer_that_is_not_heard_is_a_warning_in_the_output_with_both_ends(fact
     hosts, said = FakeHosts(), list[str]()
     both, hosts.facts = two(hosts), facts
 
-    outcome: Outcome = run(crew(hosts, said), both, both)
+    outcome: Outcome = converged(crew(hosts, said), both, both)
 
     assert outcome.results[name]["status"] == "ready", "the other machine may be the one that is broken"
     assert outcome.results[name]["warning"].startswith(told)
@@ -56,7 +56,7 @@ def test_a_peer_that_answers_when_it_is_asked_again_is_no_warning():
     hosts, said = Recovering(), list[str]()
     both, hosts.facts = two(hosts), {2201: heard(SILENT)}
 
-    outcome = run(crew(hosts, said), both, both)
+    outcome = converged(crew(hosts, said), both, both)
 
     assert outcome.results == {"gpu01": {"status": "ready"}, "gpu02": {"status": "ready"}}
     assert "probe" in hosts.verbs(2201)
@@ -67,7 +67,7 @@ def test_hosts_that_hear_each_other_or_ping_nobody_are_not_asked_again():
     hosts, said = FakeHosts(), list[str]()
     both, hosts.facts = two(hosts), {2201: heard("10.10.11.2 answers")}
 
-    outcome = run(crew(hosts, said), both, both)
+    outcome = converged(crew(hosts, said), both, both)
 
     assert said == []
     assert outcome.results["gpu01"] == {"status": "ready"}

@@ -7,107 +7,10 @@ from typing import Any
 import pytest
 
 from components.hosts.calls import Report
-from components.hosts.document import wanted_fields
-from components.hosts.records import HostRecord
-from components.hosts.repair import Crew, Outcome, converge, leave, observe, undo_all
+from components.hosts.repair import leave, observe, undo_all
 from components.hosts.roll import Roll, batches, rail_peers
-from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
-
-
-def record(name: str, number: int, state: str = "active", **changes: Any) -> HostRecord:
-    document = {
-        "schema": 1,
-        "lab": "lab",
-        "host": name,
-        "management_interface": "enp0s3",
-        "modules": ["ib_umad"],
-        "rdma_namespaces": changes.pop("rdma_namespaces", "shared"),
-        "revert_after_s": 120,
-        "pfs": [
-            {
-                "interface": "enp5s0",
-                "driver": "igb",
-                "address": f"10.10.11.{number}/24",
-                "mtu_bytes": changes.pop("mtu_bytes", 9000),
-                "vfs": 4,
-                "rdma_device": "rxe0",
-                "soft_roce": True,
-            }
-        ],
-    }
-    where = Endpoint(address="127.0.0.1", port=2200 + number, user="nvidia", host_key="ssh-ed25519 AAAA")
-    return HostRecord(state=state, endpoint=where, fields=wanted_fields(document), document=document, **changes)
-
-
-TOO_OLD = {"step": "program", "reason": "python3 is 3.6 here, and this program needs 3.8", "hint": "install one"}
-
-
-class FakeHosts:
-    """Hosts by port: what each reports, and what was asked of them."""
-
-    def __init__(self) -> None:
-        self.fields: dict[int, dict[str, Any]] = {}
-        self.machine: dict[int, str] = {}
-        self.boots: dict[int, int] = {}
-        self.silent: set[int] = set()
-        self.stubborn: dict[int, dict[str, str]] = {}
-        self.pending_reboot: set[int] = set()
-        self.calls: list[tuple[str, int, Any]] = []
-        self.peers_answer = True
-        self.facts: dict[int, dict[str, Any]] = {}
-        self.too_old: set[int] = set()
-        """Hosts whose python3 runs no program of ours: their answer is all that there is."""
-
-    def knows(self, one: HostRecord, **drift: Any) -> None:
-        port = one.endpoint.port
-        self.fields[port] = {**one.fields, **drift}
-        self.machine.setdefault(port, f"machine-{port}")
-        self.boots[port] = 0
-
-    async def call(self, endpoint: Endpoint, verb: str, document: dict[str, Any]) -> Report:
-        port = endpoint.port
-        self.calls.append((verb, port, document.get("only")))
-        if port in self.silent:
-            raise NoAnswerError(f"127.0.0.1:{port} gave no answer in time")
-        if port in self.too_old:
-            return Report(host="", failed=TOO_OLD)
-        failed = None
-        if verb == "apply":
-            failed = self.stubborn.get(port)
-            if failed is None:
-                wanted = wanted_fields(document)
-                only = set(document["only"]) - ({"rdma_namespaces"} if port in self.pending_reboot else set())
-                self.fields[port].update({key: value for key, value in wanted.items() if key in only})
-        if verb == "undo":
-            failed = self.stubborn.get(port)
-        waits = port in self.pending_reboot and self.fields[port]["rdma_namespaces"] != document["rdma_namespaces"]
-        return Report(
-            host=str(document["host"]),
-            needs_reboot=["rdma_namespaces shared => exclusive"] if waits else [],
-            facts={
-                "machine_id": self.machine.get(port, ""),
-                "boot_id": str(self.boots.get(port)),
-                "carrier": {},
-                **self.facts.get(port, {}),
-            },
-            fields=dict(self.fields.get(port, {})),
-            failed=failed,
-        )
-
-    async def run(self, endpoint: Endpoint, command: str, sent: str = "", answer_s: float = 0) -> str:
-        port = endpoint.port
-        self.calls.append(("run", port, command.split()[3] if "sudo" in command else command))
-        if "reboot" in command:
-            self.boots[port] += 1
-            self.pending_reboot.discard(port)
-            self.fields[port]["rdma_namespaces"] = "exclusive"
-        if "ping" in command and not self.peers_answer:
-            raise NoAnswerError("no reply")
-        return "active\n"
-
-    def verbs(self, port: int) -> list[str]:
-        return [verb for verb, asked, _ in self.calls if asked == port]
+from tests.components.hosts.fleet_hosts import TOO_OLD, FakeHosts, converged, crew, record
 
 
 @pytest.fixture
@@ -120,19 +23,11 @@ def said() -> list[str]:
     return []
 
 
-def crew(hosts: FakeHosts, said: list[str], **policy: Any) -> Crew:
-    return Crew(hosts=hosts, policy=HostPolicy(**policy), say=said.append)  # type: ignore[arg-type]
-
-
-def run(crew_: Crew, olds: dict[str, HostRecord], news: dict[str, HostRecord], facts: Any = None) -> Outcome:
-    return asyncio.run(converge(crew_, olds, news, facts or {}))
-
-
 def test_a_conforming_host_is_confirmed_and_not_touched(hosts, said):
     one = record("gpu01", 1)
     hosts.knows(one)
 
-    outcome = run(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
+    outcome = converged(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
 
     assert outcome.results == {"gpu01": {"status": "ready"}}
     assert hosts.verbs(2201) == ["confirm"]
@@ -148,7 +43,7 @@ def test_drift_is_put_back_on_the_host_concerned_alone(hosts, said):
     hosts.knows(one)
     hosts.knows(two, **{"enp5s0.mtu_bytes": 1500})
 
-    outcome = run(crew(hosts, said), {"gpu01": one, "gpu02": two}, {"gpu01": one, "gpu02": two})
+    outcome = converged(crew(hosts, said), {"gpu01": one, "gpu02": two}, {"gpu01": one, "gpu02": two})
 
     assert hosts.verbs(2201) == ["confirm"]
     assert hosts.verbs(2202) == ["confirm", "apply", "confirm"], "a repair is confirmed over a new connection too"
@@ -161,7 +56,7 @@ def test_drift_beyond_the_policy_is_reported_and_kept_for_the_next_run(hosts, sa
     one = record("gpu01", 1)
     hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
 
-    outcome = run(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
+    outcome = converged(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
 
     assert hosts.verbs(2201) == ["confirm"]
     assert outcome.results["gpu01"]["reason"] == "enp5s0.mtu_bytes is 1500, wanted 9000"
@@ -173,7 +68,7 @@ def test_what_is_asked_for_anew_is_carried_out_whatever_the_repair_policy(hosts,
     old, new = record("gpu01", 1), record("gpu01", 1, mtu_bytes=4200)
     hosts.knows(old)
 
-    outcome = run(crew(hosts, said, repair="none"), {"gpu01": old}, {"gpu01": new})
+    outcome = converged(crew(hosts, said, repair="none"), {"gpu01": old}, {"gpu01": new})
 
     assert outcome.results == {"gpu01": {"status": "ready"}}
 
@@ -183,7 +78,7 @@ def test_a_host_that_does_not_answer_is_data_with_a_remedy_and_seen_again(hosts,
     hosts.knows(one)
     hosts.silent = {2202}
 
-    outcome = run(crew(hosts, said), {}, {"gpu01": one, "gpu02": two})
+    outcome = converged(crew(hosts, said), {}, {"gpu01": one, "gpu02": two})
 
     assert outcome.results["gpu01"] == {"status": "ready"}
     assert outcome.results["gpu02"]["status"] == "unreachable"
@@ -196,7 +91,7 @@ def test_a_failed_step_is_the_result_of_its_host(hosts, said):
     hosts.knows(one, **{"enp5s0.vfs": 0})
     hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain"}
 
-    outcome = run(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
+    outcome = converged(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
 
     assert outcome.results["gpu01"] == {"status": "failed", "step": "vfs", "reason": "VF 1 is in use", "hint": "drain"}
 
@@ -205,10 +100,10 @@ def test_what_a_run_did_not_finish_is_carried_out_by_the_next_whatever_the_repai
     one = record("gpu01", 1)
     hosts.knows(one, **{"enp5s0.vfs": 0})
     hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain"}
-    first = run(crew(hosts, said, repair="none"), {}, {"gpu01": one})
+    first = converged(crew(hosts, said, repair="none"), {}, {"gpu01": one})
     hosts.stubborn.clear()
 
-    second = run(crew(hosts, said, repair="none"), first.records, {"gpu01": one})
+    second = converged(crew(hosts, said, repair="none"), first.records, {"gpu01": one})
 
     assert first.records["gpu01"].unfinished
     assert second.results == {"gpu01": {"status": "ready"}}
@@ -220,14 +115,14 @@ def test_a_needed_reboot_is_no_failure(hosts, said):
     hosts.knows(old)
     hosts.pending_reboot.add(2201)
 
-    outcome = run(crew(hosts, said), {"gpu01": old}, {"gpu01": new})
+    outcome = converged(crew(hosts, said), {"gpu01": old}, {"gpu01": new})
 
     assert outcome.results["gpu01"]["status"] == "needs_reboot"
     assert "hosts.allow_reboot" in outcome.results["gpu01"]["hint"]
 
 
 def test_a_drained_host_is_left_alone(hosts, said):
-    outcome = run(crew(hosts, said), {"gpu01": record("gpu01", 1)}, {"gpu01": record("gpu01", 1, "drained")})
+    outcome = converged(crew(hosts, said), {"gpu01": record("gpu01", 1)}, {"gpu01": record("gpu01", 1, "drained")})
 
     assert hosts.calls == []
     assert outcome.results == {"gpu01": {"status": "drained"}}
@@ -238,7 +133,7 @@ def test_a_host_that_left_is_undone(hosts, said):
     hosts.knows(one)
     hosts.knows(two)
 
-    outcome = run(crew(hosts, said), {"gpu01": one, "gpu02": two}, {"gpu01": one})
+    outcome = converged(crew(hosts, said), {"gpu01": one, "gpu02": two}, {"gpu01": one})
 
     assert hosts.verbs(2202) == ["probe", "undo"]
     assert outcome.results["gpu02"] == {"status": "undone"}
@@ -250,7 +145,7 @@ def test_a_renamed_host_is_not_undone_with_or_without_its_former_name(hosts, sai
     two, nine = record("gpu02", 2), record("gpu09", 2, formerly=formerly)
     hosts.knows(nine)
 
-    outcome = run(crew(hosts, said), {"gpu02": two}, {"gpu09": nine}, {"gpu02": {"machine_id": "machine-2202"}})
+    outcome = converged(crew(hosts, said), {"gpu02": two}, {"gpu09": nine}, {"gpu02": {"machine_id": "machine-2202"}})
 
     assert "undo" not in hosts.verbs(2202)
     assert outcome.results["gpu09"] == {"status": "ready"}
@@ -261,7 +156,7 @@ def test_another_machine_at_the_address_of_one_that_left_is_not_undone(hosts, sa
     hosts.knows(two)
     hosts.machine[2202] = "new board"
 
-    outcome = run(crew(hosts, said), {"gpu02": two}, {}, {"gpu02": {"machine_id": "machine-2202"}})
+    outcome = converged(crew(hosts, said), {"gpu02": two}, {}, {"gpu02": {"machine_id": "machine-2202"}})
 
     assert "undo" not in hosts.verbs(2202)
     assert "another machine" in outcome.results["gpu02"]["reason"]
@@ -271,7 +166,7 @@ def test_a_machine_that_does_not_tell_who_it_is_is_not_undone(hosts, said):
     two = record("gpu02", 2)
     hosts.machine[2202] = ""
 
-    outcome = run(crew(hosts, said), {"gpu02": two}, {}, {"gpu02": {"machine_id": "machine-2202"}})
+    outcome = converged(crew(hosts, said), {"gpu02": two}, {}, {"gpu02": {"machine_id": "machine-2202"}})
 
     assert "undo" not in hosts.verbs(2202)
     assert outcome.results["gpu02"]["status"] == "failed"
@@ -280,9 +175,9 @@ def test_a_machine_that_does_not_tell_who_it_is_is_not_undone(hosts, said):
 def test_an_absent_host_is_undone_once_and_tried_again_when_it_was_silent(hosts, said):
     gone = record("gpu02", 2, "absent")
     hosts.silent = {2202}
-    first = run(crew(hosts, said), {"gpu02": record("gpu02", 2)}, {"gpu02": gone})
+    first = converged(crew(hosts, said), {"gpu02": record("gpu02", 2)}, {"gpu02": gone})
     hosts.silent, hosts.machine[2202] = set(), "machine-2202"
-    second = run(crew(hosts, said), {"gpu02": first.records["gpu02"]}, {"gpu02": gone})
+    second = converged(crew(hosts, said), {"gpu02": first.records["gpu02"]}, {"gpu02": gone})
 
     assert first.records["gpu02"].trouble
     assert "stay on it" in first.results["gpu02"]["reason"]
@@ -294,8 +189,8 @@ def test_a_host_whose_python_is_too_old_is_sent_nothing_and_told_as_such(hosts, 
     one = record("gpu01", 1)
     hosts.too_old = {2201}
 
-    first = run(crew(hosts, said), {}, {"gpu01": one})
-    second = run(crew(hosts, said), first.records, {"gpu01": one})
+    first = converged(crew(hosts, said), {}, {"gpu01": one})
+    second = converged(crew(hosts, said), first.records, {"gpu01": one})
 
     assert first.results["gpu01"] == second.results["gpu01"] == {"status": "failed", **TOO_OLD}
     assert first.records["gpu01"].unfinished, "a run after python3 was mended carries it out"
@@ -308,7 +203,7 @@ def test_a_host_whose_python_is_too_old_does_not_keep_a_stack_from_its_end(hosts
     hosts.too_old = {2202}
 
     results = asyncio.run(undo_all(crew(hosts, said), {"gpu01": one, "gpu02": two}, {}))
-    absent = run(crew(hosts, said), {"gpu02": two}, {"gpu02": record("gpu02", 2, "absent")})
+    absent = converged(crew(hosts, said), {"gpu02": two}, {"gpu02": record("gpu02", 2, "absent")})
 
     left = {"status": "left", "reason": "python3 is 3.6 here, and this program needs 3.8: nothing can be undone there"}
     assert results == {"gpu01": {"status": "undone"}, "gpu02": left}
@@ -335,7 +230,7 @@ def test_a_change_that_undid_itself_is_told_as_such(hosts, said):
     hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
     hosts.facts[2201] = {"reverted": ["enp5s0"]}
 
-    outcome = run(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
+    outcome = converged(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
 
     told = "its change of enp5s0 undid itself: no new connection confirmed it in time"
     assert outcome.results["gpu01"]["reason"] == f"enp5s0.mtu_bytes is 1500, wanted 9000; {told}"
@@ -349,7 +244,7 @@ def test_what_a_nic_cannot_be_asked_is_said_once_for_all_hosts(hosts, said):
         hosts.facts[one.endpoint.port] = {"qos": {"enp5s0": "dcb; not shown here: ecn"}}
     hosts.facts[2203] = {"qos": {"enp5s0": "mlnx_qos"}}
 
-    run(crew(hosts, said), records, records)
+    converged(crew(hosts, said), records, records)
 
     assert said == ["qos: dcb; not shown here: ecn (gpu01 enp5s0 and 1 more)"]
 
@@ -404,7 +299,7 @@ def rolled(hosts: FakeHosts, said: list[str], monkeypatch: pytest.MonkeyPatch, n
         hosts.knows(one, rdma_namespaces="shared")
         hosts.pending_reboot.add(one.endpoint.port)
     workers = crew(hosts, said, allow_reboot=True, **policy)
-    outcome = run(workers, {}, records)
+    outcome = converged(workers, {}, records)
     assert {result["status"] for result in outcome.results.values()} == {"needs_reboot"}
     cluster = FakeCluster()
     asyncio.run(Roll(crew=workers, records=records, drainer=cluster).run(sorted(records), outcome))

@@ -14,8 +14,9 @@ from components.hosts.records import HostRecord
 from components.hosts.repair import result_of
 from components.ssh.connection import Endpoint
 from stacks.hosts import HostPolicy
+from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.system_kernel import SystemHost
-from tests.components.hosts.system_lab import ALL, differing, document_of, files, made, run
+from tests.components.hosts.system_lab import ALL, document_of, files, made
 from tests.conftest import ROOT
 
 

@@ -5,7 +5,7 @@ import pytest
 from components.hosts.program.machine import Done
 from components.hosts.program.places import REBOOT_FILE
 from components.hosts.program.software import planned
-from tests.components.hosts.test_host import run
+from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.vendor_kernel import KERNEL, MODULE, WRITTEN, VendorHost
 from tests.components.hosts.vendor_lab import (
     CHANGING,
@@ -13,7 +13,7 @@ from tests.components.hosts.vendor_lab import (
     applied,
     asks,
     commands_with,
-    differing,
+    held_by,
     unchanged_by_a_second_run,
 )
 
@@ -201,16 +201,6 @@ def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
 
     assert (result["failed"], result["needs_reboot"]) == (None, [])
     assert differing(host, document) == {}
-
-
-def held_by(host, name, *modules):
-    """A folder per module that is used: Linux Documentation/ABI/testing/sysfs-module, `holders`.
-
-    nvidia_peermem that holds ib_uverbs stopped openibd half-way: Mellanox/doca-driver-build#481.
-    """
-    for module in modules:
-        host.file(f"/sys/module/{module}/holders/{name}/refcnt", "0")
-    host.file("/sys/module/ib_core/holders/mlx5_ib/refcnt", "1")  # openibd takes that away itself
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from components.hosts.facts import KEPT_FACTS
 from components.hosts.program.machine import Done
 from components.hosts.program.steps.firmware_version import FirmwareVersion
 from components.validation.judging.stale import FACTS
-from tests.components.hosts.test_host import run
-from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
+from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.vendor_lab import applied, asks, commands_with, unchanged_by_a_second_run
 
 
 def test_firmware_settings_are_set_and_hold_after_a_reboot(host, lab):

@@ -3,12 +3,18 @@
 import pytest
 
 from components.hosts.program.host import Document
-from components.hosts.program.modules_built import SECURE_BOOT
 from components.hosts.program.places import STATE
 from stacks.lab import Lab
-from tests.components.hosts.test_host import run
+from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.vendor_kernel import KERNEL, WRITTEN, VendorHost
-from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
+from tests.components.hosts.vendor_lab import (
+    applied,
+    asks,
+    commands_with,
+    secure_boot_on,
+    unchanged_by_a_second_run,
+    with_module_file,
+)
 
 
 def with_gpu(host: VendorHost, form: str, version: str) -> None:
@@ -57,10 +63,6 @@ def test_a_packaged_gpu_driver_replaces_nouveau_by_a_reboot(host, lab):
     unchanged_by_a_second_run(host, document)
 
 
-def with_module_file(host: VendorHost, version: str) -> None:
-    host.gpu_module = version
-
-
 def test_another_gpu_driver_is_replaced_with_leave_only(host, lab):
     with_gpu(host, "h100", "550.54.15")
     host.installed |= {"nvidia-driver-550", "libnvidia-compute-550", "libnvidia-container1", "nvidia-container-toolkit"}
@@ -90,11 +92,6 @@ def test_an_iommu_that_translates_is_a_warning_where_nics_reach_gpus_and_only_th
 
 
 PACKAGED = {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}
-
-
-def secure_boot_on(host: VendorHost) -> None:
-    (host.folder / SECURE_BOOT[1:]).parent.mkdir(parents=True)
-    (host.folder / SECURE_BOOT[1:]).write_bytes(b"\x06\0\0\0\x01")
 
 
 def test_a_driver_that_dkms_builds_gets_the_headers_of_the_running_kernel(host, lab):

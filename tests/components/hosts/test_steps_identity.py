@@ -7,7 +7,8 @@ import pytest
 from components.hosts.document import host_document, wanted_fields
 from components.hosts.program.steps import hosts_file, users
 from stacks.lab import Lab
-from tests.components.hosts.system_lab import ALL, KEY, differing, document_of, made, run
+from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.system_lab import ALL, KEY, document_of, made
 
 
 def test_a_machine_that_is_a_kubernetes_node_keeps_its_name(lab, debian):

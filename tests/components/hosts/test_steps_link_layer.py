@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from stacks.lab import Lab
-from tests.components.hosts.test_host import run
-from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing
+from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.vendor_lab import applied, asks, commands_with
 
 
 @pytest.mark.parametrize("sections", [{}, {"firmware": {"manage": True}}], ids=["kept", "managed"])

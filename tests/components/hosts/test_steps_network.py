@@ -2,7 +2,6 @@
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,21 +10,11 @@ from components.hosts.program.host import Host
 from components.hosts.program.machine import Done
 from components.hosts.program.qos import parse_dcb, parse_mlnx_qos, pause_aspect
 from stacks.lab import Lab
-from tests.components.hosts.nics import CONFIGFS, DEVICES, NicHost
-from tests.components.hosts.test_host import differing, made, run
+from tests.components.hosts.host_runs import differing, made, run
+from tests.components.hosts.nics import CONFIGFS, DEVICES, NicHost, hardware
 
 RECORDED = Path(__file__).with_name("recorded")
 WRITTEN = Path(__file__).with_name("written")
-
-
-def hardware(lab: Lab, **qos: object) -> dict[str, Any]:
-    """The document of a node with NVIDIA NICs, and quality of service."""
-    given = lab.model_dump(mode="json")
-    given["qos"] = qos
-    for pf in given["nodes"][0]["pfs"]:
-        pf.update(driver="mlx5_core", rdma_device=DEVICES[pf["interface"]], vfs=2)
-    changed = Lab.model_validate(given)
-    return host_document(changed, changed.nodes[0])
 
 
 @pytest.fixture(params=["mlnx_qos", "dcb"])

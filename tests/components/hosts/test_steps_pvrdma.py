@@ -1,75 +1,27 @@
 """PVRDMA in a guest, on a small kernel in a folder. Its behaviour is written after seed C: nothing was recorded."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.hosts.document import host_document, wanted_fields
-from components.hosts.program.machine import Done
-from components.hosts.program.main import perform
 from stacks.lab import Lab
 from stacks.read import read_stack_file
-from tests.components.hosts.kernel import FakeHost
+from tests.components.hosts.host_runs import run
+from tests.components.hosts.pvrdma_guest import DEVICE, PvrdmaGuest, pvrdma_document
 from tests.conftest import ROOT
-
-DEVICE = "rocep5s0f1"
-
-
-class Guest(FakeHost):
-    """A guest whose first PF is a vmxnet3 with a PVRDMA function beside it."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.module_exists = True
-        self.comes_up = True
-        self.loaded = 0
-        driver = root / "sys/devices/0000:05:00.0/driver"
-        driver.unlink()
-        driver.symlink_to(root / "sys/bus/pci/drivers/vmxnet3")
-        self.file("/sys/module/vmw_pvrdma/refcnt", "0")
-        self.device("DOWN")
-
-    def device(self, state: str) -> None:
-        self.file(f"/sys/class/infiniband/{DEVICE}/ports/1/state", f"{4 if state == 'ACTIVE' else 1}: {state}\n")
-        (self.folder / f"sys/bus/pci/devices/0000:05:00.1/infiniband/{DEVICE}").mkdir(parents=True, exist_ok=True)
-
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        match words:
-            case ("modprobe", "--dry-run", "--quiet", "vmw_pvrdma"):
-                return Done(0 if self.module_exists else 1, "", "")
-            case ("modprobe", "-r", "vmw_pvrdma"):
-                self.commands.append("modprobe -r vmw_pvrdma")
-                self.device("DOWN")
-                return Done(0, "", "")
-            case ("modprobe", "vmw_pvrdma"):
-                self.commands.append("modprobe vmw_pvrdma")
-                self.loaded += 1
-                has_address = bool(self.links["enp5s0"]["addr_info"])
-                self.device("ACTIVE" if self.comes_up and has_address else "DOWN")
-                return Done(0, "", "")
-            case ("rdma", "-j", "resource", "show"):
-                found = [{"ifname": DEVICE, "qp": 1, "cm_id": 0, "ctx": int(DEVICE in self.opened)}]
-                return Done(0, json.dumps(found), "")
-        return super().run(*words, stdin=stdin, timeout_s=timeout_s)
 
 
 @pytest.fixture
-def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
+def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PvrdmaGuest:
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    return Guest(tmp_path)
+    return PvrdmaGuest(tmp_path)
 
 
 @pytest.fixture
 def document(lab: Lab) -> dict[str, Any]:
-    node = lab.nodes[0]
-    pf = node.pfs[0].model_copy(update={"driver": "vmxnet3", "vfs": 0, "rdma_device": DEVICE})
-    return host_document(lab, node.model_copy(update={"pfs": (pf,)}))
-
-
-def run(verb: str, guest: Guest, document: dict[str, Any]) -> dict[str, Any]:
-    return perform(verb, guest, json.dumps(document), b"program")
+    return pvrdma_document(lab)
 
 
 def test_the_driver_is_loaded_anew_after_the_address_and_the_port_is_active(guest, document):

@@ -3,8 +3,8 @@
 import pytest
 
 from components.hosts.program.steps.memlock import DROP_IN, LOGINS
-from tests.components.hosts.test_host import run
-from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
+from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.vendor_lab import applied, asks, commands_with, unchanged_by_a_second_run
 
 RUNTIME = {"containerd": {"source": "packaged", "version": "1.7.27", "packages": ["containerd.io"]}, "memlock": "keep"}
 

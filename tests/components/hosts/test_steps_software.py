@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.components.hosts.system_lab import ALL, differing, document_of, files, made, run
+from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.system_lab import ALL, document_of, files, made
 
 
 def test_packages_are_installed_without_questions_and_without_removing_anything(lab, debian):

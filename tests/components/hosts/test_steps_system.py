@@ -6,8 +6,9 @@ from components.hosts import effects
 from components.hosts.document import document_text, host_document, wanted_fields
 from components.hosts.program.places import BASELINE_FILE
 from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
+from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.system_kernel import HOSTS, SystemHost
-from tests.components.hosts.system_lab import ALL, differing, document_of, files, made, run
+from tests.components.hosts.system_lab import ALL, document_of, files, made
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests/golden/hosts"

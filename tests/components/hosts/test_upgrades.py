@@ -7,7 +7,7 @@ from components.hosts.fleet import FleetProvider
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
 from components.hosts.records import HostRecord, properties_of
-from tests.components.hosts.test_repair import record
+from tests.components.hosts.fleet_hosts import record
 
 PFS = ("enp5s0", "enp132s0")
 DRIVER = {"source": "doca_ofed", "in_use": True, "packages": ["doca-ofed"]}

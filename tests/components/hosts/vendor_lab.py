@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document
+from components.hosts.program.modules_built import SECURE_BOOT
 from stacks.drivers import Firmware, NicDriver
 from stacks.gpus import Gpu
 from stacks.lab import Lab
 from stacks.runtime import Runtime
-from tests.components.hosts.test_host import run
+from tests.components.hosts.host_runs import run
 from tests.components.hosts.vendor_kernel import VendorHost
 
 WANTED = "25.07-0.9.7"
@@ -40,11 +41,6 @@ def applied(host: VendorHost, document: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def differing(host: VendorHost, document: dict[str, Any]) -> dict[str, Any]:
-    found = run("probe", host, document)["fields"]
-    return {field: found[field] for field, value in wanted_fields(document).items() if found[field] != value}
-
-
 def commands_with(host: VendorHost, *words: str) -> list[str]:
     return [command for command in host.commands if any(word in command for word in words)]
 
@@ -57,3 +53,22 @@ def unchanged_by_a_second_run(host: VendorHost, document: dict[str, Any]) -> Non
     result = run("apply", host, document)
     assert (result["failed"], result["changed"]) == (None, [])
     assert commands_with(host, *CHANGING) == []
+
+
+def with_module_file(host: VendorHost, version: str) -> None:
+    host.gpu_module = version
+
+
+def secure_boot_on(host: VendorHost) -> None:
+    (host.folder / SECURE_BOOT[1:]).parent.mkdir(parents=True)
+    (host.folder / SECURE_BOOT[1:]).write_bytes(b"\x06\0\0\0\x01")
+
+
+def held_by(host, name, *modules):
+    """A folder per module that is used: Linux Documentation/ABI/testing/sysfs-module, `holders`.
+
+    nvidia_peermem that holds ib_uverbs stopped openibd half-way: Mellanox/doca-driver-build#481.
+    """
+    for module in modules:
+        host.file(f"/sys/module/{module}/holders/{name}/refcnt", "0")
+    host.file("/sys/module/ib_core/holders/mlx5_ib/refcnt", "1")  # openibd takes that away itself

@@ -10,7 +10,7 @@ from components.switches.records import properties_of as port_properties
 from components.switches.records import switch_record
 from components.switches.settings import cables_of
 from stacks.lab import Lab
-from tests.components.hosts.test_repair import record
+from tests.components.hosts.fleet_hosts import record
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "review"

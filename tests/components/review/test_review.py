@@ -13,7 +13,7 @@ from components.review.comment import LEAST_LIMIT, LIMIT, as_markdown, comment_o
 from components.review.effects import Kind, Rank, Review, review_of
 from components.review.preview import STREAMING, read_preview
 from stacks.base import LabError
-from tests.components.hosts.test_repair import record
+from tests.components.hosts.fleet_hosts import record
 from tests.components.review.previews import (
     COMMAND,
     FLEET,
