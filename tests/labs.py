@@ -1,13 +1,17 @@
-"""Labs that no stack file of the repository describes, as a stack file would give them."""
+"""Labs and parts of labs as a stack file would give them, and the files that the simulator leaves for one."""
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from stacks.read import KEY
+from stacks.lab import Lab
+from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT
 
+PVRDMA = (ROOT / "Pulumi.lab-pvrdma.yaml").read_text()
 REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
 PLANE = {
     "name": "cp01",
@@ -16,6 +20,27 @@ PLANE = {
     "management_interface": "eno1",
     "gpus": 0,
 }
+FABRIC: dict[str, Any] = {
+    "vcenter": "127.0.12.201",
+    "port": 8989,
+    "user": "rocelab",
+    "datacenter": "DC0",
+    "cluster": "DC0_C0",
+    "switches": [
+        {
+            "name": "rails",
+            "rail": "rail-a",
+            "uplink": {"name": "vmnic4"},
+            "port_group": "rail-a",
+            "hosts": [
+                {"name": "esx1", "vmkernel": {"address": "10.10.11.201/24"}},
+                {"name": "esx2", "vmkernel": {"existing": "vmk0"}},
+                {"name": "esx3"},
+            ],
+        }
+    ],
+}
+HOST_KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIHVyZmwO8Yp0nq2Xk0bPtn1Qv7JpYzvH3FQ8nCt0M1qL"
 
 
 def without_switch(lab: dict[str, Any]) -> dict[str, Any]:
@@ -46,3 +71,18 @@ def made_here(planes: int = 1, **bootstrap: Any) -> dict[str, Any]:
         },
     }
     return lab
+
+
+def simulator_files(folder: Path) -> None:
+    """Writes the key, the host keys and the kubeconfig that the reference lab names."""
+    (folder / ".sim/nodes").mkdir(parents=True)
+    (folder / ".sim/nodes/id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n")
+    lines = [f"[127.0.12.{i}]:2222 ssh-ed25519 {HOST_KEY}\n" for i in (1, 2, 250)]
+    (folder / ".sim/nodes/known_hosts").write_text("".join(lines))
+    (folder / ".sim/kubeconfig").write_text("apiVersion: v1\n")
+
+
+def lab_with(text: str = PVRDMA, **sections: object) -> Lab:
+    """The lab of a stack file with these sections added or replaced."""
+    lab: dict[str, Any] = yaml.safe_load(text)["config"][KEY]
+    return parse_lab(json.dumps({**lab, **sections}), "Pulumi.lab-pvrdma.yaml")

@@ -166,3 +166,11 @@ def test_hosts_are_reached_by_one_module_alone() -> None:
     }
 
     assert importing == {"ssh"}, "a second way to connect would pin host keys and bound time a second time"
+
+
+def test_no_test_module_imports_another() -> None:
+    """What several tests share is in a helper module: a test module can be renamed or deleted by itself."""
+    of_a_test_module = re.compile(r"^ *(?:from|import) [^\n(]*(?:\([^)]*)?\btest_", re.MULTILINE)
+    files = (ROOT / "tests").rglob("*.py")
+
+    assert [str(path.relative_to(ROOT)) for path in files if of_a_test_module.search(path.read_text())] == []

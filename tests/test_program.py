@@ -3,9 +3,7 @@
 import json
 import os
 import runpy
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,30 +13,23 @@ from engine.recover import PROJECT
 from stacks.read import KEY, read_stack_file
 from tests.components.cluster.conftest import without_upstream
 from tests.conftest import ROOT
-from tests.engine import Engine, Recorded
-from tests.stacks.test_access import KEY as PUBLIC
-from tests.stacks.test_load import simulator
+from tests.engine import Engine, Recorded, dynamic_answer
+from tests.labs import HOST_KEY as PUBLIC
+from tests.labs import simulator_files
 
 GOLDEN = ROOT / "tests" / "golden" / "names.txt"
 FLEET = "pulumi-python:dynamic/hosts:Fleet"
 MEASUREMENT = "pulumi-python:dynamic/validation:Measurement"
 
 
-def answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the dynamic resources yield: hosts that are ready, and a record that says nothing."""
-    if type_.endswith(":Fleet"):
-        return {"results": "{}", "facts": "{}", "vf_layout": "0123456789abcdef"}
-    return {}
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("program")
-    simulator(folder)
+    simulator_files(folder)
     lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
     with without_upstream(), pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
-        return Engine(answer).run(
+        return Engine(dynamic_answer).run(
             lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={"rocelab:lab": json.dumps(lab)}
         )
 
@@ -89,7 +80,7 @@ def test_64_routed_nodes_without_a_cluster_preview_with_hosts_switches_and_a_pla
     (tmp_path / "known_hosts").write_text("".join(f"{node.address} ssh-ed25519 {PUBLIC}\n" for node in lab.nodes))
     monkeypatch.chdir(tmp_path)
 
-    seen = Engine(answer).run(
+    seen = Engine(dynamic_answer).run(
         lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={KEY: json.dumps(text)}
     )
 

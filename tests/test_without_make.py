@@ -26,7 +26,7 @@ from tests.conftest import ROOT
 from tests.engine import Recorded
 from tests.examples.previewed import previewed, secrets_of
 from tests.integration.conftest import ENGINE, require_engine
-from tests.stacks.test_load import KEY
+from tests.labs import HOST_KEY
 
 README = ROOT / "README.md"
 TEMPLATE = ROOT / "templates" / "roce" / "Pulumi.roce.yaml"
@@ -57,7 +57,7 @@ def known_hosts(folder: Path) -> None:
     scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", README.read_text(), re.MULTILINE)
     assert scanned
     assert scanned[1].split() == [str(node.address) for node in read_stack_file(TEMPLATE).nodes]
-    (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in scanned[1].split()))
+    (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {HOST_KEY}\n" for host in scanned[1].split()))
 
 
 def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

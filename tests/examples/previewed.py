@@ -11,10 +11,9 @@ from typing import Any
 import yaml
 
 from stacks.read import KEY
-from tests.components.fabric.test_fabric import LOOKUPS
+from tests.components.fabric.lookups import LOOKUPS
 from tests.conftest import ROOT
-from tests.engine import Engine, Recorded
-from tests.test_program import answer
+from tests.engine import Engine, Recorded, dynamic_answer
 
 GOLDEN = ROOT / "tests" / "golden" / "examples"
 
@@ -27,7 +26,7 @@ def secrets_of(page: Path) -> dict[str, str]:
 
 def plays(kind: str, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """What providers add: the hosts' NICs beside what every lab needs."""
-    return {"device": "vmnic4"} if kind.endswith(":Uplink") else answer(kind, name, inputs)
+    return {"device": "vmnic4"} if kind.endswith(":Uplink") else dynamic_answer(kind, name, inputs)
 
 
 def previewed(file: Path, *, page: Path | None = None, without: Sequence[str] = ()) -> Recorded:

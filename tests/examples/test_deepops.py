@@ -17,7 +17,7 @@ from tests.components.cluster.conftest import without_upstream
 from tests.conftest import ROOT
 from tests.engine import Recorded
 from tests.examples.previewed import deviations, previewed, same_names, secrets_of
-from tests.stacks.test_load import KEY
+from tests.labs import HOST_KEY
 
 FOLDER = ROOT / "examples" / "deepops"
 FILE = FOLDER / "Pulumi.deepops.yaml"
@@ -33,7 +33,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("deepops")
     scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", (FOLDER / "README.md").read_text(), re.MULTILINE)
     assert scanned, "the README says how known_hosts is made"
-    (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in scanned[1].split()))
+    (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {HOST_KEY}\n" for host in scanned[1].split()))
     with without_upstream(), pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         return previewed(FILE)

@@ -10,17 +10,21 @@ import pytest
 
 from stacks.access import Access, read_host_keys, read_private_key
 from stacks.base import LabError
+from tests.labs import HOST_KEY
 
-KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIHVyZmwO8Yp0nq2Xk0bPtn1Qv7JpYzvH3FQ8nCt0M1qL"
 ACCESS = Access(user="nvidia", identity="file", key_file=Path("key"), known_hosts_file=Path("known_hosts"))
 NODES = {"gpu01": (IPv4Address("127.0.12.1"), 2222), "gpu02": (IPv4Address("10.0.0.2"), 22)}
 
 
 def test_keys_are_found_by_address_and_port(tmp_path: Path) -> None:
-    lines = [f"[127.0.12.1]:2222 ssh-ed25519 {KEY}", "# 10.0.0.2 is next", f"gpu02,10.0.0.2 ssh-ed25519 {KEY} comment"]
+    lines = [
+        f"[127.0.12.1]:2222 ssh-ed25519 {HOST_KEY}",
+        "# 10.0.0.2 is next",
+        f"gpu02,10.0.0.2 ssh-ed25519 {HOST_KEY} comment",
+    ]
     (tmp_path / "known_hosts").write_text("\n".join(lines))
 
-    assert read_host_keys(ACCESS, NODES, tmp_path) == dict.fromkeys(NODES, f"ssh-ed25519 {KEY}")
+    assert read_host_keys(ACCESS, NODES, tmp_path) == dict.fromkeys(NODES, f"ssh-ed25519 {HOST_KEY}")
 
 
 def test_hashed_lines_of_openssh_are_read_too(tmp_path: Path) -> None:
@@ -55,7 +59,9 @@ def test_clear_and_hashed_lines_of_a_host_count_in_the_order_of_the_file(tmp_pat
 
 
 def test_a_file_of_many_hashed_lines_is_taken_apart_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"|1|c2FsdA==|AAAA ssh-ed25519 {KEY}"] * 40 + [f"10.0.1.{host} ssh-ed25519 {KEY}" for host in range(20)]
+    lines = [f"|1|c2FsdA==|AAAA ssh-ed25519 {HOST_KEY}"] * 40 + [
+        f"10.0.1.{host} ssh-ed25519 {HOST_KEY}" for host in range(20)
+    ]
     (tmp_path / "known_hosts").write_text("\n".join(lines))
     decoded: list[str] = []
     decode = base64.b64decode
@@ -68,14 +74,14 @@ def test_a_file_of_many_hashed_lines_is_taken_apart_once(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("key", ["AAAAC3!", "Schlüssel"])
 def test_what_is_no_base64_is_no_key(tmp_path: Path, key: str) -> None:
-    (tmp_path / "known_hosts").write_text(f"10.0.0.2 ssh-ed25519 {key}\n|1|ü|AAAA ssh-ed25519 {KEY}\n")
+    (tmp_path / "known_hosts").write_text(f"10.0.0.2 ssh-ed25519 {key}\n|1|ü|AAAA ssh-ed25519 {HOST_KEY}\n")
 
     with pytest.raises(LabError, match=r"no line for 10\.0\.0\.2"):
         read_host_keys(ACCESS, {"gpu02": NODES["gpu02"]}, tmp_path)
 
 
 def test_every_node_without_a_key_is_named_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "known_hosts").write_text(f"10.0.0.2 ssh-rsa {KEY}\n")
+    (tmp_path / "known_hosts").write_text(f"10.0.0.2 ssh-rsa {HOST_KEY}\n")
 
     with pytest.raises(LabError) as refused:
         read_host_keys(ACCESS, NODES, tmp_path)
@@ -99,7 +105,7 @@ def test_a_missing_known_hosts_file_says_how_to_get_one(tmp_path: Path) -> None:
 
 
 def test_a_public_key_in_place_of_the_private_one_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text(f"ssh-ed25519 {KEY}")
+    (tmp_path / "key").write_text(f"ssh-ed25519 {HOST_KEY}")
 
     with pytest.raises(LabError, match="holds no private key"):
         read_private_key(ACCESS, tmp_path)

@@ -3,7 +3,7 @@
 import pytest
 
 from stacks.lab import Lab
-from tests.stacks.test_refused import Edit, put, refusal
+from tests.stacks.refusals import Edit, put, refusal
 
 FILE = {"url": "https://mirror.lab/doca-host.deb", "sha256": "ab" * 32}
 VENDOR = {"source": "doca_ofed", "version": "25.07-0.9.7.0"}

@@ -10,28 +10,9 @@ import yaml
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT
+from tests.labs import FABRIC
 
 REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
-FABRIC: dict[str, Any] = {
-    "vcenter": "127.0.12.201",
-    "port": 8989,
-    "user": "rocelab",
-    "datacenter": "DC0",
-    "cluster": "DC0_C0",
-    "switches": [
-        {
-            "name": "rails",
-            "rail": "rail-a",
-            "uplink": {"name": "vmnic4"},
-            "port_group": "rail-a",
-            "hosts": [
-                {"name": "esx1", "vmkernel": {"address": "10.10.11.201/24"}},
-                {"name": "esx2", "vmkernel": {"existing": "vmk0"}},
-                {"name": "esx3"},
-            ],
-        }
-    ],
-}
 
 
 def faults_of(change: Any) -> str:

@@ -20,7 +20,7 @@ from stacks.machines import ExistingMachine
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.engine import Engine
-from tests.stacks.test_access import KEY
+from tests.labs import HOST_KEY
 
 LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
 SEED = "canary-of-the-host-keys-0123456789"
@@ -89,12 +89,12 @@ def test_bare_metal_beside_machines_is_still_read_from_known_hosts(tmp_path: Pat
     lab = by_secret()
     places = {**lab.endpoints(), "dgx01": (IPv4Address("127.0.12.9"), 2222)}
     (tmp_path / ".sim/nodes").mkdir(parents=True)
-    (tmp_path / ".sim/nodes/known_hosts").write_text(f"[127.0.12.9]:2222 ssh-ed25519 {KEY}\n")
+    (tmp_path / ".sim/nodes/known_hosts").write_text(f"[127.0.12.9]:2222 ssh-ed25519 {HOST_KEY}\n")
 
     keys = pinned_keys(lab, places, tmp_path, SECRETS.get)
 
     assert list(keys) == ["gpu01", "gpu02", "dgx01"]
-    assert keys["dgx01"] == f"ssh-ed25519 {KEY}"
+    assert keys["dgx01"] == f"ssh-ed25519 {HOST_KEY}"
 
 
 def test_a_machine_that_was_there_before_has_a_key_of_its_own(tmp_path: Path) -> None:
@@ -102,21 +102,21 @@ def test_a_machine_that_was_there_before_has_a_key_of_its_own(tmp_path: Path) ->
     theirs = lab.nodes[1].model_copy(update={"machine": ExistingMachine(existing="corp-gpu")})
     lab = lab.model_copy(update={"nodes": (lab.nodes[0], theirs)})
     (tmp_path / ".sim/nodes").mkdir(parents=True)
-    (tmp_path / ".sim/nodes/known_hosts").write_text(f"[127.0.12.2]:2222 ssh-ed25519 {KEY}\n")
+    (tmp_path / ".sim/nodes/known_hosts").write_text(f"[127.0.12.2]:2222 ssh-ed25519 {HOST_KEY}\n")
 
     assert list(machine_keys(lab, lab.endpoints(), tmp_path, SECRETS.get)) == ["gpu01"]
-    assert pinned_keys(lab, lab.endpoints(), tmp_path, SECRETS.get)["gpu02"] == f"ssh-ed25519 {KEY}"
+    assert pinned_keys(lab, lab.endpoints(), tmp_path, SECRETS.get)["gpu02"] == f"ssh-ed25519 {HOST_KEY}"
 
 
 def test_machines_whose_keys_are_written_down_are_given_none(tmp_path: Path) -> None:
     lab = lab_with()
     (tmp_path / ".sim/nodes").mkdir(parents=True)
     (tmp_path / ".sim/nodes/known_hosts").write_text(
-        "".join(f"[127.0.12.{number}]:2222 ssh-ed25519 {KEY}\n" for number in (1, 2))
+        "".join(f"[127.0.12.{number}]:2222 ssh-ed25519 {HOST_KEY}\n" for number in (1, 2))
     )
 
     assert machine_keys(lab, lab.endpoints(), tmp_path, SECRETS.get) == {}
-    assert set(pinned_keys(lab, lab.endpoints(), tmp_path, NOTHING.get).values()) == {f"ssh-ed25519 {KEY}"}
+    assert set(pinned_keys(lab, lab.endpoints(), tmp_path, NOTHING.get).values()) == {f"ssh-ed25519 {HOST_KEY}"}
 
 
 @pytest.mark.parametrize(

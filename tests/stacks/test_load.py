@@ -11,7 +11,7 @@ from stacks.lab import Lab
 from stacks.load import Credentials, load_credentials, load_lab
 from tests.conftest import ROOT
 from tests.engine import Engine
-from tests.stacks.test_access import KEY
+from tests.labs import simulator_files
 
 PVRDMA = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
 REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
@@ -56,18 +56,10 @@ def test_a_state_saved_once_suits_labs_without_virtual_machines_alone(
     engine.run(lambda: load_lab(pulumi.Config()), config={"rocelab:lab": json.dumps(globals()[lab])})
 
 
-def simulator(folder: Path) -> None:
-    (folder / ".sim/nodes").mkdir(parents=True)
-    (folder / ".sim/nodes/id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n")
-    lines = [f"[127.0.12.{i}]:2222 ssh-ed25519 {KEY}\n" for i in (1, 2, 250)]
-    (folder / ".sim/nodes/known_hosts").write_text("".join(lines))
-    (folder / ".sim/kubeconfig").write_text("apiVersion: v1\n")
-
-
 def test_credentials_of_the_simulator_are_read_as_secrets(
     engine: Engine, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulator(tmp_path)
+    simulator_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     seen: list[Credentials] = []
     secret: list[bool] = []

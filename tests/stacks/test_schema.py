@@ -10,7 +10,7 @@ from stacks.docstrings import field_docstrings
 from stacks.rails import Rail
 from stacks.schema import SCHEMA_FILE, stack_file_schema
 from tests.conftest import ROOT
-from tests.stacks.test_refused import CASES
+from tests.stacks.refusals import CASES
 
 STACK_FILES = sorted(ROOT.glob("Pulumi.*.yaml"))
 

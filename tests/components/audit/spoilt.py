@@ -450,3 +450,40 @@ def case(code: str) -> Case:
         earlier(inventory) if code in NEED_EARLIER else None,
         lab() if code in NEED_LAB else None,
     )
+
+
+TWELVE = {
+    "cross-cabled": crossed("gpu01"),
+    "mtu-pf": pf("gpu02", 1, mtu_bytes=1500),
+    "vfs": pf("gpu02", 2, vfs_num=3),
+    "allocatable": kube_node("gpu03", allocatable={"nvidia.com/rdma_1": "4", "nvidia.com/rdma_2": "2"}),
+    "pfc-switch": switch_port("leaf1", "Ethernet8", pfc_priorities=()),
+    "rail-subnet": both(with_address("gpu04", 1, "10.77.0.4/16")),
+    "link-speed": pf("gpu04", 2, speed_mbit_s=100_000, supported_speeds_mbit_s=(100_000,)),
+    "nic-firmware": pf("gpu05", 2, firmware="28.39.1002"),
+    "qos-trust": qos("gpu05", 1, trust="pcp"),
+    "memlock": system("gpu01", containerd_memlock="8388608"),
+    "not-persistent": pf("gpu03", 2, config_files=files(mtu_bytes=1500, addresses=(f"{address_of(2, 3)}/16",))),
+    "traffic-class": rdma("gpu03", 1, traffic_class=-1),
+}
+"""Twelve faults of twelve kinds, by the check that finds each."""
+
+
+def spoilt_in_twelve_ways() -> Inventory:
+    """With the number of VFs in Kubernetes as on the host, so that a missing VF is one fault."""
+    fewer = kube_node("gpu02", allocatable={"nvidia.com/rdma_1": "4", "nvidia.com/rdma_2": "3"})
+    return both(*TWELVE.values(), fewer, routes_moved)(healthy())
+
+
+def routes_moved(inventory: Inventory) -> Inventory:
+    """The connected route of an address that moved to another subnet."""
+
+    def change(one):  # type: ignore[no-untyped-def]
+        routes = one.network.routes.map(
+            lambda found: tuple(
+                replace(route, destination="10.77.0.0/16") if route.interface == "ens1np0" else route for route in found
+            )
+        )
+        return replace(one, network=replace(one.network, routes=routes))
+
+    return changed(inventory, "gpu04", change)

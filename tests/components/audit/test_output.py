@@ -20,8 +20,18 @@ from components.inventory.document import save
 from components.inventory.look import Request
 from components.inventory.model import Attachment, Inventory, PodOnRails
 from components.inventory.reading import unknown
-from tests.components.audit.spoilt import SPOILS, both, case, cluster, earlier, healthy, lab, on_pf, pf
-from tests.components.audit.test_audit import spoilt_in_twelve_ways
+from tests.components.audit.spoilt import (
+    SPOILS,
+    both,
+    case,
+    cluster,
+    earlier,
+    healthy,
+    lab,
+    on_pf,
+    pf,
+    spoilt_in_twelve_ways,
+)
 from tests.components.inventory.fabricate import changed, fabricate
 from tests.conftest import ROOT
 

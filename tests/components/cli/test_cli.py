@@ -21,8 +21,8 @@ from components.jobs.registry import ImageStatus
 from components.validation.memory.store import append
 from tests.components.fabric.ova import stub_ova
 from tests.components.inventory.fabricate import fabricate
-from tests.components.jobs.test_pvrdma_image import DEBIAN, as_folder
-from tests.components.validation.test_history_command import entries
+from tests.components.jobs.images import DEBIAN, as_folder
+from tests.components.validation.history import entries
 from tests.conftest import ROOT
 
 RUN = ROOT / "tests" / "samples" / "run"

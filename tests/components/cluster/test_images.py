@@ -12,7 +12,7 @@ from stacks.bill import Registry
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from tests.components.cluster.conftest import parts, profiled
-from tests.components.cluster.test_rendered import objects, variants
+from tests.components.cluster.rendered import objects, variants
 from tests.conftest import ROOT
 
 MIRRORS = {"ghcr.io": "registry.lab:5000", "docker.io": "registry.lab:5000/hub", "nvcr.io": "registry.lab:5000"}

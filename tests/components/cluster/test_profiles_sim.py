@@ -25,7 +25,7 @@ from stacks.read import KEY
 from tests.components.cluster.conftest import PROFILES, profiled
 from tests.components.cluster.lone import project, settled
 from tests.components.cluster.readback import kinds_of, labelled, missing, path_of
-from tests.components.cluster.test_rendered import objects, variants
+from tests.components.cluster.rendered import objects, variants
 
 pytestmark = pytest.mark.sim
 

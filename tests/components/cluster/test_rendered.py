@@ -7,10 +7,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from components.cluster.ipam import address_source
-from components.cluster.manifests import Manifest, Program
-from components.cluster.profiles import kinds, networks, policies, pools, programs, render_namespaces
+from components.cluster.manifests import Program
+from components.cluster.profiles import programs, render_namespaces
 from stacks.base import members
-from stacks.bill import Upstream
 from stacks.cluster import Cluster
 from stacks.delivery import Delivery
 from stacks.drivers import NicDriver
@@ -18,6 +17,7 @@ from stacks.gpus import Gpu
 from stacks.ipam import Ipam
 from stacks.lab import Lab
 from tests.components.cluster.conftest import PROFILES, Golden, as_yaml, exclusive, parts, profiled
+from tests.components.cluster.rendered import cluster_of, everything, objects, variants
 
 CLUSTER_SCOPED = {
     "Namespace",
@@ -28,30 +28,6 @@ CLUSTER_SCOPED = {
     "NicClusterPolicy",
     "ClusterPolicy",
 }
-
-
-def everything(lab: Lab) -> dict[str, list[Manifest]]:
-    """All objects of a lab, upstream's definitions left out, by the golden file that shows them."""
-    cluster = cluster_of(lab)
-    own = {key: kind for key, kind in kinds(cluster).items() if not isinstance(kind, Upstream)}
-    found = {
-        **{name: program.objects() for name, program in programs(lab, cluster).items()},
-        "namespaces": list(render_namespaces(lab, cluster).values()),
-        "pool-definitions": list(own.values()),
-        "policies": list(policies(lab, cluster).values()),
-        "pools": list(pools(lab, cluster).values()),
-        "networks": list(networks(lab, cluster).values()),
-    }
-    return {name: manifests for name, manifests in found.items() if manifests}
-
-
-def cluster_of(lab: Lab) -> Cluster:
-    assert lab.cluster is not None
-    return lab.cluster
-
-
-def objects(lab: Lab) -> list[Any]:
-    return [manifest for group in everything(lab).values() for manifest in group]
 
 
 def rules(lab: Lab) -> list[tuple[str, Any]]:
@@ -68,14 +44,6 @@ def pods(lab: Lab) -> dict[str, Any]:
         str(manifest["metadata"]["name"]): manifest["spec"]["template"]["spec"]
         for program in programs(lab, cluster_of(lab)).values()
         for manifest in program.runs.values()
-    }
-
-
-def variants(lab: Lab) -> dict[str, Lab]:
-    """The lab with every way into pods, so that each renderer has its part."""
-    return {
-        "sriov_plain": exclusive(lab),
-        **{name: profiled(lab, delivery, **rest) for name, (delivery, rest) in PROFILES.items()},
     }
 
 

@@ -3,6 +3,7 @@
 import io
 import tarfile
 from pathlib import Path
+from typing import Any
 
 DISK = "stub-disk1.vmdk"
 SECTORS = 2048
@@ -94,3 +95,27 @@ def stub_ova(path: Path) -> Path:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return path
+
+
+def bitfusion_server(number: int) -> dict[str, Any]:
+    return {
+        "name": f"bitfusion0{number}",
+        "host": f"DC0_C0_H{number - 1}",
+        "datastore": "LocalDS_0",
+        "cpus": 4,
+        "memory_mbytes": 16384,
+        "address": f"172.16.7.2{number}/24",
+        "gateway": "172.16.7.1",
+        "adapters": [{"rail": "pvrdma", "address": f"192.168.0.23{number}/24"}],
+    }
+
+
+def a_bitfusion(ova: Path) -> dict[str, Any]:
+    return {
+        "ova": str(ova),
+        "management_network": "VM Network",
+        "dns_servers": ["172.16.7.2", "172.16.7.3"],
+        "keys": dict(KEYS),
+        "properties": {"licence": "True"},
+        "servers": [bitfusion_server(1), bitfusion_server(2)],
+    }

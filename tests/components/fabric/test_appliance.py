@@ -19,37 +19,13 @@ from components.fabric.ovf import Descriptor, parse_descriptor, read_descriptor
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import parse_lab
-from tests.components.fabric.ova import KEYS, descriptor, stub_ova
-from tests.components.fabric.test_fabric import CANARY, LOOKUPS
+from tests.components.fabric.lookups import CANARY, LOOKUPS
+from tests.components.fabric.ova import a_bitfusion, descriptor, stub_ova
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
 
 Edit = Callable[[dict[str, Any]], object]
 LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
-
-
-def server(number: int) -> dict[str, Any]:
-    return {
-        "name": f"bitfusion0{number}",
-        "host": f"DC0_C0_H{number - 1}",
-        "datastore": "LocalDS_0",
-        "cpus": 4,
-        "memory_mbytes": 16384,
-        "address": f"172.16.7.2{number}/24",
-        "gateway": "172.16.7.1",
-        "adapters": [{"rail": "pvrdma", "address": f"192.168.0.23{number}/24"}],
-    }
-
-
-def a_bitfusion(ova: Path) -> dict[str, Any]:
-    return {
-        "ova": str(ova),
-        "management_network": "VM Network",
-        "dns_servers": ["172.16.7.2", "172.16.7.3"],
-        "keys": dict(KEYS),
-        "properties": {"licence": "True"},
-        "servers": [server(1), server(2)],
-    }
 
 
 def lab_with(ova: Path, *edits: Edit) -> Lab:

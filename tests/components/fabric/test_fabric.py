@@ -12,18 +12,9 @@ from components.fabric.vcenter.session import Endpoint
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 from stacks.read import parse_lab
+from tests.components.fabric.lookups import CANARY, LOOKUPS
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
-
-CANARY = "canary-of-the-vcenter"
-LOOKUPS: dict[str, dict[str, Any]] = {
-    "vsphere:index/getDatacenter:getDatacenter": {"id": "datacenter-1"},
-    "vsphere:index/getHost:getHost": {"id": "host-1", "resourcePoolId": "resgroup-of-host"},
-    "vsphere:index/getComputeCluster:getComputeCluster": {"id": "domain-1", "resourcePoolId": "resgroup-1"},
-    "vsphere:index/getNetwork:getNetwork": {"id": "network-1"},
-    "vsphere:index/getDatastore:getDatastore": {"id": "datastore-1"},
-    "vsphere:index/getVirtualMachine:getVirtualMachine": {"id": "4216-template"},
-}
 
 
 @pytest.fixture(scope="module")

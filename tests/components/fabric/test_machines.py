@@ -16,7 +16,7 @@ from components.fabric.inspection import hosts_with_vgpus
 from components.fabric.vcenter.privileges import needs_of, privileges
 from stacks.host_keys import host_key
 from stacks.read import parse_lab
-from tests.components.fabric.test_fabric import LOOKUPS
+from tests.components.fabric.lookups import LOOKUPS
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
 

@@ -14,7 +14,7 @@ from components.fabric.role import render, table
 from components.fabric.vcenter import esxcli
 from components.fabric.vcenter.privileges import NEEDS, OPTIONAL, UNVERIFIED, needs_of, privileges
 from stacks.read import parse_lab
-from tests.components.fabric.test_appliance import a_bitfusion
+from tests.components.fabric.ova import a_bitfusion
 from tests.conftest import ROOT
 from tests.integration.role import CALLED, OWN, READS, UNCALLED
 

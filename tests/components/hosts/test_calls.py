@@ -4,8 +4,6 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncssh
@@ -14,42 +12,12 @@ import pytest
 from components.hosts import calls
 from components.hosts.calls import HostCalls, Report
 from components.ssh import connection
-from components.ssh.connection import Endpoint, NoAnswerError
+from components.ssh.connection import NoAnswerError
+from tests.components.ssh.server import HOST_KEY, USER_KEY, Serve, endpoint, server, text_of
 
-USER_KEY = asyncssh.generate_private_key("ssh-ed25519")
-HOST_KEY = asyncssh.generate_private_key("ssh-ed25519")
 OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519")
 REPORT = {"schema": 1, "host": "gpu01", "changed": [], "needs_reboot": [], "facts": {}, "fields": {"unit": "enabled"}}
 DOCUMENT: dict[str, Any] = {"schema": 1, "host": "gpu01", "pfs": []}
-
-Serve = Callable[[asyncssh.SSHServerProcess[bytes]], Any]
-
-
-def text_of(key: asyncssh.SSHKey) -> str:
-    return key.export_private_key().decode()
-
-
-def endpoint(port: int, key: asyncssh.SSHKey = HOST_KEY) -> Endpoint:
-    algorithm, data = key.export_public_key().decode().split()[:2]
-    return Endpoint(address="127.0.0.1", port=port, user="nvidia", host_key=f"{algorithm} {data}")
-
-
-@asynccontextmanager
-async def server(serve: Serve, accept: asyncssh.SSHKey = USER_KEY) -> AsyncIterator[int]:
-    authorized = asyncssh.import_authorized_keys(accept.export_public_key().decode())
-    listener = await asyncssh.listen(
-        "127.0.0.1",
-        0,
-        server_host_keys=[HOST_KEY],
-        authorized_client_keys=authorized,
-        process_factory=serve,
-        encoding=None,
-    )
-    try:
-        yield listener.get_port()
-    finally:
-        listener.close()
-        await listener.wait_closed()
 
 
 def ask(serve: Serve, accept: asyncssh.SSHKey = USER_KEY, pinned: asyncssh.SSHKey = HOST_KEY) -> Report:

@@ -20,8 +20,8 @@ from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.load import Credentials
-from tests.components.hosts.test_sections_guests import asked
 from tests.engine import Engine, Recorded
+from tests.labs import lab_with
 
 CANARY = "canary-of-the-licence-token"
 FLEET = "pulumi-python:dynamic/hosts:Fleet"
@@ -30,7 +30,7 @@ NLS = {"kind": "nls", "server": "dls.site.example"}
 
 @pytest.fixture
 def licensed() -> Lab:
-    return asked(licence=NLS)
+    return lab_with(licence=NLS)
 
 
 def built(lab: Lab, token: str | None = CANARY) -> Recorded:
@@ -67,7 +67,7 @@ def test_no_input_of_any_resource_holds_the_secret(licensed):
 
 
 def test_a_lab_without_secrets_has_no_mark_of_them():
-    seen = built(asked(), token=None)
+    seen = built(lab_with(), token=None)
 
     assert "files" not in seen["hosts-program"].inputs
     assert "files" not in seen["hosts-fleet"].inputs

@@ -1,6 +1,5 @@
 """What a virtual machine's document says of its guest."""
 
-import json
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -9,20 +8,13 @@ import yaml
 
 from components.hosts.document import host_document
 from stacks.base import LabError
-from stacks.lab import Lab
-from stacks.read import KEY, parse_lab
+from stacks.read import KEY
 from tests.conftest import ROOT
-
-PVRDMA = (ROOT / "Pulumi.lab-pvrdma.yaml").read_text()
-
-
-def asked(text: str = PVRDMA, **sections: object) -> Lab:
-    lab: dict[str, Any] = yaml.safe_load(text)["config"][KEY]
-    return parse_lab(json.dumps({**lab, **sections}), "Pulumi.lab-pvrdma.yaml")
+from tests.labs import PVRDMA, lab_with
 
 
 def test_a_machine_is_told_its_tool_and_the_next_machine_of_its_rail() -> None:
-    lab = asked(guests={"network": {}})
+    lab = lab_with(guests={"network": {}})
 
     sections = [host_document(lab, node)["guest_network"] for node in lab.nodes]
 
@@ -33,14 +25,14 @@ def test_a_machine_is_told_its_tool_and_the_next_machine_of_its_rail() -> None:
 
 
 def test_nothing_is_said_where_nobody_asks() -> None:
-    lab = asked(guests=None)
+    lab = lab_with(guests=None)
 
     assert all("guest_network" not in host_document(lab, node) for node in lab.nodes)
 
 
 def test_bare_metal_has_no_guest() -> None:
     with pytest.raises(LabError, match=r"guests\.network: no node is of kind vsphere_vm"):
-        asked((ROOT / "Pulumi.lab.yaml").read_text(), guests={"network": {}})
+        lab_with((ROOT / "Pulumi.lab.yaml").read_text(), guests={"network": {}})
 
 
 def test_a_routed_rail_keeps_its_rules_from_the_guest_s_tool() -> None:
@@ -48,18 +40,18 @@ def test_a_routed_rail_keeps_its_rules_from_the_guest_s_tool() -> None:
     rails[0]["host_gateway"] = "192.168.0.1"
 
     with pytest.raises(LabError, match=r"rails\[0\]\.host_gateway: .*remove guests\.network"):
-        asked(guests={"network": {}}, rails=rails)
+        lab_with(guests={"network": {}}, rails=rails)
 
 
 def test_the_document_says_how_to_be_licensed_and_never_holds_the_token() -> None:
-    legacy = asked(licence={"kind": "legacy", "server": "172.16.7.9"})
+    legacy = lab_with(licence={"kind": "legacy", "server": "172.16.7.9"})
 
     assert host_document(legacy, legacy.nodes[0])["licence"] == {
         "kind": "legacy",
         "server": "172.16.7.9",
         "settings": {"FeatureType": "1", "ServerAddress": "172.16.7.9", "ServerPort": "7070"},
     }
-    compute = asked(licence={"kind": "nls", "product": "compute"})
+    compute = lab_with(licence={"kind": "nls", "product": "compute"})
     assert host_document(compute, compute.nodes[0])["licence"] == {
         "kind": "nls",
         "server": "api.cls.licensing.nvidia.com",
@@ -75,7 +67,7 @@ CLIENT = {
 
 
 def test_a_bitfusion_client_is_only_who_is_named() -> None:
-    lab = asked(bitfusion_client=CLIENT)
+    lab = lab_with(bitfusion_client=CLIENT)
 
     assert "bitfusion" not in host_document(lab, lab.nodes[0])
     assert host_document(lab, lab.nodes[1])["bitfusion"] == {
@@ -99,7 +91,7 @@ def test_a_bitfusion_client_is_only_who_is_named() -> None:
 )
 def test_what_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None:
     with pytest.raises(LabError, match=fault):
-        asked(**sections)
+        lab_with(**sections)
 
 
 @pytest.mark.parametrize(
@@ -114,19 +106,19 @@ def test_what_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None
 )
 def test_what_bare_metal_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None:
     with pytest.raises(LabError, match=fault):
-        asked((ROOT / "Pulumi.lab.yaml").read_text(), **sections)
+        lab_with((ROOT / "Pulumi.lab.yaml").read_text(), **sections)
 
 
 def test_servers_that_the_lab_makes_are_known_to_its_clients_and_named_once() -> None:
     text = (ROOT / "examples" / "bitfusion" / "Pulumi.bitfusion.yaml").read_text()
-    lab = asked(text)
+    lab = lab_with(text)
 
     assert lab.bitfusion_client
     assert lab.bitfusion_client.servers == ()
     assert lab.bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.30.231")},)
     with pytest.raises(LabError, match=r"bitfusion_client\.servers: the lab creates its servers.*remove this list"):
-        asked(text, bitfusion_client={**CLIENT, "nodes": ["bf-client-rho-ub20"], "servers": ["192.168.30.231"]})
+        lab_with(text, bitfusion_client={**CLIENT, "nodes": ["bf-client-rho-ub20"], "servers": ["192.168.30.231"]})
 
 
 def test_servers_that_somebody_else_made_are_those_that_the_client_names() -> None:
-    assert asked(bitfusion_client=CLIENT).bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.0.60")},)
+    assert lab_with(bitfusion_client=CLIENT).bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.0.60")},)

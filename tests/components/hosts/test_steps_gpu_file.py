@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from components.hosts.document import deadline_s, host_document
 from stacks.gpus import Gpu
 from stacks.lab import Lab
-from tests.components.hosts.test_steps_gpu import KERNEL, applied, run
-from tests.components.hosts.vendor_kernel import Done, VendorHost
-from tests.components.hosts.vendor_lab import asks, secure_boot_on, with_module_file
+from tests.components.hosts.host_runs import run
+from tests.components.hosts.vendor_kernel import KERNEL, Done, VendorHost
+from tests.components.hosts.vendor_lab import applied, asks, secure_boot_on, with_module_file
 
 NAME = "nvidia-linux-grid-570_570.124.06_amd64.deb"
 TEXT = b"the vendor's package"

@@ -16,24 +16,12 @@ from components.jobs.image.pvrdma import client_dockerfile, judge, read_image, r
 from components.jobs.image.speaks import REFUSED, at_build, at_start, refusal_in
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
+from tests.components.jobs.images import DEBIAN, HERE, LIBRARY, PROVIDERS, Tree, as_folder
 from tests.conftest import ROOT
 
-HERE = Path(__file__).parent
 GOLDEN = ROOT / "tests" / "golden" / "jobs"
-LIBRARY = b"\x7fELF...lib%s-rdmav34.so\0"
 BASE = "nvcr.io/nvidia/tensorrt:20.12-py3"
 
-Tree = dict[str, bytes]
-PROVIDERS = "usr/lib/x86_64-linux-gnu/libibverbs"
-DEBIAN: Tree = {
-    "etc/os-release": b'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n',
-    "var/lib/dpkg/status": (HERE / "recorded" / "bookworm-status").read_bytes(),
-    "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0": LIBRARY,
-    "etc/libibverbs.d/vmw_pvrdma.driver": b"driver vmw_pvrdma\n",
-    "etc/libibverbs.d/mlx5.driver": b"driver mlx5\n",
-    f"{PROVIDERS}/libvmw_pvrdma-rdmav34.so": b"",
-    f"{PROVIDERS}/libmlx5-rdmav34.so": b"",
-}
 NGC: Tree = {
     "etc/os-release": b'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="20.04"\nVERSION_CODENAME=focal\nUBUNTU_CODENAME=focal\n',
     "var/lib/dpkg/status": (HERE / "written" / "ngc-20.12-status").read_bytes(),
@@ -43,13 +31,6 @@ NGC: Tree = {
     "opt/mellanox/DEBS/5.1-2.4.6/libibverbs1_51mlnx1-1.51246_amd64.deb": b"",
     "opt/mellanox/DEBS/add_mofed_version.sh": b"",
 }
-
-
-def as_folder(tree: Tree, place: Path) -> Path:
-    for name, content in tree.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
-    return place
 
 
 def tar_of(tree: Tree, prefix: str = "") -> bytes:

@@ -23,7 +23,7 @@ from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
 from stacks.load import Credentials
 from tests.components.switches.labs import switch_entry, with_switches
-from tests.components.switches.test_work import ADDRESS, Rig
+from tests.components.switches.rig import ADDRESS, Rig
 from tests.engine import Engine, Recorded
 
 CONFIG = "pulumi-python:dynamic/switches:SwitchConfig"

@@ -1,7 +1,6 @@
 """The gate on the real engine: it fails the run, and the stack's output is the verdict that made it fail."""
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
 from tests.components.validation.told import tell
 from tests.conftest import ROOT
+from tests.integration.conftest import require_engine
 from tests.integration.stack import environment
 
 pytestmark = pytest.mark.sim
@@ -52,18 +52,10 @@ pulumi.export("validation", summary)
 Up = Callable[[Lab, RunRecord], tuple[int, str, dict[str, Any]]]
 
 
-def need_engine() -> None:
-    """Skips loudly where the engine is not there."""
-    if not (ROOT / ".engine" / "bin" / "pulumi").exists():
-        if os.environ.get("CI"):
-            pytest.fail(".engine/bin/pulumi is missing: run make setup")
-        pytest.skip("SIM LANE NOT RUN: .engine/bin/pulumi is missing: run make setup")
-
-
 @pytest.fixture
 def up(tmp_path: Path) -> Up:
     """Runs `pulumi up` of a program that has only verdict and gate; returns status, text and the output."""
-    need_engine()
+    require_engine()
     python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
     (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": python}))
     (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())

@@ -12,9 +12,9 @@ import yaml
 from components.validation.memory.history import History, history_in
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
-from tests.components.validation.test_gate_engine import need_engine
 from tests.components.validation.told import tell
 from tests.conftest import ROOT
+from tests.integration.conftest import require_engine
 from tests.integration.stack import environment
 
 pytestmark = pytest.mark.sim
@@ -56,7 +56,7 @@ Pulumi = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def pulumi(tmp_path: Path) -> Pulumi:
     """The engine on a stack with measurement and gate, in a folder that looks like a checkout of the lab."""
-    need_engine()
+    require_engine()
     python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
     (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": python}))
     (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())

@@ -15,8 +15,7 @@ from stacks.base import LabError
 from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
-from tests.labs import made_here
-from tests.stacks.test_access import KEY
+from tests.labs import HOST_KEY, made_here
 
 KUBECONFIG = "pulumi-python:dynamic/cluster:Kubeconfig"
 ADMIN = "apiVersion: v1\nkind: Config\nclusters: [{name: lab}]\n"
@@ -36,8 +35,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: Non
 
 
 def program(here: Path, lab: dict[str, Any]) -> Recorded:
-    lines = [f"{node['address']} ssh-ed25519 {KEY}\n" for node in lab["nodes"]]
-    ports = [f"[{node['address']}]:2022 ssh-ed25519 {KEY}\n" for node in lab["nodes"]]
+    lines = [f"{node['address']} ssh-ed25519 {HOST_KEY}\n" for node in lab["nodes"]]
+    ports = [f"[{node['address']}]:2022 ssh-ed25519 {HOST_KEY}\n" for node in lab["nodes"]]
     (here / "known_hosts").write_text("".join(lines + ports))
     main = str(ROOT / "__main__.py")
     return Engine(answer).run(lambda: runpy.run_path(main), preview=True, config={"rocelab:lab": json.dumps(lab)})

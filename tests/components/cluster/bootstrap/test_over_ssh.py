@@ -20,7 +20,7 @@ from stacks.base import LabError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 from tests.components.cluster.bootstrap.machines import Machines
-from tests.components.hosts.test_calls import USER_KEY, Serve, endpoint, server, text_of
+from tests.components.ssh.server import USER_KEY, Serve, endpoint, server, text_of
 
 ADMIN = "apiVersion: v1\nkind: Config\nclusters:\n- name: lab\n"
 

@@ -11,7 +11,7 @@ from components.fabric.preflight.judge import judge
 from components.fabric.vcenter.objects import MEMBER, ExistingSwitch
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch
-from tests.components.fabric.preflight.test_judge import EXISTING, HOST, NIC, a_switch
+from tests.components.fabric.preflight.facts import EXISTING, HOST, NIC, a_switch
 
 OTHER = replace(NIC, name="vmnic5", mac="ec:0d:9a:00:00:01", rdma_device="vmrdma1")
 

@@ -10,7 +10,7 @@ from components.fabric.preflight import survey as preflight
 from components.fabric.preflight.facts import FabricFacts
 from components.fabric.preflight.judge import judge
 from components.fabric.preflight.survey import portless, without_vmnic
-from tests.components.fabric.preflight.test_judge import HOST, NIC, a_switch
+from tests.components.fabric.preflight.facts import HOST, NIC, a_switch
 
 MELLANOX, INTEL = 0x15B3, -32634  # 0x8086, as the API's signed short has it
 

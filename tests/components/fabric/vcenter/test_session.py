@@ -21,7 +21,7 @@ from components.fabric.vcenter import session
 from components.fabric.vcenter.session import Endpoint, connected, verify
 from stacks.base import LabError
 from stacks.fabric import Fabric
-from tests.stacks.test_fabric import FABRIC
+from tests.labs import FABRIC
 
 ADDRESS, CANARY = "127.0.0.1", "canary-of-the-vcenter"
 WAIT_S = 20

@@ -13,7 +13,7 @@ from components.validation.memory.history import Entry, History
 from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from stacks.lab import Lab
-from tests.components.validation.judging.test_pvrdma import counted, over_pvrdma, watched
+from tests.components.validation.judging.hca_counts import counted, over_pvrdma, watched
 from tests.components.validation.labs import hardware, plan_for, record, reduced
 
 PROVEN, NOTHING_TOLD, FALLEN = counted(1, 1), counted(None, None), counted(0, 0)

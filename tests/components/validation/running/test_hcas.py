@@ -21,7 +21,7 @@ from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fakes import running
 from tests.components.validation.labs import changed, function_of, hardware, measured, plan_for, with_nodes
-from tests.components.validation.running.test_runner import two_hosts, without_nccl
+from tests.components.validation.running.recorded_hosts import two_hosts, without_nccl
 
 GBIT_S = 90.0
 

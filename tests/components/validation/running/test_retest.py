@@ -16,7 +16,7 @@ from components.validation.records import TransferResult
 from stacks.lab import Lab
 from tests.components.validation.fakes import Process
 from tests.components.validation.labs import function_of, measured, plan_for, with_nodes
-from tests.components.validation.running.test_runner import run, two_hosts, with_stderr, without_nccl
+from tests.components.validation.running.recorded_hosts import run, two_hosts, with_stderr, without_nccl
 
 FIRST = measured("rail-a", "gpu01", "gpu02", 9.0, at_once=8, raw=("rail-a/0.client",))
 LOST = FIRST.model_copy(update={"outcome": "failed", "samples": (), "raw": (), "reasons": ("no end",)})
