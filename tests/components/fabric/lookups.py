@@ -3,8 +3,6 @@
 from typing import Any
 
 CANARY = "canary-of-the-vcenter"
-
-
 LOOKUPS: dict[str, dict[str, Any]] = {
     "vsphere:index/getDatacenter:getDatacenter": {"id": "datacenter-1"},
     "vsphere:index/getHost:getHost": {"id": "host-1", "resourcePoolId": "resgroup-of-host"},

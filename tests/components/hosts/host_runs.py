@@ -35,8 +35,6 @@ def fewer_vfs(document: dict[str, Any]) -> dict[str, Any]:
 
 
 POD = "5d2b3a0e-7c1f-4f6a-9a38-0c5f2e6b7d11"
-
-
 POD_CGROUP = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice"
 
 

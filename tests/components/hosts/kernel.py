@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +107,13 @@ class FakeHost(Machine):
         if count > VF_LIMIT:
             raise OSError(errno.ERANGE, "Numerical result out of range", str(device))
         for virtfn in device.glob("virtfn*"):
+            shutil.rmtree(virtfn.resolve())
             virtfn.unlink()
         for number in range(count):
             home = self.folder / f"sys/devices/{PFS[pf]}:10.{number}"
-            if (home / "driver").is_symlink():
-                self._unbind(home)
-            home.mkdir(exist_ok=True)
+            home.mkdir()
             (home / "mac").write_text(f"5e:00:00:00:00:{number:02x}")
-            if not (home / "physfn").is_symlink():
-                (home / "physfn").symlink_to(device.resolve())
+            (home / "physfn").symlink_to(device.resolve())
             (device / f"virtfn{number}").symlink_to(home)
             if (device / "sriov_drivers_autoprobe").read_text() == "1":
                 self._bind(home.name)

@@ -8,11 +8,7 @@ from components.hosts.program.machine import Done
 from tests.components.hosts.kernel import FakeHost, info
 
 RECORDED = Path(__file__).with_name("recorded") / "netplan-0.106"
-
-
 ADDRESS = "10.10.11.11/24"
-
-
 OTHERS = {
     "netplan": ("/etc/netplan/50-cloud-init.yaml", "network:\n  ethernets:\n    enp0s3: {dhcp4: true}\n  version: 2\n"),
     "nmcli": ("/etc/NetworkManager/system-connections/enp0s3.nmconnection", "[connection]\nid=enp0s3\n"),

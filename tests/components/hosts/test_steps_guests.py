@@ -3,105 +3,44 @@
 nvidia-smi's output and Bitfusion's answers are written after their documentation: nothing was recorded.
 """
 
-import base64
-import hashlib
-import io
 import json
-import subprocess
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.hosts.document import host_document, wanted_fields
-from components.hosts.program.machine import Done
 from components.hosts.program.main import perform
 from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE, parse_licence, settings_text
 from stacks.lab import Lab
-from tests.components.hosts.kernel import FakeHost
+from tests.components.hosts.licensed_guest import (
+    CANARY,
+    GRIDD,
+    HOME,
+    ROOT_HOME,
+    SMI,
+    LicensedGuest,
+    bitfusion_token,
+    client_section,
+    licence_section,
+)
 from tests.components.hosts.vendor_kernel import WRITTEN
-
-SMI = (WRITTEN / "nvidia-smi-vgpu.txt").read_text()
-CANARY = "eyJhbGciOiJSUzI1NiJ9.canary-of-the-licence.c2lnbmF0dXJl"
-GRIDD = "# the site's own\nServerAddress=\n#ServerPort=7070\nFeatureType=0\nEnableUI=FALSE\n"
-HOME, ROOT_HOME = "/home/nvidia", "/root"
-
-
-class Guest(FakeHost):
-    """A guest with the vGPU driver, which is licensed when token or server are what gridd wants."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.file("/etc/passwd", f"root:x:0:0::{ROOT_HOME}:/bin/sh\nnvidia:x:1000:1000::/home/nvidia:/bin/sh\n")
-        self.file("/etc/os-release", "ID=ubuntu\nVERSION_ID=20.04\n")
-        self.file(SETTINGS_FILE, GRIDD)
-        self.has_driver, self.reachable, self.licensed = True, True, False
-        self.installed: dict[str, str] = {}
-        self.gives_gpus = True
-        self.in_step = "yes"
-
-    def brought(self, name: str, content: bytes | str) -> None:
-        """As the stack brings it."""
-        place = self.folder / HOME[1:] / f".rocelab-secret-{name}"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        found = self._answer(words)
-        if found is None:
-            return super().run(*words, stdin=stdin, timeout_s=timeout_s)
-        self.commands.append(" ".join(words))
-        return found
-
-    def _answer(self, words: tuple[str, ...]) -> Done | None:  # noqa: PLR0911  # one line a program
-        match words:
-            case ("nvidia-smi", "-q"):
-                status = "Licensed (Expiry: 2026-11-22 8:0:0 GMT)" if self.licensed else "Unlicensed (Unrestricted)"
-                text = SMI.replace("Licensed (Expiry: 2026-11-22 8:0:0 GMT)", status)
-                return Done(0, text, "") if self.has_driver else Done(127, "", "nvidia-smi is not installed")
-            case ("timedatectl", *_):
-                return Done(0, self.in_step + "\n", "")
-            case ("systemctl", "cat", "nvidia-gridd.service"):
-                return Done(0 if self.has_driver else 1, "", "")
-            case ("systemctl", "restart", "nvidia-gridd.service"):
-                settings = self.read(SETTINGS_FILE)
-                good = "ServerAddress=172.16.7.9" in settings or self.read(TOKEN_FILE) == CANARY
-                self.licensed = self.reachable and good and "FeatureType=1" in settings
-                return Done(0, "", "")
-            case ("bitfusion", "list_gpus"):
-                if "bitfusion-client-ubuntu2004" not in self.installed:
-                    return Done(127, "", "bitfusion is not installed")
-                return Done(0, "", "") if self.gives_gpus else Done(1, "", "[ERRO] Token expired at: 2026-01-01\n")
-            case ("dpkg-query", "-W", "-f", "${Version}", name):
-                return Done(0, self.installed[name], "")
-            case ("dpkg-query", *_):
-                return Done(0, "".join(f"{name} installed\n" for name in self.installed), "")
-            case ("env", *rest) if "install" in rest:
-                self.installed["bitfusion-client-ubuntu2004"] = "3.0.1-4"
-                return Done(0, "", "")
-            case ("tar", *_):  # the real one, since it reads a real archive
-                ended = subprocess.run(words, capture_output=True, text=True, check=False)
-                return Done(ended.returncode, ended.stdout, ended.stderr)
-        return None
 
 
 @pytest.fixture
-def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
+def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LicensedGuest:
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     monkeypatch.setenv("SUDO_USER", "nvidia")
-    return Guest(tmp_path / "root")
+    return LicensedGuest(tmp_path / "root")
 
 
-def run(verb: str, guest: Guest, document: dict[str, Any]) -> dict[str, Any]:
+def run(verb: str, guest: LicensedGuest, document: dict[str, Any]) -> dict[str, Any]:
     return perform(verb, guest, json.dumps(document), b"program")
 
 
 @pytest.fixture
 def nls(lab: Lab) -> dict[str, Any]:
-    settings = {"FeatureType": "1"}
-    section = {"kind": "nls", "server": "dls.site.example", "settings": settings}
-    return {**host_document(lab, lab.nodes[0]), "licence": section}
+    return {**host_document(lab, lab.nodes[0]), "licence": licence_section()}
 
 
 @pytest.fixture
@@ -111,7 +50,7 @@ def legacy(lab: Lab) -> dict[str, Any]:
     return {**host_document(lab, lab.nodes[0]), "licence": section}
 
 
-def made(guest: Guest, document: dict[str, Any]) -> dict[str, Any]:
+def made(guest: LicensedGuest, document: dict[str, Any]) -> dict[str, Any]:
     result = run("apply", guest, document)
     assert result["failed"] is None, result["failed"]
     run("confirm", guest, document)
@@ -255,28 +194,13 @@ def test_settings_replace_their_own_lines_only():
 # -- Bitfusion
 
 
-def token(*names: str) -> str:
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name in names or ("./ca.crt", "./client.yaml", "./servers.conf"):
-            content = f"{name} canary".encode()
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return base64.b64encode(archive.getvalue()).decode()
-
-
 @pytest.fixture
 def client(lab: Lab, tmp_path: Path) -> dict[str, Any]:
-    package = tmp_path / "bitfusion-client-ubuntu2004_3.0.1-4_amd64.deb"
-    package.write_bytes(b"a package")
-    download = {"url": f"file://{package}", "sha256": hashlib.sha256(b"a package").hexdigest()}
-    section = {"version": "3.0.1-4", "package": download, "authorisation": "token"}
-    return {**host_document(lab, lab.nodes[0]), "bitfusion": section}
+    return {**host_document(lab, lab.nodes[0]), "bitfusion": client_section(tmp_path)}
 
 
 def test_a_bare_metal_client_gets_package_and_token(guest, client):
-    guest.brought("bitfusion", token())
+    guest.brought("bitfusion", bitfusion_token())
 
     facts = made(guest, client)["facts"]
 
@@ -288,17 +212,17 @@ def test_a_bare_metal_client_gets_package_and_token(guest, client):
 
 
 def test_the_token_of_a_client_is_in_no_answer_and_no_command(guest, client):
-    guest.brought("bitfusion", token())
+    guest.brought("bitfusion", bitfusion_token())
 
     results = [run(verb, guest, client) for verb in ("apply", "confirm", "probe")]
 
     assert "canary" not in json.dumps(results) + "".join(guest.commands)
-    assert token() not in json.dumps(results) + "".join(guest.commands)
+    assert bitfusion_token() not in json.dumps(results) + "".join(guest.commands)
     assert not guest.exists("/run/rocelab/bitfusion.tar")
 
 
 def test_a_token_with_other_files_is_refused_with_what_it_holds(guest, client):
-    guest.brought("bitfusion", token("readme.txt"))
+    guest.brought("bitfusion", bitfusion_token("readme.txt"))
 
     failed = run("apply", guest, client)["failed"]
 
@@ -318,7 +242,7 @@ def test_a_machine_is_enabled_in_vcenter_and_checked_here(guest, client):
 
 
 def test_another_release_of_the_client_is_never_replaced(guest, client):
-    guest.brought("bitfusion", token())
+    guest.brought("bitfusion", bitfusion_token())
     guest.installed["bitfusion-client-ubuntu2004"] = "2.5.0-10"
 
     failed = run("apply", guest, client)["failed"]
@@ -327,7 +251,7 @@ def test_another_release_of_the_client_is_never_replaced(guest, client):
 
 
 def test_files_of_a_client_go_with_it_and_the_package_stays(guest, client):
-    guest.brought("bitfusion", token())
+    guest.brought("bitfusion", bitfusion_token())
     made(guest, client)
 
     assert run("undo", guest, client)["failed"] is None

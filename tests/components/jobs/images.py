@@ -3,17 +3,9 @@
 from pathlib import Path
 
 HERE = Path(__file__).parent
-
-
 LIBRARY = b"\x7fELF...lib%s-rdmav34.so\0"
-
-
 Tree = dict[str, bytes]
-
-
 PROVIDERS = "usr/lib/x86_64-linux-gnu/libibverbs"
-
-
 DEBIAN: Tree = {
     "etc/os-release": b'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n',
     "var/lib/dpkg/status": (HERE / "recorded" / "bookworm-status").read_bytes(),

@@ -9,11 +9,7 @@ import asyncssh
 from components.ssh.connection import Endpoint
 
 USER_KEY = asyncssh.generate_private_key("ssh-ed25519")
-
-
 HOST_KEY = asyncssh.generate_private_key("ssh-ed25519")
-
-
 Serve = Callable[[asyncssh.SSHServerProcess[bytes]], Any]
 
 

@@ -13,8 +13,6 @@ NIC = Nic(
     pci="0000:3b:00.0",
     driver_version="4.23.0.36",
 )
-
-
 HOST = HostFacts(
     name="esx1",
     version="8.0.2",
@@ -28,8 +26,6 @@ HOST = HostFacts(
     ntp_running=True,
     neighbour_mtu_bytes={"vmnic4": 9216},
 )
-
-
 EXISTING = SwitchFacts(
     name="roce",
     version="7.0.3",

@@ -20,8 +20,6 @@ from tests.components.validation.labs import changed, plan_for
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "lab"
-
-
 PORTS = (SAMPLES / "ports_gpu01.txt").read_text()
 
 
