@@ -35,7 +35,7 @@ from tests.components.hosts.router import Router, routed
 from tests.components.hosts.system_kernel import SystemHost
 from tests.components.hosts.system_lab import ALL, document_of
 from tests.components.hosts.vendor_kernel import VendorHost
-from tests.components.hosts.vendor_lab import asks
+from tests.components.hosts.vendor_lab import asks, with_gpu
 from tests.labs import made_here
 
 PROGRAM = b"program"
@@ -52,19 +52,21 @@ def of_system(folder: Path, lab: Lab) -> World:
 
 def of_vendor(folder: Path, lab: Lab) -> World:
     host = VendorHost(folder, "debian")
-    host.offered = {
-        "nvidia-open": lambda: setattr(host, "gpu_module", "570.124.06"),
-        "nvidia-container-toolkit": lambda: setattr(host, "ctk", "1.17.8"),
-    }
-    gpu = {
-        "driver": {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]},
-        "toolkit": {"source": "packaged", "version": "1.17.8", "packages": ["nvidia-container-toolkit"]},
-        "gpudirect": "none",
-    }
+    host.offered = {"nvidia-open": lambda: setattr(host, "gpu_module", "570.124.06")}
+    driver = {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}
+    gpu = {"driver": driver, "gpudirect": "none"}
     containerd = {"source": "packaged", "version": "1.7.27", "packages": ["containerd.io"]}
-    return host, asks(
-        lab, firmware={"manage": True, "version": "16.35.4030"}, runtime={"containerd": containerd}, gpu=gpu
-    )
+    firmware = {"manage": True, "version": "16.35.4030"}
+    return host, asks(lab, firmware=firmware, runtime={"containerd": containerd}, gpu=gpu)
+
+
+def of_gpus(folder: Path, lab: Lab) -> World:
+    host = VendorHost(folder, "debian")
+    with_gpu(host, "v100", "535.230.02")
+    host.file("/proc/kallsyms", "0 T ib_register_peer_memory_client\t[ib_core]\n")
+    host.offered = {"nvidia-container-toolkit": lambda: setattr(host, "ctk", "1.17.8")}
+    toolkit = {"source": "packaged", "version": "1.17.8", "packages": ["nvidia-container-toolkit"]}
+    return host, asks(lab, gpu={"toolkit": toolkit, "gpudirect": "peermem"})
 
 
 def of_quality(folder: Path, lab: Lab) -> World:
@@ -82,7 +84,7 @@ def of_cluster(folder: Path, repository: dict[str, str]) -> World:
 
 def of_routes(folder: Path, lab: Lab) -> World:
     asked = routed(lab, "10.10.11.1", "10.10.12.1")
-    return Router(folder), host_document(asked, asked.nodes[0])
+    return Router(folder), {**host_document(asked, asked.nodes[0]), "rdma_namespaces": "exclusive"}
 
 
 def of_guest_network(folder: Path, lab: Lab) -> World:
@@ -111,6 +113,7 @@ WORLDS: dict[str, Callable[[Path, Lab], World]] = {
     "network": of_network,
     "system": of_system,
     "vendor": of_vendor,
+    "GPUs": of_gpus,
     "quality": of_quality,
     "routes": of_routes,
     "guest network": of_guest_network,

@@ -6,22 +6,16 @@ from components.hosts.program.host import Document
 from components.hosts.program.places import STATE
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, run
-from tests.components.hosts.vendor_kernel import KERNEL, WRITTEN, VendorHost
+from tests.components.hosts.vendor_kernel import KERNEL, VendorHost
 from tests.components.hosts.vendor_lab import (
     applied,
     asks,
     commands_with,
     secure_boot_on,
     unchanged_by_a_second_run,
+    with_gpu,
     with_module_file,
 )
-
-
-def with_gpu(host: VendorHost, form: str, version: str) -> None:
-    host.smi = (WRITTEN / f"nvidia-smi-{form}.txt").read_text()
-    host.gpu_module = version
-    host.file("/sys/module/nvidia/version", version)
-    host.file("/proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}\n")
 
 
 def test_a_gpu_driver_that_works_is_kept_and_told(host, lab):

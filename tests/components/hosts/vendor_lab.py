@@ -10,7 +10,7 @@ from stacks.gpus import Gpu
 from stacks.lab import Lab
 from stacks.runtime import Runtime
 from tests.components.hosts.host_runs import run
-from tests.components.hosts.vendor_kernel import VendorHost
+from tests.components.hosts.vendor_kernel import WRITTEN, VendorHost
 
 WANTED = "25.07-0.9.7"
 
@@ -72,3 +72,10 @@ def held_by(host, name, *modules):
     for module in modules:
         host.file(f"/sys/module/{module}/holders/{name}/refcnt", "0")
     host.file("/sys/module/ib_core/holders/mlx5_ib/refcnt", "1")  # openibd takes that away itself
+
+
+def with_gpu(host: VendorHost, form: str, version: str) -> None:
+    host.smi = (WRITTEN / f"nvidia-smi-{form}.txt").read_text()
+    host.gpu_module = version
+    host.file("/sys/module/nvidia/version", version)
+    host.file("/proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}\n")
