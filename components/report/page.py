@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from components.report.charts.nodes import node_chart
 from components.report.charts.pairs import pair_chart
-from components.report.charts.sizes import bandwidth_chart, busbw_chart, latency_chart
+from components.report.charts.sizes import bandwidth_chart, busbw_chart, latency_chart, time_chart
 from components.report.charts.trend import trend_chart
 from components.report.frame import environment
 from components.report.lines import (
@@ -28,7 +28,7 @@ from components.report.shapes import Matrix, Trend, bytes_text, matrices, mtu_ch
 from components.report.sources import Material, RawFile, names_again
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.judging.jobs import comparisons
-from components.validation.records import HostFacts, JobResult, RunRecord, TransferResult, unit_text
+from components.validation.records import CurvePoint, HostFacts, JobResult, RunRecord, TransferResult, unit_text
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import plural, some
 
@@ -331,11 +331,22 @@ def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
         if drawn:
             curves = {f"{name}{', replayed' if replayed else ''}": curve for name, replayed, curve in drawn}
             ceiling = next((t.ceiling for t in summary.tests if t.test == program), None)
-            note = "bus bandwidth, out of place; both axes logarithmic"
             kind = "replayed" if any(replayed for _, replayed, _ in drawn) else ""
-            charts.append(Chart(caption=caption, note=note, svg=_svg(busbw_chart(curves, ceiling, program)), kind=kind))
+            charts += _all_reduce(program, caption, curves, ceiling, kind)
     shown = {"charts": charts, "jobs": record.jobs, "compared": comparisons(record.jobs)}
     return shown if charts or record.jobs else None
+
+
+def _all_reduce(
+    program: str, caption: str, curves: Mapping[str, Sequence[CurvePoint]], ceiling_gbyte_s: float | None, kind: str
+) -> list[Chart]:
+    """Bus bandwidth and, where the run kept it, time."""
+    note = "out of place; both axes logarithmic"
+    drawn = [(f"{caption}: bandwidth", busbw_chart(curves, ceiling_gbyte_s, program))]
+    timed = {label: points for label, points in curves.items() if any(point.time_us for point in points)}
+    if timed:
+        drawn.append((f"{caption}: time", time_chart(timed, f"{program}_time")))
+    return [Chart(caption=title, note=note, svg=_svg(svg), kind=kind) for title, svg in drawn]
 
 
 def _said(job: JobResult) -> str:

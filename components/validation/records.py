@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from stacks.benchmarks import Shape, VerbsTest
 
@@ -57,6 +57,8 @@ class CurvePoint(Frozen):
     value: float
     tail: float | None = None
     """99th percentile of a latency."""
+    time_us: float | None = Field(default=None, exclude_if=lambda time: time is None)
+    """How long a collective of this size took; None for other tests."""
 
 
 class HcaCount(Frozen):

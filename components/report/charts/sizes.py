@@ -1,4 +1,4 @@
-"""Bandwidth and latency against message size, and busbw of the collectives, each with what physics allows."""
+"""Bandwidth and latency against message size, and busbw and time of the all-reduce, with what physics allows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -60,24 +60,42 @@ def latency_chart(sizes: Sizes, name: str) -> str:
 
 def busbw_chart(curves: Mapping[str, Sequence[CurvePoint]], ceiling_gbyte_s: float | None, name: str) -> str:
     """A line per transport over message sizes, and the ceiling where there is one. Both axes are logarithmic."""
+    busbw = {
+        label: [(point.message_bytes, point.value) for point in points if point.value > 0]
+        for label, points in curves.items()
+    }
+    return _transports_chart(busbw, ceiling_gbyte_s, "busbw, GB/s", name, "bus bandwidth")
+
+
+def time_chart(curves: Mapping[str, Sequence[CurvePoint]], name: str) -> str:
+    """A line per transport over message sizes: how long one all-reduce takes. Both axes are logarithmic."""
+    times = {
+        label: [(point.message_bytes, point.time_us) for point in points if point.time_us]
+        for label, points in curves.items()
+    }
+    return _transports_chart(times, None, "time, µs", name, "time")
+
+
+def _transports_chart(
+    lines: Mapping[str, Sequence[tuple[int, float]]], ceiling: float | None, unit: str, name: str, what: str
+) -> str:
     canvas = Canvas(WIDTH, HEIGHT, MARGINS)
     axes = canvas.axes()
     frame(axes)
     axes.set_yscale("log")
     ends: list[tuple[float, str, str]] = []
-    for number, (label, points) in enumerate(curves.items()):
-        colour = series_colour(number)
-        shown = [point for point in points if point.value > 0]
-        axes.plot([p.message_bytes for p in shown], [p.value for p in shown], color=colour, linewidth=2)
-        ends.append((shown[-1].value, f"{label}: {three(shown[-1].value)}", colour))
-    if ceiling_gbyte_s:
-        axes.axhline(ceiling_gbyte_s, color=MUTED, linewidth=1, dashes=(5, 2))
-        ends.append((ceiling_gbyte_s, f"ceiling: {three(ceiling_gbyte_s)}", MUTED))
-    _message_axis(axes, [point.message_bytes for points in curves.values() for point in points])
+    for number, (label, points) in enumerate(lines.items()):
+        colour, last = series_colour(number), points[-1][1]
+        axes.plot([size for size, _ in points], [value for _, value in points], color=colour, linewidth=2)
+        ends.append((last, f"{label}: {three(last)}", colour))
+    if ceiling:
+        axes.axhline(ceiling, color=MUTED, linewidth=1, dashes=(5, 2))
+        ends.append((ceiling, f"ceiling: {three(ceiling)}", MUTED))
+    _message_axis(axes, [size for points in lines.values() for size, _ in points])
     _plain_log(axes)
-    axes.set_ylabel("busbw, GB/s")
+    axes.set_ylabel(unit)
     end_labels(axes, INNER, [(_fraction(axes, value), text, colour) for value, text, colour in ends])
-    return canvas.svg(name, "bus bandwidth of the all-reduce against message size")
+    return canvas.svg(name, f"{what} of the all-reduce against message size")
 
 
 def _band(axes: Axes, band: Band, colour: str) -> None:

@@ -11,9 +11,8 @@ from components.jobs.workers import JobRequest, Transport, Workers, workers_of
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark
 from components.validation.records import Frozen
 from stacks.base import LabError
-from stacks.benchmarks import Benchmarks, Mpi
+from stacks.benchmarks import Benchmarks, Mpi, Nccl
 from stacks.lab import Lab
-from stacks.transports import Comparison
 
 
 class PlannedJob(Frozen):
@@ -108,7 +107,7 @@ def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
     )
     order: tuple[Transport, ...] = ("tcp", "roce", "host")
     transports = [transport for transport in order if transport in ("roce", *comparison.transports)]
-    yield from _planned(lab, ALL_REDUCE, request, transports, _sizes(comparison))
+    yield from _planned(lab, ALL_REDUCE, request, transports, _sizes(nccl))
 
 
 def _mpi(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
@@ -143,7 +142,7 @@ def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
     yield from _planned(lab, application.program, request, application.transports, {})
 
 
-def _sizes(section: Comparison | Mpi) -> dict[str, object]:
+def _sizes(section: Nccl | Mpi) -> dict[str, object]:
     return {"smallest_bytes": section.smallest_bytes, "largest_bytes": section.largest_bytes}
 
 

@@ -265,7 +265,7 @@ class Model:
                         "unit": "GB/s",
                         "samples": (busbw,),
                         "value": busbw,
-                        "curve": tuple(CurvePoint(message_bytes=2**power, value=busbw) for power in (30, 31)),
+                        "curve": all_reduce_at(busbw),
                     }
                 )
             )
@@ -364,6 +364,16 @@ class Model:
             config={"nodes": str(len(self.nodes))},
             values={name: Value(median=value, unit=unit) for name, (value, unit) in values.items()},
         )
+
+
+def all_reduce_at(busbw_gbyte_s: float) -> tuple[CurvePoint, ...]:
+    """The recorded table as a transport of this bandwidth would have it, at all of its sizes."""
+    table = parse_nccl(ALL_REDUCE)
+    share = busbw_gbyte_s / table.busbw_gbyte_s
+    return tuple(
+        point.model_copy(update={"value": point.value * share, "time_us": (point.time_us or 0) / share})
+        for point in curve_of(table)
+    )
 
 
 def bandwidth_text(client: str, server: str, gbit_s: float, size: int = 65536) -> str:

@@ -100,7 +100,7 @@ def test_it_shows_every_part(page: str) -> None:
         "What this cannot tell",
         "Raw outputs",
     ]
-    assert page.count('<svg xmlns="http://www.w3.org/2000/svg" class="chart') == 11
+    assert page.count('<svg xmlns="http://www.w3.org/2000/svg" class="chart') == 13
     for text in (
         "rail-b gpu03 sending",
         "gpu03: 1500 differs",

@@ -87,8 +87,11 @@ def off_rail(network: NcclNetwork) -> tuple[str, ...]:
 
 
 def curve_of(table: NcclTable) -> tuple[CurvePoint, ...]:
-    """Out-of-place busbw by message size, as tables are drawn."""
-    return tuple(CurvePoint(message_bytes=r.size_bytes, value=r.out_of_place.busbw_gbyte_s) for r in table.rows)
+    """Out-of-place busbw and time by message size, as tables are drawn."""
+    return tuple(
+        CurvePoint(message_bytes=row.size_bytes, value=row.out_of_place.busbw_gbyte_s, time_us=row.out_of_place.time_us)
+        for row in table.rows
+    )
 
 
 def faults_of_table(

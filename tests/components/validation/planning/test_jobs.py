@@ -36,7 +36,10 @@ def test_all_transports_have_the_same_image_nodes_and_sizes(lab: Lab) -> None:
 
     assert len(workers) == 3
     assert len({(w.image, w.nodes, w.gpus_per_node) for w in workers}) == 1
-    assert {(job.smallest_bytes, job.largest_bytes) for job in jobs} == {(2**30, 2**31)}
+    assert lab.benchmarks
+    assert lab.benchmarks.nccl
+    of_nccl = (lab.benchmarks.nccl.smallest_bytes, lab.benchmarks.nccl.largest_bytes)
+    assert {(job.smallest_bytes, job.largest_bytes) for job in jobs} == {of_nccl}
 
 
 def test_each_transport_s_job_pins_what_it_measures(lab: Lab) -> None:

@@ -1,6 +1,7 @@
 """Jobs of a comparison and an application against an API server of the test's own."""
 
 import threading
+from typing import Literal
 
 import pytest
 
@@ -17,8 +18,6 @@ from tests.components.validation.fake_api import FakeApi, serving, true
 from tests.components.validation.labs import changed, hardware, plan_for
 from tests.components.validation.samples import composed, nccl, sample
 
-SMALL = Comparison(smallest_bytes=2**20, largest_bytes=2**26)
-
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +30,17 @@ def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[li
         return run_jobs(plan_for(lab), "r1", api.kubeconfig, lambda _: None, stop or threading.Event())
 
 
+def compared(lab: Lab, *transports: Literal["tcp", "host"]) -> Lab:
+    """With a comparison at sizes of up to 64 MiB, which is where the recorded tables end."""
+    assert lab.benchmarks
+    assert lab.benchmarks.nccl
+    return changed(
+        lab,
+        comparison=Comparison(transports=transports or ("tcp",)),
+        nccl=lab.benchmarks.nccl.model_copy(update={"largest_bytes": 2**26}),
+    )
+
+
 def application(lab: Lab, **fields: object) -> Lab:
     asked = Application.model_validate(fields)
     return changed(lab, application=asked).model_copy(
@@ -40,7 +50,7 @@ def application(lab: Lab, **fields: object) -> Lab:
 
 def test_each_turn_is_a_job_of_its_own_that_is_gone_afterwards(lab: Lab) -> None:
     api = FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug"))
-    results, logs = run(changed(lab, comparison=SMALL), api)
+    results, logs = run(compared(lab), api)
 
     assert [(r.transport, r.job) for r in results] == [
         ("tcp", "bench-r1-1"),
@@ -53,7 +63,7 @@ def test_each_turn_is_a_job_of_its_own_that_is_gone_afterwards(lab: Lab) -> None
 
 
 def test_sockets_are_right_for_tcp_and_wrong_for_roce(lab: Lab) -> None:
-    results, _ = run(changed(lab, comparison=SMALL), FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")))
+    results, _ = run(compared(lab), FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")))
     by_transport = {result.transport: result for result in results}
 
     assert (by_transport["tcp"].outcome, by_transport["tcp"].value) == ("measured", 268.83)
@@ -113,7 +123,7 @@ def test_a_recorded_log_is_marked_and_not_held_against_the_plan(lab: Lab) -> Non
 
 def test_a_job_without_a_recording_is_not_run_and_never_failed(lab: Lab) -> None:
     node = {"metadata": {"name": "gpu01", "labels": {REPLAYED: "true"}}}
-    results, _ = run(changed(lab, comparison=SMALL), FakeApi(statuses=[true("Succeeded")], log="", nodes=[node]))
+    results, _ = run(compared(lab), FakeApi(statuses=[true("Succeeded")], log="", nodes=[node]))
 
     assert {result.outcome for result in results} == {"skipped"}
     assert "there is none of this job" in results[0].reasons[0]
@@ -121,15 +131,14 @@ def test_a_job_without_a_recording_is_not_run_and_never_failed(lab: Lab) -> None
 
 def test_a_job_that_fails_does_not_keep_the_next_from_running(lab: Lab) -> None:
     statuses = [true("Failed", "BackoffLimitExceeded"), true("Succeeded")]
-    results, _ = run(changed(lab, comparison=SMALL), FakeApi(statuses=statuses, log=nccl("tagged_debug")))
+    results, _ = run(compared(lab), FakeApi(statuses=statuses, log=nccl("tagged_debug")))
 
     assert "BackoffLimitExceeded" in results[0].reasons[0]
     assert [result.outcome for result in results] == ["failed", "failed", "failed", "measured"]
 
 
 def test_a_transport_that_cannot_be_is_skipped_with_the_plan_s_reason(lab: Lab) -> None:
-    comparison = SMALL.model_copy(update={"transports": ("host",)})
-    results, _ = run(changed(lab, comparison=comparison), FakeApi(statuses=[true("Succeeded")], log=""))
+    results, _ = run(compared(lab, "host"), FakeApi(statuses=[true("Succeeded")], log=""))
     host = [result for result in results if result.transport == "host"]
 
     assert {result.outcome for result in host} == {"skipped"}
@@ -140,7 +149,7 @@ def test_an_ended_run_starts_no_further_job(lab: Lab) -> None:
     stop = threading.Event()
     stop.set()
     api = FakeApi(statuses=[true("Succeeded")], log="")
-    results, _ = run(changed(lab, comparison=SMALL), api, stop)
+    results, _ = run(compared(lab), api, stop)
 
     assert (api.created, {result.outcome for result in results}) == ([], {"skipped"})
 
@@ -153,7 +162,7 @@ def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
 
 
 def test_a_kubeconfig_that_is_none_fails_every_job(lab: Lab) -> None:
-    results, _ = run_jobs(plan_for(changed(lab, comparison=SMALL)), "r1", "{}", lambda _: None, threading.Event())
+    results, _ = run_jobs(plan_for(compared(lab)), "r1", "{}", lambda _: None, threading.Event())
 
     assert [result.outcome for result in results] == ["failed"] * 4
 

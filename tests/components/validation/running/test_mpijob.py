@@ -62,6 +62,7 @@ def test_the_whole_table_is_kept_as_a_curve_with_the_name_of_its_log(lab: Lab) -
     first, last = result.curve[0], result.curve[-1]
     assert (first.message_bytes, last.message_bytes) == (8, 2**31)
     assert last.value == 22.92
+    assert (first.time_us, last.time_us) == (2193.5, 175667), "out of place, as the table has them"
 
 
 LINES = composed("nccl_log_2_28.txt")
