@@ -1,7 +1,12 @@
 """docs/seed-rows.md answers for every row of the three guides, and names tests that exist."""
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 from tests.conftest import ROOT
 
@@ -44,25 +49,98 @@ def test_the_page_has_no_rows_of_its_own() -> None:
     assert set(ENTRIES) == set(rows())
 
 
-def test_a_proven_row_names_a_test_that_exists() -> None:
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?(?:\[([^\]]+)\])?`")
+STAND_INS = {"simulator.hosts", "simulator.switch"}
+"""Counterparts that are nothing but Python of ours: many hosts, and the switch."""
+
+
+class Named(NamedTuple):
+    """A test as a row names it."""
+
+    file: str
+    function: str
+    case: str
+    """One set of parameters, in brackets; empty for all of them."""
+
+    def exists(self) -> bool:
+        path = ROOT / self.file
+        if not path.is_file() or self.function not in _functions(self.file):
+            return False
+        return not self.case or any(f'"{self.case}"' in other.read_text() for other in path.parent.glob("*.py"))
+
+    def runs_more_than_ours(self) -> bool:
+        """Whether it runs on the simulator's nodes, API server or vCenter, or reads what a real program printed."""
+        return "/parsers/" in self.file or (self._is_sim() and not STAND_INS & _imported(self.file))
+
+    def _is_sim(self) -> bool:
+        marks = [*_functions(self.file)[self.function].decorator_list, *_marks_of_module(self.file)]
+        return any(ast.unparse(mark) == "pytest.mark.sim" for mark in marks)
+
+
+@cache
+def _tree(file: str) -> ast.Module:
+    return ast.parse((ROOT / file).read_text())
+
+
+def _functions(file: str) -> dict[str, ast.FunctionDef]:
+    return {each.name: each for each in _tree(file).body if isinstance(each, ast.FunctionDef)}
+
+
+def _marks_of_module(file: str) -> list[ast.expr]:
+    marks = [each.value for each in _tree(file).body if isinstance(each, ast.Assign) and _assigns_marks(each)]
+    return [mark for value in marks for mark in (value.elts if isinstance(value, ast.List) else [value])]
+
+
+def _assigns_marks(statement: ast.Assign) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in statement.targets)
+
+
+def _imported(file: str) -> set[str]:
+    """Packages that a test module imports, by their first two names."""
+    modules = [each.module or "" for each in ast.walk(_tree(file)) if isinstance(each, ast.ImportFrom)]
+    return {".".join(module.split(".")[:2]) for module in modules}
+
+
+def named_in(row: tuple[str, str, str]) -> list[Named]:
+    return [Named(*found) for found in NAMED.findall(ENTRIES[row][1])]
+
+
+def test_a_proven_row_names_test_functions_that_exist() -> None:
     for row in (row for row in ENTRIES if ENTRIES[row][2] in PROVEN):
-        named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", ENTRIES[row][1])
+        named = named_in(row)
 
         assert named, f"{row}: name the test as `tests/….py::test_…`"
-        for file, function in named:
-            path = ROOT / file
-            assert path.is_file(), file
-            assert not function or f"def {function}(" in path.read_text(), f"{file} has no {function}"
+        assert [test for test in named if not test.function] == [], f"{row}: name a function, not a whole file"
+        assert [test for test in named if not test.exists()] == [], f"{row}: there is no such test"
 
 
-MORE_THAN_PYTHON = re.compile(r"tests/(integration|simulator)/|_sim\.py|/parsers/")
-"""Tests on the simulator's nodes, API server and vCenter; and parsers, which read the real programs' outputs."""
-
-
-def test_a_row_that_is_real_or_emulated_names_a_test_that_runs_more_than_python() -> None:
+def test_a_row_that_is_real_or_emulated_names_a_test_that_runs_more_than_ours() -> None:
     above = [row for row in ENTRIES if ENTRIES[row][2] in ("real", "emulated")]
 
     assert above
-    assert [row for row in above if not MORE_THAN_PYTHON.search(ENTRIES[row][1])] == [], (
+    assert [row for row in above if not any(test.runs_more_than_ours() for test in named_in(row))] == [], (
         "against a counterpart of ours it is fake, without one rendered"
     )
+
+
+@pytest.mark.parametrize(
+    ("test", "more"),
+    [
+        ("tests/integration/test_lab.py::test_a_lab_comes_up_and_works", True),
+        ("tests/components/validation/parsers/test_perftest.py::test_every_recorded_bandwidth_test_is_read", True),
+        ("tests/integration/test_switch.py::test_ports_carry_their_rails_and_the_nodes_feel_it", False),
+        ("tests/simulator/hosts/test_traffic.py::test_every_test_and_shape_is_measured_on_the_simulated_hosts", False),
+        ("tests/stacks/test_machines.py::test_it_is_refused_with_path_and_remedy", False),
+    ],
+)
+def test_hosts_and_a_switch_of_our_own_prove_no_more_than_a_fake(test: str, *, more: bool) -> None:
+    file, _, function = test.partition("::")
+
+    assert Named(file, function, "").runs_more_than_ours() is more
+
+
+def test_a_case_that_no_test_has_is_noticed() -> None:
+    named = "tests/stacks/test_machines.py", "test_it_is_refused_with_path_and_remedy"
+
+    assert Named(*named, "a host without the switch").exists()
+    assert not Named(*named, "a host without any switch").exists()

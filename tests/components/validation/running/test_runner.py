@@ -407,3 +407,9 @@ def test_without_a_cluster_to_ask_a_vf_that_somebody_has_is_a_rail_in_use(lab: L
 
     said = "busy: a VF is in another network namespace or under vfio: gpu01: rxe0 0000:05:10.0"
     assert record.transfers[0].reasons == (said,)
+
+
+def test_each_transfer_is_measured_as_often_as_the_lab_asks(lab: Lab) -> None:
+    record, _ = run(without_nccl(changed(lab, repeats=2)), two_hosts())
+
+    assert [len(transfer.samples) for transfer in record.transfers] == [2] * 4
