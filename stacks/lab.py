@@ -10,6 +10,7 @@ from stacks.base import Name, Section
 from stacks.benchmarks import Benchmarks
 from stacks.bitfusion import Bitfusion, ByRail, named_addresses
 from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma
 from stacks.drivers import Firmware, NicDriver
 from stacks.fabric import Fabric
 from stacks.gpus import Gpu
@@ -112,6 +113,10 @@ class Lab(Sections):
     def routed_rails(self) -> frozenset[str]:
         """Rails whose PFs reach each other through routers."""
         return routed_rails(self.rails, self.nodes)
+
+    def pods_use(self, rail: Rail) -> bool:
+        """Whether pods reach a rail: by a network of their own, or with PVRDMA by that of their machine."""
+        return rail.pod is not None or (self.cluster is not None and isinstance(self.cluster.delivery, Pvrdma))
 
     def rail(self, name: str) -> Rail:
         return next(rail for rail in self.rails if rail.name == name)

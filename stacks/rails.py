@@ -78,7 +78,8 @@ class Rail(Section):
     host_gateway: IPv4Address | None = None
     """Router of the PFs on a routed rail: each PF then answers by its own routing table. None: one layer-2 domain."""
     pod: PodSide | None = None
-    """The rail's pod network. None: no pod uses this rail, as under Slurm, so the cluster gets nothing for it."""
+    """The rail's pod network. None: no pod uses this rail, as under Slurm, so the cluster gets nothing for it; or pods
+    use the network of their VM, as with PVRDMA."""
     resource_prefix: str = Field(default="intel.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
     """Vendor part of the device-plugin resource; the DeepOps RoCE guide uses the plugin's default."""
     resource_name: ResourceName = Field(default_factory=lambda rail: str(rail.get("name", "")).replace("-", "_"))

@@ -12,7 +12,7 @@ def present_nodes(lab: Lab) -> tuple[Node, ...]:
 
 def pod_rails(lab: Lab) -> tuple[Rail, ...]:
     """Rails that pods use; the cluster does not know the others."""
-    return tuple(rail for rail in lab.rails if rail.pod is not None)
+    return tuple(rail for rail in lab.rails if lab.pods_use(rail))
 
 
 def pod_side(rail: Rail) -> PodSide:

@@ -181,7 +181,7 @@ def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
     rails = [
         rail
         for rail in lab.rails
-        if rail.pod and all((pf := node.pf_on(rail.name)) and (pf.vfs or not plain) for node in nodes)
+        if lab.pods_use(rail) and all((pf := node.pf_on(rail.name)) and (pf.vfs or not plain) for node in nodes)
     ]
     if not rails:
         with_vfs = " with VFs" if plain else ""

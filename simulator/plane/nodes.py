@@ -26,7 +26,7 @@ def resources(lab: Lab, node: Node) -> dict[str, str]:
         offered["nvidia.com/gpu"] = str(node.gpus)
     for pf in node.pfs:
         rail = lab.rail(pf.rail)
-        if lab.cluster and rail.pod and (devices := devices_of(lab.cluster.delivery, pf.vfs)):
+        if lab.cluster and lab.pods_use(rail) and (devices := devices_of(lab.cluster.delivery, pf.vfs)):
             offered[rail.resource] = str(devices)
     return offered
 

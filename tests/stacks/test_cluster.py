@@ -119,6 +119,17 @@ def test_pvrdma_has_one_rail() -> None:
     assert "rails[1]: a second rail, but cluster.delivery is pvrdma" in refusal({"profile": "pvrdma"})
 
 
+def test_a_rail_of_pvrdma_needs_no_network_of_pods() -> None:
+    def without_pods(file: dict[str, Any]) -> None:
+        one_rail(file)
+        del file["rails"][0]["pod"]
+
+    lab = lab_with({"profile": "pvrdma"}, without_pods, prefix="rdma")
+
+    assert lab.pods_use(lab.rails[0])
+    assert "no rail has a `pod` section" in refusal({"profile": "shared_rdma"}, without_pods, prefix="rdma")
+
+
 def ipam(kind: str, *, nccl: bool = True) -> Edit:
     def edit(file: dict[str, Any]) -> None:
         file["cluster"]["ipam"] = {"kind": kind}

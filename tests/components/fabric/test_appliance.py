@@ -211,12 +211,6 @@ def with_two_rails(ova: Path) -> Lab:
         copy.deepcopy(content["rails"][0])
         | {"name": "second", "host_subnet": "192.168.1.0/24", "resource_name": "second", "network_name": "second"}
     )
-    content["rails"][1]["pod"] |= {
-        "vlan_id": 112,
-        "subnet": "10.20.112.0/24",
-        "first_address": "10.20.112.10",
-        "last_address": "10.20.112.99",
-    }
     hosts = [{"name": host["name"]} for host in content["fabric"]["switches"][0]["hosts"]]
     content["fabric"]["switches"].append(
         {"name": "roce2", "rail": "second", "uplink": {"name": "vmnic5"}, "port_group": "second", "hosts": hosts}

@@ -161,9 +161,6 @@ def test_several_pvrdma_adapters_are_warned_of(monkeypatch: pytest.MonkeyPatch) 
     def three(lab: dict[str, Any]) -> None:
         rail = copy.deepcopy(lab["rails"][0])
         rail.update(name="second", host_subnet="192.168.1.0/24", network_name="second", resource_name="second")
-        rail["pod"].update(
-            vlan_id=112, subnet="10.20.112.0/24", first_address="10.20.112.10", last_address="10.20.112.99"
-        )
         lab["rails"].append(rail)
         del lab["cluster"], lab["benchmarks"]
         switch = copy.deepcopy(lab["fabric"]["switches"][0])
