@@ -16,7 +16,6 @@ _VALUE = r"[0-9]{1,9}\.[0-9]"
 _ITERATION = re.compile(rf"^Iter #({INTEGER}): ({_VALUE}) img/sec per (GPU|CPU)\s*$")
 _MEAN = re.compile(rf"^Img/sec per (GPU|CPU): ({_VALUE}) \+-({_VALUE})\s*$")
 _TOTAL = re.compile(rf"^Total img/sec on ({INTEGER}) (GPU|CPU)\(s\): ({_VALUE}) \+-({_VALUE})\s*$")
-_MODEL, _BATCH = re.compile(r"^Model: (\S{1,80})\s*$"), re.compile(rf"^Batch size: ({INTEGER})\s*$")
 _DEVICES = re.compile(rf"^Number of (?:GPU|CPU)s: ({INTEGER})\s*$")
 _BEGINS = ("Iter #", "Img/sec per ", "Total img/sec on ")
 ROUNDING = 0.05
@@ -50,9 +49,6 @@ class Horovod(TrainingBenchmark):
 class Training:
     """One run. Everything is images a second."""
 
-    model: str | None
-    batch_size: int | None
-    """Per device."""
     devices: int
     """GPUs over all nodes."""
     iterations_per_device: tuple[float, ...]
@@ -99,8 +95,6 @@ def parse_training(text: str) -> Training:
     if len({match[3] for match in iterations} | {means[0][1], totals[0][2]}) > 1:
         raise ResultFormatError("some lines of the training benchmark are per GPU and some per CPU")
     training = Training(
-        model=_first(_MODEL, text),
-        batch_size=int(_first(_BATCH, text) or 0) or None,
         devices=integer(totals[0][1], "devices"),
         iterations_per_device=tuple(number(match[2], "iteration") for match in iterations),
         printed_mean=number(means[0][2], "mean"),

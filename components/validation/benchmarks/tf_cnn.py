@@ -14,7 +14,6 @@ _STEP = re.compile(
     rf"^({INTEGER})\timages/sec: ({_VALUE}) \+/- {_VALUE} \(jitter = {_VALUE}\)\t(?:nan|[0-9.]{{1,30}})(?:\t|$)"
 )
 _TOTAL = re.compile(rf"^total images/sec: ({_VALUE})\s*$")
-_MODEL = re.compile(r"^Model:\s+(\S{1,80})\s*$")
 _GLOBAL = re.compile(rf"^Batch size:\s+({INTEGER}) global\s*$")
 _PER_DEVICE = re.compile(rf"^\s+({INTEGER}) per device\s*$")
 BATCHES = 200
@@ -55,7 +54,6 @@ class TrainingStep:
 class TfCnn:
     """One run."""
 
-    model: str | None
     workers: int
     """Ranks of the job."""
     ranks: int
@@ -104,7 +102,6 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
         raise ResultFormatError("by the steps of some ranks the total is that of all workers, by others' that of one")
     first = next(iter(totals))
     return TfCnn(
-        model=next((m[1] for line in lines if (m := _MODEL.match(line.text))), None),
         workers=workers,
         ranks=len(totals),
         rank=first,

@@ -75,13 +75,11 @@ class Fault(Frozen):
     """None: all rails."""
     direction: Direction | None = None
     evidence: FaultEvidence
-    explained: float
-    """Share of all slow transfers that go through it."""
     log_odds: float
     """Natural logarithm of how much likelier the values are with this fault than without it."""
 
     @classmethod
-    def of(cls, cause: Cause, evidence: FaultEvidence, explained: float, log_odds: float) -> "Fault":
+    def of(cls, cause: Cause, evidence: FaultEvidence, log_odds: float) -> "Fault":
         """The fault of a part."""
         kind, code = CODES[cause.part]
         if 2 * evidence.failed > evidence.bad:
@@ -96,7 +94,6 @@ class Fault(Frozen):
             rail=cause.rail,
             direction=directions.get(cause.part),
             evidence=evidence,
-            explained=explained,
             log_odds=log_odds,
         )
 
@@ -191,7 +188,6 @@ def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> Fault | N
         leaves=tuple(leaves) if len(leaves) > 1 and inside and not local else (),
         rail=rail,
         evidence=evidence,
-        explained=round(crowded / max(evidence.bad, 1), 3),
         log_odds=round(-math.log(max(chance, 1e-15)), 1),
     )
 
@@ -223,7 +219,6 @@ def _over_all(faults: Sequence[Fault]) -> Fault:
                 **{name: sum(getattr(fault.evidence, name) for fault in faults) for name in counts},
                 median_ratio=min(ratios, default=None),
             ),
-            "explained": round(min(1.0, sum(fault.explained for fault in faults)), 3),
             "log_odds": round(sum(fault.log_odds for fault in faults), 1),
         }
     )

@@ -163,7 +163,6 @@ class Localiser:
         weights = self._weights(repeated)
         faults: list[Fault] = []
         covered: set[int] = set()
-        all_bad = sum(weight > 0 for weight in weights)
         for cause, gain in self._explained(weights):
             through = self._parts.through(cause)
             again = sum(repeated.again.get(self.fabric.flows[number], 0.0) for number in through)
@@ -171,8 +170,7 @@ class Localiser:
             slow = 2 * evidence.failed > evidence.tested or (evidence.median_ratio or 1.0) < GOOD_FROM
             if gain >= ENOUGH and again >= 0 and slow:
                 covered.update(through)
-                share = sum(weights[number] > 0 for number in through) / max(all_bad, 1)
-                faults.append(Fault.of(cause, evidence, explained=round(share, 3), log_odds=round(gain, 1)))
+                faults.append(Fault.of(cause, evidence, log_odds=round(gain, 1)))
         rest = [number for number in range(len(weights)) if number not in covered]
         crowded = list(congestion(repeated, rest))
         return Located(

@@ -48,9 +48,6 @@ class PcieLink:
         around = FLIT_TLP_BYTES if self.generation >= 6 else TLP_BYTES
         return self.raw_gbit_s * max_payload_bytes / (max_payload_bytes + around)
 
-    def __str__(self) -> str:
-        return f"Gen{self.generation} x{self.lanes}"
-
 
 def pcie_link(speed: str, width: str) -> PcieLink | None:
     """The link that two sysfs texts describe, such as `16.0 GT/s PCIe` and `16`; None where they do not say.

@@ -1,4 +1,4 @@
-"""Reads what NCCL says of itself (`NCCL_DEBUG=INFO`): transport, adapters, paths of its channels, settings, warnings.
+"""Reads what NCCL says of itself (`NCCL_DEBUG=INFO`): transport, adapters, paths of its channels, settings.
 
 Wordings of 2.4 to 2.29. Judges nothing: a line that is missing is None or empty here, never a good sign.
 """
@@ -11,17 +11,13 @@ from typing import Literal
 from components.validation.parsers import lines_of
 
 Transport = Literal["ib", "socket"]
-MOST_WARNINGS = 20
-LONGEST_WARNING = 200
 
 _SAID = re.compile(
     r"^(?:\[[0-9][0-9 :.,-]{8,30}\] )?(?P<host>[^\s:\[\]]{1,253}):[0-9]+:[0-9]+ \[(?P<gpu>[0-9]+)\] "
-    r"(?:\S{1,200}:[0-9]+ (?:\([^)]{0,200}\) )?)?NCCL (?P<level>INFO|WARN) (?P<text>.*)$"
+    r"(?:\S{1,200}:[0-9]+ (?:\([^)]{0,200}\) )?)?NCCL (?:INFO|WARN) (?P<text>.*)$"
 )
 _USING = re.compile(r"^NET/IB ?: Using (?P<list>.*)$")
-_ADAPTER = re.compile(
-    r"\[(?P<index>[0-9]{1,3})\](?P<device>[A-Za-z][\w.-]{0,63}):(?P<port>[0-9]{1,3})/(?P<link>\w{1,12})"
-)
+_ADAPTER = re.compile(r"\[(?P<index>[0-9]{1,3})\](?P<device>[A-Za-z][\w.-]{0,63}):[0-9]{1,3}/\w{1,12}")
 _NETWORK = re.compile(r"^(?:Using network|Assigned NET plugin|Initialized NET plugin) (?P<name>\S+)")
 _SOCKET = re.compile(r"^NET/Socket ?: Using \[0\]")
 _CHANNEL = re.compile(
@@ -32,17 +28,6 @@ _CHANNEL = re.compile(
 _SET = re.compile(r"^(?P<name>NCCL_[A-Z0-9_]{1,40}) set (?:by environment )?to (?P<value>\S{1,400}?)\.?$")
 _VERSION = re.compile(r"\bNCCL version (?P<version>[0-9]+\.[0-9]+\.[0-9]+\S{0,30})")
 _DRIVER = re.compile(r"^cudaDriverVersion (?P<version>[0-9]{4,6})\s*$")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Adapter:
-    """One RDMA port that NCCL found on a host."""
-
-    index: int
-    device: str
-    port: int
-    link: str
-    """`RoCE` or `IB`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +59,6 @@ class NcclNetwork:
 
     transport: Transport | None
     """`socket` as soon as anything runs over it; None if the log does not say."""
-    adapters: Mapping[str, tuple[Adapter, ...]] = field(default_factory=dict)
-    """By host."""
     channels: tuple[Channel, ...] = ()
     wanted_adapters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Devices by host that `NCCL_IB_HCA` allows, in its order; ports cut off."""
@@ -86,8 +69,6 @@ class NcclNetwork:
     version: str | None = None
     cuda_driver: str | None = None
     """Such as 13.0."""
-    warnings: tuple[str, ...] = ()
-    """Each once, cut to a line."""
 
     @property
     def gpu_direct(self) -> Literal["all", "some", "none"] | None:
@@ -111,17 +92,14 @@ def parse_nccl_log(text: str) -> NcclNetwork:
     """Reads NCCL's own lines out of a log; other lines are ignored, and everything may be missing."""
     lines = lines_of(text)
     said = [match for each in lines if "NCCL" in each.text and (match := _SAID.match(each.text))]
-    adapters: dict[str, tuple[Adapter, ...]] = {}
+    adapters: dict[str, dict[int, str]] = {}
     wanted: dict[str, tuple[str, ...]] = {}
     settings: dict[str, str] = {}
     names: set[str] = set()
     for match in said:
         line = match["text"]
         if using := _USING.match(line):
-            found = tuple(
-                Adapter(index=int(m["index"]), device=m["device"], port=int(m["port"]), link=m["link"])
-                for m in _ADAPTER.finditer(using["list"])
-            )
+            found = {int(m["index"]): m["device"] for m in _ADAPTER.finditer(using["list"])}
             adapters |= {match["host"]: found} if found else {}
         elif network := _NETWORK.match(line):
             names.add(network["name"])
@@ -136,17 +114,14 @@ def parse_nccl_log(text: str) -> NcclNetwork:
     everything = "\n".join(each.text for each in lines if "NCCL version" in each.text)
     version = _VERSION.search(everything)
     driver = next((m["version"] for match in said if (m := _DRIVER.match(match["text"]))), None)
-    warnings = [m["text"][:LONGEST_WARNING] for m in said if m["level"] == "WARN"]
     return NcclNetwork(
         transport=_transport(names, adapters),
-        adapters=adapters,
         channels=channels,
         wanted_adapters=wanted,
         algorithm=settings.get("NCCL_ALGO"),
         pinned_net=settings.get("NCCL_NET"),
         version=version["version"] if version else None,
         cuda_driver=f"{int(driver) // 1000}.{int(driver) % 1000 // 10}" if driver else None,
-        warnings=tuple(dict.fromkeys(warnings))[:MOST_WARNINGS],
     )
 
 
@@ -192,19 +167,18 @@ def _rank(channel: Channel) -> int:
     return channel.source if channel.direction == "send" else channel.target
 
 
-def _transport(names: set[str], adapters: Mapping[str, tuple[Adapter, ...]]) -> Transport | None:
+def _transport(names: set[str], adapters: Mapping[str, Mapping[int, str]]) -> Transport | None:
     """A plugin of another name runs over what adapters it found; sockets anywhere are a fallback."""
     if "Socket" in names:
         return "socket"
     return "ib" if "IB" in names or adapters else None
 
 
-def _channel(said: re.Match[str], adapters: Mapping[str, tuple[Adapter, ...]]) -> Channel | None:
+def _channel(said: re.Match[str], adapters: Mapping[str, Mapping[int, str]]) -> Channel | None:
+    """A channel; an adapter is named by its number among those of its host."""
     match = _CHANNEL.match(said["text"])
     if match is None:
         return None
-    index = int(match["index"])
-    devices = {adapter.index: adapter.device for adapter in adapters.get(said["host"], ())}
     return Channel(
         number=int(match["channel"]),
         connection=int(match["connection"] or 0),
@@ -213,7 +187,7 @@ def _channel(said: re.Match[str], adapters: Mapping[str, tuple[Adapter, ...]]) -
         direction="send" if match["direction"] == "send" else "receive",
         host=said["host"],
         net=match["net"],
-        device=devices.get(index) if match["net"] != "Socket" else None,
+        device=adapters.get(said["host"], {}).get(int(match["index"])) if match["net"] != "Socket" else None,
         gpu_direct="/GDRDMA" in match["rest"],
     )
 

@@ -33,7 +33,6 @@ def test_a_bad_node_is_named_and_not_its_rails_or_paths(nodes: int, factor: Valu
 
     assert told(located) == ["gpu02, all rails"]
     assert located.faults[0].code == ("NODE_DOWN" if factor is None else "NODE_SLOW")
-    assert located.faults[0].explained == 1.0
 
 
 def test_one_bad_nic_is_named_with_its_rail() -> None:
