@@ -1,6 +1,6 @@
 """What the tests expect of each switch OS.
 
-A new one needs an entry in PORTS, WRONG, ORDER and BACK, one in CANCEL if it stages changes, and a sample.
+A new one needs an entry in PORTS, WRONG, ORDER, BACK and MTU, one in CANCEL if it stages changes, and a sample.
 """
 
 import json
@@ -102,6 +102,14 @@ BACK = {
     "eos": ["configure session rocelab-lab abort"],
 }
 """What is sent last when the switch says yes and does nothing."""
+
+MTU = {
+    "onyx": ("interface ethernet 1/1 mtu 9216 force", "interface ethernet 1/1 mtu 1500 force"),
+    "nvue": ("nv set interface swp1 link mtu 9216", "nv set interface swp1 link mtu 1500"),
+    "sonic": ("sudo config interface mtu Ethernet0 9216", "sudo config interface mtu Ethernet0 9100"),
+    "eos": ("mtu 9214", "mtu 1500"),
+}
+"""The command that gives the first port its MTU, and the one that gives it back the MTU that it has in WRONG."""
 
 CANCEL = {"nvue": ["nv config detach"], "eos": ["abort"]}
 """What drops a staged change, on the OSes that stage."""

@@ -1,4 +1,7 @@
-"""What holds for every switch OS that a lab file can name; a new one is in here by being in the model."""
+"""What holds for every switch OS that a lab file can name; a new one is in here by being in the model.
+
+Above all: a change makes a port conform, a repeat sends nothing, and a restore gives back what was there.
+"""
 
 import asyncio
 
@@ -6,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.switches.dialect import AnswerError
+from components.switches.dialect import AnswerError, Dialect
 from components.switches.os import dialect_of
 from components.switches.records import switch_record, task_of
 from components.switches.settings import cables_of, differences
-from components.switches.work import Outcome, configure
+from components.switches.work import Outcome, configure, observe, restore
 from stacks.base import members
 from stacks.qos import Qos
 from stacks.switches import Switch
 from tests.components.switches.labs import switch_entry, with_switches
-from tests.components.switches.systems import BACK, CANCEL, ORDER, PORTS, SAMPLES, WRONG, answers_of
+from tests.components.switches.systems import BACK, CANCEL, MTU, ORDER, PORTS, SAMPLES, WRONG, answers_of
 
 SYSTEMS = tuple(members(Switch, "os"))
 
 
 def test_every_os_has_ports_samples_wrong_values_and_an_order_of_commands() -> None:
-    for table in (PORTS, WRONG, ORDER, BACK):
+    for table in (PORTS, WRONG, ORDER, BACK, MTU):
         assert set(table) == set(SYSTEMS)
     assert {file.stem for file in SAMPLES.glob("*.json")} == set(SYSTEMS)
     stages = {system for system in SYSTEMS if dialect_of(first_port(system)[1]).session("lab", 300).commit}
@@ -55,8 +58,56 @@ def test_a_switch_that_conforms_is_sent_nothing_however_often_it_is_looked_at(sy
         return [await configure(talk, task, lambda _: None) for _ in range(2)]
 
     assert [outcome.changed for outcome in asyncio.run(twice())] == [(), ()]
-    pending = dialect_of(switch).session("lab", 300).pending
-    assert set(talk.sent) <= ({pending.listing} if pending else set())
+    assert set(talk.sent) <= listing(dialect_of(switch))
+
+
+class Settable(Conforming):
+    """A switch whose first port has another MTU, until the command for it is sent."""
+
+    def __init__(self, system: str) -> None:
+        super().__init__(system)
+        where, what, by, *_ = WRONG[system][0]
+        good = self.answers
+        wrong = {command: text.replace(what, by) if where in command else text for command, text in good.items()}
+        self.states = dict(zip(MTU[system], (good, wrong), strict=True))
+        self.answers = wrong
+
+    async def ask(self, command: str) -> str:
+        self.answers = self.states.get(command, self.answers)
+        return await super().ask(command)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_change_conforms_a_repeat_sends_nothing_and_a_restore_gives_the_old_value_back(system: str) -> None:
+    lab, switch, cable = first_port(system)
+    talk = Settable(system)
+    task = task_of(switch_record(lab, switch, "ssh-ed25519 AAAA"), {cable.port: cable.settings}, lab)
+
+    async def work() -> None:
+        before = await observe(talk, task.dialect, task.ports)
+        changed = (await configure(talk, task, lambda _: None)).changed
+        made = await observe(talk, task.dialect, task.ports)
+        to_change, talk.sent = talk.sent, []
+        repeated = (await configure(talk, task, lambda _: None)).changed
+        to_repeat, talk.sent = talk.sent, []
+        restored = await restore(talk, task, {port: facts.settings for port, facts in before.items()})
+
+        assert [line.split(" => ")[0] for line in changed] == [f"{cable.port} mtu_bytes {WRONG[system][0][4]}"]
+        assert list(differences(cable.settings, made[cable.port].settings)) == []
+        assert MTU[system][0] in to_change
+        assert repeated == ()
+        assert set(to_repeat) <= listing(task.dialect)
+        assert restored == [f"{cable.port}: restored"]
+        assert MTU[system][1] in talk.sent
+        assert await observe(talk, task.dialect, task.ports) == before
+
+    asyncio.run(work())
+
+
+def listing(dialect: Dialect) -> set[str]:
+    """The look for changes that an earlier run left, where the OS keeps them apart."""
+    pending = dialect.session("lab", 300).pending
+    return {pending.listing} if pending else set()
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
