@@ -16,8 +16,9 @@ from components.cluster.node_checks import GPU, gate_spec
 from components.cluster.store import Store, parse_definition, upstream_files
 from simulator.plane.api import Api, ApiError
 from simulator.plane.layout import Layout
-from stacks.base import LabError
+from stacks.base import LabError, members
 from stacks.bill import MPIJOBS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
+from stacks.delivery import Delivery
 from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
 from stacks.lab import Lab
@@ -146,7 +147,14 @@ def test_a_wrong_field_of_a_policy_is_found(api: Api, lab: Lab, served: Served) 
     assert "metaPluginsConfig" in str(refused(api, kinds, wrong))
 
 
-@pytest.fixture(params=["sriov_operator", "shared_rdma"])
+ELSEWHERE = {
+    "sriov_plain": "tests/components/cluster/test_apply_sim.py",
+    "pvrdma": "tests/integration/test_lab_pvrdma.py",
+}
+"""Profiles that come up, stay and go on a whole lab, by the file that tests it."""
+
+
+@pytest.fixture(params=[name for name in members(Delivery, "profile") if name not in ELSEWHERE])
 def variant(request: pytest.FixtureRequest, lab: Lab) -> Lab:
     delivery, rest = PROFILES[request.param]
     # nv-ipam is a part of the operator's policy that the older definition does not know
@@ -156,7 +164,7 @@ def variant(request: pytest.FixtureRequest, lab: Lab) -> Lab:
 @pytest.mark.whole
 @pytest.mark.usefixtures("served")
 def test_a_profile_comes_up_stays_and_goes(api: Api, variant: Lab, layout: Layout, folder: Path) -> None:
-    """By the real engine: custom resources for operators, and agents of ours. The default profile has its own tests."""
+    """By the real engine: custom resources for operators, and agents of ours."""
     assert variant.cluster is not None
     lone = project(variant.cluster.delivery.profile.replace("_", "-"), layout, folder)
     file = lone.folder / "Pulumi.profile.yaml"
