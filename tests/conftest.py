@@ -1,6 +1,7 @@
 """What many tests need: the reference lab and the recording engine."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):
     os.environ.pop(name, None)  # the caller's shell must not influence results
+sys.dont_write_bytecode = False  # else every worker rewrites and compiles all test files in every run
 os.umask(0o022)  # files of a fake host get the permissions that a real host gives them
 
 # The same examples in every run, and no more than a fast lane can afford. Without a deadline: the machine may be busy.
