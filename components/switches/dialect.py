@@ -16,6 +16,9 @@ from stacks.switches import Switch
 
 LLDPCTL = "sudo lldpctl -f json"
 
+PERCENT = re.compile(r"^ *% *(.+)$", re.MULTILINE)
+"""A refusal as Onyx and EOS print it: a line that begins with `%`."""
+
 Object = dict[str, JsonValue]
 
 
@@ -67,8 +70,10 @@ class ConfigSession:
     """
 
     talk: Literal["cli", "shell"]
-    """cli: one interactive session, command by command; an answer with a line that begins with `%` is a refusal.
+    """cli: one interactive session, command by command; an answer that `refusal` matches is a refusal.
     shell: each command is a program of its own; an exit code other than 0 is a refusal."""
+    refusal: re.Pattern[str] = PERCENT
+    """cli: how the system refuses a command; the first group is the reason."""
     hello: Sequence[str] = ()
     """At the start of every session."""
     begin: Sequence[str] = ()
@@ -78,7 +83,8 @@ class ConfigSession:
     end: Sequence[str] = ()
     """Leaves the configuration mode of a system without commit."""
     cancel: Sequence[str] = ()
-    """Abandons a change after a refused command."""
+    """Abandons a change after a refused command. Without `commit`, it must leave the configuration mode that `begin`
+    entered, as in `onyx.py`: rocelab then sends the old values from the start."""
     abandon: Sequence[str] = ()
     """Reverts a committed change that is not confirmed. Empty: the system cannot, so rocelab sends the old values."""
     save: Sequence[str] = ()
@@ -245,6 +251,18 @@ def json_in(answers: Mapping[str, str], command: str) -> JsonValue:
     except ValueError:
         raise AnswerError(f"{command}: answers {text.strip()[:80]!r} instead of JSON") from None
     return found
+
+
+def number_of(value: JsonValue, where: str) -> int:
+    """The number that a value such as `1500` or `1500 KB` begins with.
+
+    Raises:
+        AnswerError: with the value and `where`, the command and the key.
+    """
+    found = re.match(r"\d+", str(value))
+    if found is None:
+        raise AnswerError(f"{where} is {value!r} instead of a number")
+    return int(found[0])
 
 
 def object_at(data: JsonValue, *path: str) -> Object:

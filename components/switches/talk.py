@@ -12,8 +12,6 @@ from components.switches.dialect import ConfigSession, RefusedError
 
 ANSWER_S = 60.0
 """For one command; a running configuration of a large switch takes seconds."""
-ERROR = re.compile(r"^ *% *(.+)$", re.MULTILINE)
-"""How Onyx and EOS refuse."""
 
 
 class Talk(Protocol):
@@ -31,12 +29,13 @@ class Talk(Protocol):
 class Cli:
     """The interactive command line of a switch."""
 
-    def __init__(self, opened: Terminal) -> None:
+    def __init__(self, opened: Terminal, refusal: re.Pattern[str]) -> None:
         self._terminal = opened
+        self._refusal = refusal
 
     async def ask(self, command: str) -> str:
         answer = await self._terminal.ask(command)
-        if found := ERROR.search(answer):
+        if found := self._refusal.search(answer):
             raise RefusedError(f"the switch refuses `{command}`: {found[1].strip()}")
         return answer
 
@@ -69,7 +68,7 @@ async def talking(endpoint: Endpoint, keys: Keys, name: str, session: ConfigSess
             yield Shell(connection)
             return
         async with terminal(connection, ANSWER_S) as opened:
-            cli = Cli(opened)
+            cli = Cli(opened, session.refusal)
             for command in session.hello:
                 await cli.ask(command)
             yield cli

@@ -14,6 +14,7 @@ from components.switches.dialect import (
     json_in,
     lldpctl_announcements,
     normal_ranges,
+    number_of,
     numbered,
     numbers_in,
     object_at,
@@ -124,9 +125,9 @@ class Nvue(Dialect):
         settings = PortSettings(
             description=str(interface.get("description", "")),
             mode="trunk" if "untagged" in member or tagged else "access" if "access" in member else "routed",
-            native_vlan=int(str(native)) if native is not None else None,
+            native_vlan=number_of(native, f"{_of_port(port)}: VLAN") if native is not None else None,
             tagged_vlans=normal_ranges([vlan for vlan in tagged if str(vlan) != str(native)]),
-            mtu_bytes=int(str(object_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES))),
+            mtu_bytes=number_of(object_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES), f"{_of_port(port)}: mtu"),
             trust=_trust(of["mapping"]),
             dscp_priority=_mapping(of["mapping"], declared),
             ecn={tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc))) for tc in declared.ecn},
@@ -214,7 +215,8 @@ def _trust(profile: Object) -> str:
 def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
     found = {point: object_at(profile, "dscp", str(point)).get("switch-priority") for point in declared.dscp_priority}
-    return {point: int(str(to)) if to is not None else point >> 3 for point, to in found.items()}
+    where = f"{PROFILES}: switch-priority"
+    return {point: number_of(to, where) if to is not None else point >> 3 for point, to in found.items()}
 
 
 def _shares(settings: PortSettings) -> list[str]:
@@ -250,5 +252,6 @@ def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
 def _thresholds(queue: Object) -> Ecn | None:
     if queue.get("ecn") not in ("enable", "enabled"):
         return None
-    low, high = (int(str(queue.get(f"{which}-threshold", 0)).split()[0]) for which in ("min", "max"))
+    names = ("min-threshold", "max-threshold")
+    low, high = (number_of(queue.get(name, 0), f"{PROFILES}: {name}") for name in names)
     return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)

@@ -12,6 +12,7 @@ from components.switches.dialect import (
     Object,
     json_in,
     normal_ranges,
+    number_of,
     numbered,
     numbers_in,
     ranges,
@@ -95,24 +96,20 @@ class Onyx(Dialect):
         interface = _entry(answers, asked["interface"], key)
         member = _entry(answers, ALL_SWITCHPORTS, key, needed=False)
         trust, mapping = _quality(answers, asked["qos"], key)
-        try:
-            description = str(interface.get("Description", ""))
-            settings = PortSettings(
-                description="" if description in ("N\\A", "N/A") else description,
-                mode={theirs: ours for ours, theirs in MODES.items()}.get(
-                    str(member.get("Mode")), str(member.get("Mode"))
-                ),
-                native_vlan=next(iter(numbers_in(str(member.get("Access vlan", "")))), None),
-                tagged_vlans=normal_ranges(numbers_in(str(member.get("Allowed vlans", "")))),
-                mtu_bytes=int(str(interface["MTU"]).split()[0]),
-                trust=trust,
-                dscp_priority={point: mapping[point] for point in declared.dscp_priority if point in mapping},
-                ecn={tc: _thresholds(answers, asked["ecn"], tc) for tc in declared.ecn},
-                pfc={priority: _paused(answers, key) for priority in declared.pfc},
-                scheduling=_schedulers(answers, asked["ets"], key, declared.scheduling),
-            )
-        except (KeyError, ValueError, IndexError) as error:
-            raise AnswerError(f"{asked['interface']}: no {error} for {key} in the answer") from None
+        description = str(interface.get("Description", ""))
+        mode = str(member.get("Mode"))
+        settings = PortSettings(
+            description="" if description in ("N\\A", "N/A") else description,
+            mode={theirs: ours for ours, theirs in MODES.items()}.get(mode, mode),
+            native_vlan=next(iter(numbers_in(str(member.get("Access vlan", "")))), None),
+            tagged_vlans=normal_ranges(numbers_in(str(member.get("Allowed vlans", "")))),
+            mtu_bytes=number_of(interface.get("MTU"), f"{asked['interface']}: MTU"),
+            trust=trust,
+            dscp_priority={point: mapping[point] for point in declared.dscp_priority if point in mapping},
+            ecn={tc: _thresholds(answers, asked["ecn"], tc) for tc in declared.ecn},
+            pfc={priority: _paused(answers, key) for priority in declared.pfc},
+            scheduling=_schedulers(answers, asked["ets"], key, declared.scheduling),
+        )
         return PortFacts(settings)
 
     def backup(self) -> str:
@@ -208,8 +205,9 @@ def _thresholds(answers: Mapping[str, str], command: str, tc: int) -> Ecn | None
     queue = _find(json_in(answers, command), f"TC-{tc}") or {}
     if str(queue.get("Mode")).upper() not in ("ECN", "BOTH") or queue.get("Threshold mode") != "absolute":
         return None
-    low, high = (str(queue[f"{which} threshold"]).split()[0] for which in ("Minimum", "Maximum"))
-    return Ecn(min_kbytes=int(low), max_kbytes=int(high))
+    names = ("Minimum threshold", "Maximum threshold")
+    low, high = (number_of(queue.get(name), f"{command}: TC-{tc}: {name}") for name in names)
+    return Ecn(min_kbytes=low, max_kbytes=high)
 
 
 def _quality(answers: Mapping[str, str], command: str, key: str) -> tuple[str | None, dict[int, int]]:
@@ -220,7 +218,7 @@ def _quality(answers: Mapping[str, str], command: str, key: str) -> tuple[str | 
     for row in map(_merged, table.values()):
         for point in str(row.get("DSCP", "")).split():
             if point.isdigit():
-                mapping[int(point)] = int(str(row["switch-priority"]))
+                mapping[int(point)] = number_of(row.get("switch-priority"), f"{command}: switch-priority")
     theirs = str(quality.get("Trust mode", "")).lower()
     return next((ours for ours, name in TRUST.items() if name.lower() == theirs), None), mapping
 

@@ -17,6 +17,7 @@ from components.switches.dialect import (
     json_in,
     lldpctl_announcements,
     normal_ranges,
+    number_of,
     numbered,
     numbers_in,
     object_at,
@@ -114,9 +115,12 @@ class Sonic(Dialect):
             mode="trunk" if tagged else "access" if untagged else "routed",
             native_vlan=untagged,
             tagged_vlans=normal_ranges(tagged),
-            mtu_bytes=int(str(about.get("mtu", DEFAULT_MTU_BYTES))),
+            mtu_bytes=number_of(about.get("mtu", DEFAULT_MTU_BYTES), f"{DATABASE}: PORT|{port} mtu"),
             trust="dscp" if points else "pcp",
-            dscp_priority={point: int(str(points.get(str(point), 0))) for point in declared.dscp_priority},
+            dscp_priority={
+                point: number_of(points.get(str(point), 0), f"{DATABASE}: DSCP_TO_TC_MAP {point}")
+                for point in declared.dscp_priority
+            },
             ecn=dict.fromkeys(
                 declared.ecn, _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", "")))
             ),
@@ -249,7 +253,7 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
     group = mapped("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP")
     if not group:
         yield f"tc_to_pg_map has no priority group for traffic class {priority}"
-    elif not _headroom(database, port, int(group)):
+    elif not _headroom(database, port, number_of(group, f"{DATABASE}: TC_TO_PRIORITY_GROUP_MAP {priority}")):
         yield f"BUFFER_PG has no headroom for priority group {group}"
     # only ASICs that want it have this map
     if group and "pfc_to_pg_map" in quality and mapped("pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP") != group:
@@ -276,5 +280,6 @@ def _headroom(database: Object, port: str, group: int) -> bool:
 def _thresholds(profile: Object) -> Ecn | None:
     if profile.get("ecn") in (None, "ecn_none"):
         return None
-    low, high = (int(str(profile.get(f"green_{which}_threshold", 0))) for which in ("min", "max"))
+    names = ("green_min_threshold", "green_max_threshold")
+    low, high = (number_of(profile.get(name, 0), f"{DATABASE}: WRED_PROFILE {name}") for name in names)
     return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)

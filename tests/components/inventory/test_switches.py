@@ -14,7 +14,6 @@ from components.switches.os import SWITCH_OSES, default_dialect
 from components.switches.os.eos import Eos
 from components.switches.os.nvue import Nvue
 from components.switches.os.sonic import Sonic
-from components.switches.settings import LearnedMac
 from stacks.switches import SonicSwitch
 from tests.conftest import ROOT
 
@@ -99,7 +98,9 @@ def test_nvue_tells_ports_neighbours_and_macs() -> None:
 
 
 def test_onyx_tells_ports_and_neighbours_and_no_macs() -> None:
-    switch = read("onyx")
+    answers = sample("onyx")
+    del answers["show dcb ets interface ethernet 1/2 | json-print"]
+    switch = looked_at(default_dialect("onyx"), Recorded(answers))
     first, second = switch.ports.or_else(())
 
     assert (first.name, first.mtu_bytes.value) == ("1/1", 9216)
@@ -124,15 +125,6 @@ def test_eos_tells_ports_neighbours_and_macs() -> None:
     assert first.neighbours.value == (HEARD,)
     assert second.neighbours.value == ()
     assert switch.macs == known((), Eos.mac_table)
-
-
-def test_macs_of_eos_have_the_names_of_its_ports() -> None:
-    """A line of `show mac address-table` (EOS user manual)."""
-    line = " 111    0200.0000.000a    DYNAMIC     Et1/1      1       0:10:00 ago\n"
-
-    learned = default_dialect("eos").learned_macs(line)
-
-    assert learned == [LearnedMac(mac="02:00:00:00:00:0a", port="Ethernet1/1", vlan_id=111)]
 
 
 class PortsOnly(Sonic):

@@ -1,6 +1,7 @@
 """What the tests expect of each switch OS.
 
-A new one needs an entry in PORTS, WRONG, ORDER, BACK and MTU, one in CANCEL if it stages changes, and a sample.
+A new one needs a sample and an entry in each table; only REFUSALS is for those with a command line (`talk="cli"`),
+and only RESTORED for those whose ports refer to named profiles.
 """
 
 import json
@@ -60,7 +61,87 @@ WRONG = {
         ("include", "dscp 26 to traffic-class 3", "dscp 26 to traffic-class 5", "dscp_26", 5),
     ],
 }
-"""Each a sample with one thing altered: the field that then differs, and how it is found."""
+"""Each a sample with one thing altered. That must change exactly one field: which, and how it is found."""
+
+UNCONFIGURED = {
+    "onyx": {
+        "vlans": "access, untagged 1",
+        "mtu_bytes": 1500,
+        "trust": "pcp",
+        "dscp_26": 3,
+        "dscp_48": 6,
+        "ecn_tc3": "off",
+        "pfc_3": "off",
+        "scheduling_tc6": "wrr 12",
+    },
+    "nvue": {
+        "vlans": "access, untagged 10",
+        "mtu_bytes": 9216,
+        "trust": "pcp",
+        "dscp_26": 3,
+        "dscp_48": 6,
+        "ecn_tc3": "off",
+        "pfc_3": "off",
+        "scheduling_tc6": "wrr 0",
+    },
+    "sonic": {
+        "vlans": "routed, untagged none",
+        "mtu_bytes": 9100,
+        "trust": "dscp",
+        "dscp_26": 1,
+        "dscp_48": 6,
+        "ecn_tc3": "1048-2097 KB",
+        "pfc_3": "on",
+        "scheduling_tc6": "wrr 0",
+    },
+    "eos": {
+        "vlans": "access, untagged 10",
+        "mtu_bytes": 1500,
+        "trust": "pcp",
+        "dscp_26": 3,
+        "dscp_48": 6,
+        "ecn_tc3": "off",
+        "pfc_3": "off",
+        "scheduling_tc6": "wrr 0",
+    },
+}
+"""The second port of the sample: no lab has configured it, so most of this is the system's default."""
+
+RESTORED = {
+    "nvue": {
+        "mapping": ("trust", "nv set interface swp2 qos mapping profile old", "nv unset interface swp2 qos mapping"),
+        "congestion-control": (
+            "ecn_tc3",
+            "nv set interface swp2 qos congestion-control profile old",
+            "nv unset interface swp2 qos congestion-control",
+        ),
+        "pfc": ("pfc_3", "nv set interface swp2 qos pfc profile old", "nv unset interface swp2 qos pfc"),
+        "egress-scheduler": (
+            "scheduling_tc6",
+            "nv set interface swp2 qos egress-scheduler profile old",
+            "nv unset interface swp2 qos egress-scheduler",
+        ),
+    },
+    "sonic": {
+        "dscp_to_tc_map": (
+            "trust",
+            "sonic-db-cli CONFIG_DB hmset 'PORT_QOS_MAP|Ethernet4' dscp_to_tc_map old",
+            "sonic-db-cli CONFIG_DB hdel 'PORT_QOS_MAP|Ethernet4' dscp_to_tc_map",
+        ),
+        "wred_profile": (
+            "ecn_tc3",
+            "sonic-db-cli CONFIG_DB hmset 'QUEUE|Ethernet4|3' wred_profile old",
+            "sonic-db-cli CONFIG_DB hdel 'QUEUE|Ethernet4|3' wred_profile",
+        ),
+        "scheduler": (
+            "scheduling_tc6",
+            "sonic-db-cli CONFIG_DB hmset 'QUEUE|Ethernet4|6' scheduler old",
+            "sonic-db-cli CONFIG_DB hdel 'QUEUE|Ethernet4|6' scheduler",
+        ),
+    },
+}
+"""How an undo gives the second port its profiles back, by their kind: a field that goes by the profile, what is sent if
+the port had the profile `old`, and what if it had none."""
 
 REVISIONS = "nv config revision -o json"
 ORDER = {
@@ -111,5 +192,14 @@ MTU = {
 }
 """The command that gives the first port its MTU, and the one that gives it back the MTU that it has in WRONG."""
 
-CANCEL = {"nvue": ["nv config detach"], "eos": ["abort"]}
-"""What drops a staged change, on the OSes that stage."""
+CANCEL: dict[str, list[str]] = {"onyx": ["exit"], "nvue": ["nv config detach"], "sonic": [], "eos": ["abort"]}
+"""What follows a refused command: it drops what is staged, or leaves the configuration mode."""
+
+REFUSALS = {
+    "onyx": [('% Unrecognized command "mtu 9216"', 'Unrecognized command "mtu 9216"')],
+    "eos": [
+        ("% Invalid input", "Invalid input"),
+        ("Ethernet1/1\n % LLDP is not enabled\n", "LLDP is not enabled"),
+    ],
+}
+"""What a command line prints when it refuses a command, and the reason in it."""

@@ -4,6 +4,12 @@ Above all: a change makes a port conform, a repeat sends nothing, and a restore 
 """
 
 import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import reduce
+from operator import getitem
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,17 +24,49 @@ from stacks.base import members
 from stacks.qos import Qos
 from stacks.switches import Switch
 from tests.components.switches.labs import switch_entry, with_switches
-from tests.components.switches.systems import BACK, CANCEL, MTU, ORDER, PORTS, SAMPLES, WRONG, answers_of
+from tests.components.switches.systems import (
+    BACK,
+    CANCEL,
+    MTU,
+    ORDER,
+    PORTS,
+    REFUSALS,
+    RESTORED,
+    SAMPLES,
+    UNCONFIGURED,
+    WRONG,
+    answers_of,
+)
 
 SYSTEMS = tuple(members(Switch, "os"))
 
 
 def test_every_os_has_ports_samples_wrong_values_and_an_order_of_commands() -> None:
-    for table in (PORTS, WRONG, ORDER, BACK, MTU):
+    for table in (PORTS, WRONG, UNCONFIGURED, ORDER, BACK, CANCEL, MTU):
         assert set(table) == set(SYSTEMS)
     assert {file.stem for file in SAMPLES.glob("*.json")} == set(SYSTEMS)
-    stages = {system for system in SYSTEMS if dialect_of(first_port(system)[1]).session("lab", 300).commit}
-    assert set(CANCEL) == stages
+    dialects = {system: dialect_of(first_port(system)[1]) for system in SYSTEMS}
+    command_lines = {system for system in SYSTEMS if dialects[system].session("lab", 300).talk == "cli"}
+    assert set(REFUSALS) == command_lines
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_kind_of_profile_is_in_the_table_of_restored_ones(system: str) -> None:
+    _, switch, cable = first_port(system)
+    profiles = dialect_of(switch).facts(cable.port, answers_of(system), cable.settings).settings.profiles
+
+    assert set(RESTORED.get(system, {})) == set(profiles)
+
+
+@pytest.mark.parametrize("system", REFUSALS)
+def test_a_command_line_recognizes_its_refusals_and_takes_no_answer_for_one(system: str) -> None:
+    refusal = dialect_of(first_port(system)[1]).session("lab", 300).refusal
+
+    for printed, reason in REFUSALS[system]:
+        found = refusal.search(printed)
+        assert found is not None, printed
+        assert found[1].strip() == reason
+    assert [command for command, answer in answers_of(system).items() if refusal.search(answer)] == []
 
 
 def first_port(system: str):
@@ -125,15 +163,19 @@ def test_every_field_of_a_port_has_a_command_and_no_field_has_none(system: str) 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_was_there_before_can_be_said_again(system: str) -> None:
-    """An undo sends the found values back: each of them has a command, also those that a lab never asks for."""
+    """An undo sends the found values back: each of them has a command, also those that a lab never asks for.
+
+    A value inside a profile is the exception. The undo names the earlier profile, which `RESTORED` proves.
+    """
     _, switch, cable = first_port(system)
     dialect = dialect_of(switch)
+    of_profiles = {field for field, *_ in RESTORED.get(system, {}).values()}
     for where, what, by, field, _ in WRONG[system]:
         broken = {c: text.replace(what, by) if where in c else text for c, text in answers_of(system).items()}
         before = dialect.facts(cable.port, broken, cable.settings).settings
         assert field in {each.field for each in differences(cable.settings, before)}
         ours = dialect.port_lines(cable.port, cable.settings, frozenset({field}))
-        shared = field.startswith("dscp_") or before.profiles
+        shared = field.startswith("dscp_") or field in of_profiles
         assert shared or dialect.port_lines(cable.port, before, frozenset({field})) != ours, field
 
 
@@ -187,8 +229,53 @@ def test_a_damaged_answer_is_an_error_of_the_answer_and_never_a_crash(system: st
     assert refused
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_an_answer_that_lacks_a_key_or_has_another_value_there_is_never_a_crash(system: str) -> None:
+    _, switch, cable = first_port(system)
+    dialect, good = dialect_of(switch), answers_of(system)
+    asked = [*dialect.questions([cable.port]), *([dialect.lldp_table] if dialect.lldp_table else [])]
+
+    for command in asked:
+        for damaged in changed_in_one_place(good[command]):
+            with suppress(AnswerError):
+                dialect.facts(cable.port, {**good, command: damaged}, cable.settings).settings.fields()
+                dialect.neighbour(cable.port, {**good, command: damaged})
+
+
 def damage(text: str) -> st.SearchStrategy[str]:
-    """What a broken connection leaves of an answer, and answers to other questions."""
+    """What a broken connection leaves of an answer, answers to other questions, and those of another release."""
     cuts = st.integers(0, len(text))
     others = st.sampled_from(["null", "[]", '"x"', "{}", "% Invalid input", text.replace("{", "[")])
     return st.one_of(cuts.map(lambda cut: text[:cut]), cuts.map(lambda cut: text[cut:]), others)
+
+
+OTHER_VALUES = ("N/A", "", 7, [], {}, None)
+"""What another release may print in the place of a value."""
+
+
+def changed_in_one_place(text: str) -> Iterator[str]:
+    """The answer without one of its keys, or with another value there; other text without one of its lines."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        lines = text.splitlines(keepends=True)
+        yield from ("".join(lines[:at] + lines[at + 1 :]) for at in range(len(lines)))
+        return
+    for *way, last in ways(content):
+        holder = reduce(getitem, way, content)
+        original = holder[last]
+        for value in OTHER_VALUES:
+            holder[last] = value
+            yield json.dumps(content)
+        del holder[last]
+        yield json.dumps(content)
+        if isinstance(holder, list):
+            holder.insert(last, original)
+        else:
+            holder[last] = original
+
+
+def ways(content: Any) -> list[tuple[Any, ...]]:
+    """How to reach each key and element."""
+    steps = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    return [way for step, inner in steps for way in ((step,), *((step, *rest) for rest in ways(inner)))]

@@ -5,10 +5,18 @@ from collections.abc import Mapping
 import pytest
 
 from components.switches.dialect import AnswerError, normal_ranges, numbers_in
-from components.switches.os import dialect_of
-from components.switches.settings import Announcement, Ecn, PortSettings, cables_of, differences, wrong_cable
+from components.switches.os import default_dialect, dialect_of
+from components.switches.settings import (
+    Announcement,
+    Ecn,
+    LearnedMac,
+    PortSettings,
+    cables_of,
+    differences,
+    wrong_cable,
+)
 from tests.components.switches.labs import switch_entry, with_switches
-from tests.components.switches.systems import PORTS, WRONG, answers_of
+from tests.components.switches.systems import PORTS, RESTORED, UNCONFIGURED, WRONG, answers_of
 
 
 def asked(system: str, mode: str = "lossless") -> PortSettings:
@@ -63,15 +71,9 @@ def test_a_wrong_value_is_found_with_both_numbers(system: str, case: tuple[str, 
     assert different[field].expected == asked(system).fields()[field]
 
 
-@pytest.mark.parametrize("system", ["nvue", "sonic", "eos"])
+@pytest.mark.parametrize("system", PORTS)
 def test_an_unconfigured_port_is_read_with_the_system_s_defaults(system: str) -> None:
-    settings = facts(system, 1).settings
-
-    assert settings.description == ""
-    assert settings.mode == ("access" if system != "sonic" else "routed")
-    assert settings.mtu_bytes == {"nvue": 9216, "sonic": 9100, "eos": 1500}[system]
-    assert settings.trust == {"nvue": "pcp", "sonic": "dscp", "eos": "pcp"}[system]
-    assert settings.ecn == {3: Ecn(min_kbytes=1048, max_kbytes=2097) if system == "sonic" else None}
+    assert facts(system, 1).settings.fields() == {"description": "", **UNCONFIGURED[system]}
 
 
 def test_an_older_sonic_writes_references_in_brackets() -> None:
@@ -146,20 +148,31 @@ def test_the_queues_of_an_eos_port_are_called_as_the_switch_calls_them() -> None
     assert facts("eos", answers=silent).faults == (), "what the switch does not tell is not held against the lab"
 
 
-@pytest.mark.parametrize("system", ["nvue", "sonic"])
-def test_a_restored_port_refers_to_the_profiles_that_it_had(system: str) -> None:
-    lab = with_switches(switch_entry(system), qos={})
-    dialect = dialect_of(lab.switches[0])
-    before = facts(system, 1).settings.model_copy(
-        update={"profiles": {"congestion-control": "old", "wred_profile": "old"}}
-    )
+@pytest.mark.parametrize(("system", "kind"), [(system, kind) for system, kinds in RESTORED.items() for kind in kinds])
+def test_a_restored_port_refers_to_the_profile_that_it_had_or_to_none(system: str, kind: str) -> None:
+    dialect = dialect_of(with_switches(switch_entry(system), qos={}).switches[0])
+    found = facts(system, 1).settings
+    field, *lines = RESTORED[system][kind]
 
-    lines = dialect.port_lines(PORTS[system][1], before, frozenset({"ecn_tc3"}))
+    for name, line, other in (("old", *lines), ("", *reversed(lines))):
+        before = found.model_copy(update={"profiles": {**found.profiles, kind: name}})
+        sent = dialect.port_lines(PORTS[system][1], before, frozenset({field}))
+        assert line in sent
+        assert other not in sent
 
-    assert lines in (
-        ["nv set interface swp2 qos congestion-control profile old"],
-        ["sonic-db-cli CONFIG_DB hmset 'QUEUE|Ethernet4|3' wred_profile old"],
-    )
+
+@pytest.mark.parametrize("system", PORTS)
+def test_what_a_look_asks_is_read_if_the_os_can_be_asked(system: str) -> None:
+    dialect, answers, port = default_dialect(system), answers_of(system), PORTS[system][0]
+
+    if dialect.port_list:
+        assert dialect.listed_ports(answers[dialect.port_list])[:2] == list(PORTS[system][:2])
+    if dialect.mac_table:
+        assert dialect.learned_macs(answers[dialect.mac_table]) == [
+            LearnedMac(mac="02:00:00:00:00:01", port=port, vlan_id=111)
+        ]
+    assert dialect.speed_mbit_s(port, answers) in (None, 100_000)
+    assert dialect.marking(port, answers, facts(system).settings) == {3: Ecn(min_kbytes=150, max_kbytes=1500)}
 
 
 @pytest.mark.parametrize("system", PORTS)

@@ -9,6 +9,7 @@ import yaml
 
 from components.cli.app import main
 from components.switches.os import dialect_of
+from components.switches.settings import PortSettings, cables_of
 from components.switches.text import switch_text
 from tests.components.switches.labs import REFERENCE, switch_entry, with_switches
 from tests.components.switches.systems import PORTS
@@ -73,12 +74,19 @@ def test_a_lab_without_quality_of_service_leaves_it_alone(system: str) -> None:
 
 @pytest.mark.parametrize("system", PORTS)
 def test_a_lossy_port_pauses_for_nothing(system: str) -> None:
-    given = "\n".join(line for line in text_of(system, "lossy").splitlines() if line[0] not in "#!")
+    """What only a port that pauses gets, alone and in the profiles that ports refer to, is in no lossy text."""
+    lab = with_switches(switch_entry(system), qos={"mode": "lossy"})
+    dialect, cable = dialect_of(lab.switches[0]), cables_of(lab, lab.switches[0])[0]
+    lossy, lossless = (cable.settings.model_copy(update={"pfc": {3: on}}) for on in (False, True))
 
-    assert "priority-flow-control mode on" not in given
-    assert "pfc priority Ethernet0 3 on" not in given
-    assert "pfc profile" not in given
-    assert "\npriority-flow-control" not in given
+    def lines(settings: PortSettings) -> set[str]:
+        return {*dialect.port_lines(cable.port, settings, frozenset({"pfc_3"})), *dialect.shared_lines([settings])}
+
+    pausing = lines(lossless) - lines(lossy)
+
+    assert pausing or lab.switches[0].LOSSLESS_IS_GLOBAL
+    assert pausing & set(text_of(system, "lossy").splitlines()) == set()
+    assert pausing <= set(text_of(system, "lossless").splitlines())
 
 
 @pytest.mark.parametrize("system", PORTS)
