@@ -146,7 +146,9 @@ class PortFacts:
     faults: tuple[str, ...] = ()
     """Why it cannot get the lab's settings, each with its remedy."""
     neighbour: Announcement | None = None
-    """None: the other end does not speak LLDP."""
+    """None: the other end does not speak LLDP, or the switch refuses the question."""
+    lldp_refusal: str = ""
+    """How the switch refused to list its neighbors; empty: it did list them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from components.switches.records import (
 )
 from components.switches.settings import PortFacts, PortSettings, differences, ports_text
 from components.switches.talk import talking
-from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore, unconfirmed
+from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore, unconfirmed, unheard
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.words import plural
@@ -142,7 +142,10 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         async with talking(record.endpoint, self._keys(), record.switch.name, record.session) as talk:
             for warning in await unconfirmed(talk, record.switch.name, record.session):
                 pulumi.log.warn(warning)
-            return await observe(talk, record.dialect, ports)
+            found = await observe(talk, record.dialect, ports)
+        for warning in unheard(record.switch.name, found):
+            pulumi.log.warn(warning)
+        return found
 
     def _folder(self) -> Path:
         lab = self._lab()

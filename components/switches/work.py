@@ -134,18 +134,38 @@ class Outcome:
 
 
 async def observe(talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
-    """Reads these ports.
+    """Reads these ports. A switch may refuse to list its LLDP neighbors, for example because LLDP is off.
 
     Raises:
         AnswerError: when an answer cannot be read.
+        RefusedError: when the switch refuses another question.
     """
     # the same question may concern several ports
-    questions = dict.fromkeys(filter(None, (*dialect.questions(list(ports)), dialect.lldp_table)))
-    answers = {command: await talk.ask(command) for command in questions}
+    answers = {command: await talk.ask(command) for command in dict.fromkeys(dialect.questions(list(ports)))}
+    refusal = ""
+    if dialect.lldp_table and dialect.lldp_table not in answers:
+        try:
+            answers[dialect.lldp_table] = await talk.ask(dialect.lldp_table)
+        except RefusedError as error:
+            refusal = str(error)
     return {
-        port: replace(dialect.facts(port, answers, settings), neighbour=dialect.neighbour(port, answers))
+        port: replace(
+            dialect.facts(port, answers, settings),
+            neighbour=dialect.neighbour(port, answers),
+            lldp_refusal=refusal,
+        )
         for port, settings in ports.items()
     }
+
+
+def unheard(switch: str, found: Mapping[str, PortFacts]) -> list[str]:
+    """A warning if the switch refused to list its LLDP neighbors: the map of cables is then trusted."""
+    reasons = dict.fromkeys(facts.lldp_refusal for facts in found.values() if facts.lldp_refusal)
+    return [
+        f"{switch}: no cable was compared with LLDP, because {reason}. switches[].ports is trusted: "
+        "turn LLDP on, or compare the cables yourself"
+        for reason in reasons
+    ]
 
 
 def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncssh
+import pytest
 
 from components.ssh.connection import Endpoint
 from components.switches.records import SwitchRecord, switch_record, task_of
@@ -14,6 +15,7 @@ from components.switches.talk import Talk, talking
 from components.switches.work import Outcome, Task, configure, observe, restore
 from simulator.switch.client import FRONT_KEY
 from simulator.switch.front import serve
+from simulator.switch.onyx import Console
 from stacks.lab import Lab
 from tests.components.switches.frame_switch import FrameSwitch
 from tests.components.switches.labs import switch_entry, with_switches
@@ -91,3 +93,9 @@ class Rig:
                 return "".join([await talk.ask(line) for line in lines])
 
         return asyncio.run(work())
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """The switch refuses each command with this text in it."""
+    answer = Console.answer
+    monkeypatch.setattr(Console, "answer", lambda self, line: "% Not enabled\n" if what in line else answer(self, line))

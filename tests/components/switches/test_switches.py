@@ -23,7 +23,7 @@ from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
 from stacks.load import Credentials
 from tests.components.switches.labs import switch_entry, with_switches
-from tests.components.switches.rig import ADDRESS, Rig
+from tests.components.switches.rig import ADDRESS, Rig, refuse
 from tests.engine import Engine, Recorded
 
 CONFIG = "pulumi-python:dynamic/switches:SwitchConfig"
@@ -187,6 +187,22 @@ def test_a_refresh_reports_a_moved_cable_and_a_taken_port(rig: Engineered) -> No
     taken, moved = rig.backups
     assert taken.startswith("sw1: 1/2 belongs to lab other")
     assert moved.startswith("sw1: 1/1: switches[].ports has gpu01 enp5s0, but LLDP reports gpu02 enp5s0")
+
+
+def test_a_preview_and_a_refresh_warn_of_a_switch_that_refuses_the_lldp_query(
+    rig: Engineered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, "show lldp")
+    lab = rig.lab()
+    provider = rig.provider(lab)
+
+    assert provider.check({}, rig.props(lab)).failures == []
+    outs = provider.create(rig.props(lab)).outs
+    assert set(json.loads(outs["neighbours"]).values()) == {None}
+    provider.read("sw1", outs)
+
+    warnings = [said for said in rig.backups if said.startswith("sw1: no cable was compared with LLDP")]
+    assert len(warnings) == 2
 
 
 def test_what_was_there_before_us_outlives_a_state_that_was_never_written(rig: Engineered) -> None:

@@ -1,6 +1,7 @@
 """Changing a switch over a real SSH connection: the simulator's Onyx in this process, on a port of its own."""
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,11 @@ from components.ssh.connection import Endpoint, NoAnswerError
 from components.switches.backup import FirstTouch
 from components.switches.dialect import RefusedError
 from components.switches.talk import Talk, talking
-from components.switches.work import NotOursError, Outcome, WrongValueError, configure
+from components.switches.work import NotOursError, Outcome, WrongValueError, configure, unheard
 from simulator.switch.onyx import Console
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
-from tests.components.switches.rig import ADDRESS, Rig
+from tests.components.switches.rig import ADDRESS, Rig, refuse
 
 
 @pytest.fixture
@@ -83,6 +84,54 @@ def test_a_refused_command_is_named_and_the_old_values_come_back(rig: Rig, monke
         rig.configure(rig.lab())
 
     assert "The old values were restored." in str(error.value)
+    assert rig.frames.configs == before
+
+
+def test_a_session_recognizes_a_refusal_by_its_own_pattern(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Console.answer
+    monkeypatch.setattr(
+        Console, "answer", lambda self, line: "ERROR: not permitted\n" if "mtu" in line else answer(self, line)
+    )
+
+    async def refused(**changes: re.Pattern[str]) -> str:
+        async with rig.talk() as _:
+            record = rig.record(rig.lab())
+            session = replace(record.session, **changes)
+            async with talking(record.endpoint, [rig.key], "sw1", session) as talk:
+                return await talk.ask("interface ethernet 1/1 mtu 9216 force")
+
+    assert "not permitted" in asyncio.run(refused()), "an answer like any other"
+    with pytest.raises(RefusedError, match=r"refuses `interface ethernet 1/1 mtu 9216 force`: not permitted"):
+        asyncio.run(refused(refusal=re.compile(r"^ERROR: (.+)$", re.MULTILINE)))
+
+
+def test_a_switch_that_refuses_to_list_its_neighbors_is_configured_by_the_map(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, "show lldp")
+
+    outcome = rig.configure(rig.lab())
+
+    assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 9216
+    assert [facts.neighbour for facts in outcome.found.values()] == [None] * 4
+    (warning,) = unheard("sw1", outcome.found)
+    assert warning.startswith("sw1: no cable was compared with LLDP, because the switch refuses `show lldp")
+    assert "Not enabled" in warning
+
+
+def test_a_switch_that_lists_its_neighbors_is_no_warning(rig: Rig) -> None:
+    assert unheard("sw1", rig.look(rig.lab())) == []
+
+
+def test_any_other_refused_question_stops_the_run_before_anything_changes(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dict(rig.frames.configs)
+    refuse(monkeypatch, "show interfaces switchport")
+
+    with pytest.raises(RefusedError, match="refuses `show interfaces switchport"):
+        rig.configure(rig.lab())
+
     assert rig.frames.configs == before
 
 

@@ -26,7 +26,7 @@ from tests.components.validation.fakes import (
     running,
     stalled,
 )
-from tests.components.validation.labs import function_of, plan_for
+from tests.components.validation.labs import changed, function_of, plan_for
 from tests.components.validation.running.recorded_hosts import (
     PORTS,
     ports_of,
