@@ -44,7 +44,7 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
 
 
 def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
-    """Refuses a PF that is in use and was no rail before: on a rail, other programs' settings are lost."""
+    """Refuses a PF that is in use and was not a rail before: on a rail, other programs' settings are lost."""
     ours = load_json(host.machine, BASELINE_FILE).get("pfs", {})
     for pf in pfs:
         if pf in ours or pf not in host.links():
@@ -53,8 +53,8 @@ def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
         if users:
             more = f" and {len(users) - SHOWN_USERS} more" if len(users) > SHOWN_USERS else ""
             raise StepError(
-                f"{pf} is refused as a rail: it is in use, by {', '.join(users[:SHOWN_USERS])}{more}",
-                "end what uses it, or name another NIC; storage that runs over it belongs on a NIC that is no rail",
+                f"{pf} is refused as a rail: it is in use by {', '.join(users[:SHOWN_USERS])}{more}",
+                "stop what uses it, or name another NIC; storage traffic belongs on a NIC that is not a rail",
             )
 
 
@@ -65,13 +65,13 @@ def _queue_pair_users(host: Host, pf: str) -> List[str]:
         return []
     done = host.machine.run("rdma", "resource", "show", "qp")
     if done.code:
-        return [f"queue pairs, for all that can be told: rdma resource show qp fails ({done.err.strip()[:80]})"]
+        return [f"queue pairs may be open: `rdma resource show qp` fails ({done.err.strip()[:80]})"]
     pairs = [(kind, comm) for device, kind, comm in QUEUE_PAIR.findall(done.out) if device in devices]
     return sorted({f"queue pairs of {comm}" for kind, comm in pairs if kind in DATA_QUEUE_PAIRS} - KERNELS_OWN)
 
 
 def _tcp_peers(host: Host, pf: str) -> List[str]:
-    """Connections of the PF's own addresses, such as GPFS's and BeeGFS's, which name no server anywhere else."""
+    """TCP connections of the PF's addresses: GPFS and BeeGFS show their servers nowhere else."""
     own = {address.partition("/")[0] for address in host.addresses(pf)}
     found = set()
     for line in host.machine.read("/proc/net/tcp").splitlines()[1:]:
@@ -82,33 +82,33 @@ def _tcp_peers(host: Host, pf: str) -> List[str]:
 
 
 def _ipv4(word: str) -> str:
-    """`0B0A0A0A:04A7` of /proc/net/tcp as an address: the kernel prints the bytes as they lie in the CPU's memory."""
+    """`0B0A0A0A:04A7` of /proc/net/tcp as an address: the kernel prints the bytes in the CPU's byte order."""
     return ".".join(str(byte) for byte in reversed(bytes.fromhex(word.partition(":")[0])))
 
 
 def real_name(host: Host, name: str) -> str:
-    """The first name of a netdev that is given by another one (`ip link property add altname`)."""
+    """The primary name of a netdev, which may be given by an altname (`ip link property add altname`)."""
     return next((real for real, link in host.links().items() if name in link.get("altnames", [])), name)
 
 
 def _carriers(host: Host) -> Dict[str, str]:
-    """Devices that must not be touched, each with the reason; with what is under and above them."""
+    """Devices that must not be touched, with the reason, and the devices below and above them."""
     management = real_name(host, host.document["management_interface"])
     machine, found = host.machine, {management: "it is the management interface"}
     for line in machine.read("/proc/net/route").splitlines()[1:]:
         words = line.split()
         if len(words) > 7 and words[1] == words[7] == "00000000":
-            found.setdefault(words[0], "the default route leaves by it")
+            found.setdefault(words[0], "the default route uses it")
     for line in machine.read("/proc/net/ipv6_route").splitlines():
         words = line.split()
         if len(words) > 9 and words[1] == "00" and words[9] != "lo":
-            found.setdefault(words[9], "the default IPv6 route leaves by it")
+            found.setdefault(words[9], "the default IPv6 route uses it")
     session = session_address(machine)
     for name, link in host.links().items():
         if session and session in [info.get("local") for info in link.get("addr_info", [])]:
             found.setdefault(name, "this SSH session arrives on it")
     for server, what in [*file_servers(machine), *block_servers(machine)]:
-        address, _, device = server.partition("%")  # a link-local server names the device by which it is reached
+        address, _, device = server.partition("%")  # a link-local address names its device
         route = re.search(r"\bdev (\S+)", f"dev {device}" if device else machine.run("ip", "route", "get", address).out)
         if route:
             found.setdefault(route[1], what)
@@ -118,7 +118,7 @@ def _carriers(host: Host) -> Dict[str, str]:
         for entry in machine.names(f"/sys/class/net/{name}"):
             kind, _, other = entry.partition("_")
             if kind in ("lower", "upper") and other and other not in found:
-                found[other] = f"it belongs together with {name}, and {found[name]}"
+                found[other] = f"it is part of {name}, and {found[name]}"
                 todo.append(other)
     return found
 
@@ -136,7 +136,7 @@ def session_address(machine: Machine) -> str:
 
 
 def file_servers(machine: Machine) -> List[Tuple[str, str]]:
-    """Address and sentence of each server of a mounted network filesystem."""
+    """The address of each server of a mounted network filesystem, with the reason to leave its NIC alone."""
     found = []
     for line in machine.read("/proc/mounts").splitlines():
         words = line.split()

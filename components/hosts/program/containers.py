@@ -18,7 +18,7 @@ def running_containers(machine: Machine) -> int:
 
 
 def refuse_package_scripts_under_containers(machine: Machine, what: str) -> None:
-    """Refuses to install packages where their scripts would hurt: they reload systemd.
+    """Refuses to install packages while containers run: the packages' scripts reload systemd.
 
     With systemd as the cgroup driver a reload takes the GPUs away from containers that run (NVIDIA container toolkit,
     troubleshooting).
@@ -26,8 +26,8 @@ def refuse_package_scripts_under_containers(machine: Machine, what: str) -> None
     count = running_containers(machine)
     if count and machine.exists("/proc/driver/nvidia"):
         raise StepError(
-            f"{what} would be installed while {count} containers run, and they would lose their GPUs",
-            "drain the node (kubectl drain), then run again",
+            f"installing {what} now would take the GPUs away from {count} running containers",
+            "drain the node first (kubectl drain), then run again",
         )
 
 

@@ -18,7 +18,7 @@ MARK = "# Written by rocelab: change the lab file instead.\n"
 NETWORK_MANAGERS = ("/usr/sbin/NetworkManager",)
 NETWORKDS = ("/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd")
 KEPT = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"
-"""From systemd 246 and 249 on; older ones warn of words that they do not know."""
+"""From systemd 246 and 249 on; older versions warn about unknown settings."""
 
 
 def drop_ins(host: Host) -> Dict[str, bytes]:
@@ -36,7 +36,7 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
 
 
 def refuse_defined_rails(host: Host) -> None:
-    """Refuses a rail of bare metal that netplan, NetworkManager or networkd sets up: of two owners the last one wins.
+    """Refuses a bare-metal rail that netplan, NetworkManager or networkd sets up: of two owners the last one wins.
 
     When networkd sets a link up, it removes addresses that it does not know (systemd-networkd.service(8)). Guests have
     a check of their own (`guest_others`), because there the guest's own tool sets the address.
@@ -57,12 +57,12 @@ def refuse_defined_rails(host: Host) -> None:
 def _remedy(path: str, name: str) -> str:
     if path.startswith(NETPLAN):
         return (
-            f"take {name} out of {path} (and keep cloud-init from writing it again: network: {{config: disabled}} in "
+            f"remove {name} from {path} (and keep cloud-init from writing it again: network: {{config: disabled}} in "
             "/etc/cloud/cloud.cfg.d), then netplan apply"
         )
     if "NetworkManager" in path or path.startswith(SCRIPTS):
-        return f"nmcli connection modify the profile of {name} with connection.autoconnect no, and take it down"
-    return f"take {name} out of the [Match] of {path}, then networkctl reload and networkctl reconfigure {name}"
+        return f"nmcli connection modify the profile of {name} with connection.autoconnect no, and bring it down"
+    return f"remove {name} from the [Match] of {path}, then networkctl reload and networkctl reconfigure {name}"
 
 
 def _has(machine: Machine, programs: Tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ LOCK_S = 300
 """How long a run waits for another package run: a first boot's own upgrades take minutes."""
 INSTALL_S = 900
 FAMILIES = {"debian": "debian", "ubuntu": "debian", "rhel": "rhel", "centos": "rhel", "fedora": "rhel"}
-"""Family by the names in os-release's ID and ID_LIKE; Rocky, Alma, Oracle and DGX OS have theirs in ID_LIKE."""
+"""Family by the names in os-release's ID and ID_LIKE, where Rocky, Alma, Oracle and DGX OS name it."""
 APT = (
     "env",
     "DEBIAN_FRONTEND=noninteractive",
@@ -26,7 +26,7 @@ APT = (
     "--no-install-recommends",
 )
 INTERRUPTED = "/var/lib/dpkg/updates"
-"""dpkg's journal: numbered files lie in it after a run that was killed, and apt then refuses to do anything."""
+"""dpkg's journal: an interrupted run leaves numbered files here, and apt then refuses to work."""
 CONFIGURE = ("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
 DNF = ("dnf", "-q", "-y", "--setopt=install_weak_deps=False")
 
@@ -54,8 +54,8 @@ def family(machine: Machine) -> str:
     found = distribution(machine)
     if not found.family:
         raise StepError(
-            f"this is {found.name}: packages and boot loaders are known of Debian, Ubuntu and the RHEL family only",
-            "prepare this host by hand and leave packages, clock, kernel_arguments and driver to it (keep)",
+            f"this is {found.name}: rocelab manages packages and boot loaders only on Debian, Ubuntu and RHEL",
+            "prepare this host by hand and set packages, clock, kernel_arguments and driver to keep",
         )
     return found.family
 
@@ -73,13 +73,13 @@ def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
     answered = machine.run("rpm", "-q", "--whatprovides", *names)
     if answered.code == 127:
         raise StepError(
-            "rpm is not installed on this host of the RHEL family", "is this a container? Take a whole host"
+            "rpm is not installed on this host of the RHEL family", "this looks like a container; use a full host"
         )
     return [name for name in names if f"no package provides {name}" in answered.out.splitlines()]
 
 
 def install(machine: Machine, names: Sequence[str], may_go: Sequence[str] = ()) -> None:
-    """Installs packages from the repositories that the host has. If others would have to be removed, it refuses.
+    """Installs packages from the host's repositories, and refuses to remove others for them.
 
     Args:
         machine: the host.
@@ -94,7 +94,7 @@ def install(machine: Machine, names: Sequence[str], may_go: Sequence[str] = ()) 
 
 def _apt_install(machine: Machine, names: Sequence[str], may_go: Sequence[str]) -> None:
     if any(name.isdigit() for name in machine.names(INTERRUPTED)):
-        _must(machine, "the end of a run that was killed", CONFIGURE)
+        _must(machine, "finishing an interrupted dpkg run", CONFIGURE)
     updated = _locked(machine, lambda: machine.run(*APT, "update", timeout_s=LOCK_S))
     planned = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120)
     if planned.code and updated.code:
@@ -105,7 +105,7 @@ def _apt_install(machine: Machine, names: Sequence[str], may_go: Sequence[str]) 
     if going:
         raise StepError(
             f"apt would remove {', '.join(going)} to install {', '.join(names)}",
-            "nothing was changed; remove them yourself if that is meant, or take the package off the list",
+            "nothing was changed; remove them yourself if you agree, or remove the package from the list",
         )
     strict = [] if may_go else ["--no-remove"]
     _must(machine, "install", [*APT, *strict, "install", "--", *names])
@@ -118,7 +118,7 @@ def _must(machine: Machine, what: str, words: Sequence[str]) -> None:
 
 
 def _locked(machine: Machine, run: Callable[[], Done]) -> Done:
-    """Runs it again while another package run holds a lock that apt does not wait for by itself (that of its lists)."""
+    """Retries while another run locks apt's package lists: apt itself does not wait for that lock."""
     end = machine.now_s() + LOCK_S
     while True:
         done = run()
@@ -132,5 +132,5 @@ def _refused(what: str, done: Done) -> StepError:
     said = " / ".join([line for line in lines if line.startswith(("E:", "Error", "No match"))][:3] or lines[-3:])
     return StepError(
         f"packages: {what} failed ({done.code}): {said}",
-        "look at the host's repositories and its way to them: apt-get update or dnf makecache shows it",
+        "check the host's repositories and network: apt-get update or dnf makecache shows the error",
     )

@@ -6,12 +6,12 @@ from typing import Dict, NamedTuple, Optional
 from .machine import Machine, StepError
 
 TOOLS = ("mstconfig", "mlxconfig")
-"""mstflint's, which distributions have, then that of NVIDIA's firmware tools: same options, same output."""
+"""From mstflint, which distributions have, and from NVIDIA's firmware tools: same options, same output."""
 TOOL_S = 120
 
 
 class Setting(NamedTuple):
-    """One parameter, as numbers: what holds now, and what holds from the next boot on."""
+    """One parameter, as numbers: its value now, and its value after the next boot."""
 
     now: int
     next: int
@@ -28,7 +28,7 @@ def query(machine: Machine, device: str) -> Dict[str, Setting]:
             if now is not None and later is not None:
                 found[words[0]] = Setting(now, later)
     if not found:
-        raise StepError(f"{device} tells no firmware settings", "is it a ConnectX of NVIDIA's? lspci -s shows it")
+        raise StepError(f"{device} reports no firmware settings", "check with lspci -s that it is an NVIDIA ConnectX")
     return found
 
 
@@ -39,7 +39,7 @@ def tool_of(machine: Machine) -> str:
             return name
     raise StepError(
         f"neither {' nor '.join(TOOLS)} is installed",
-        "name mstflint in system.packages, or leave firmware.manage false",
+        "list mstflint in system.packages, or leave firmware.manage at false",
     )
 
 

@@ -45,7 +45,7 @@ def tool_of(machine: Machine, asked: str) -> str:
     if found is None:
         raise StepError(
             f"this guest has {'none of ' + ', '.join(TOOLS) if asked == 'auto' else 'no ' + asked}",
-            "guests.network.tool: auto takes what the guest has; without guests.network only our own unit sets it",
+            "guests.network.tool: auto uses the guest's own tool; without guests.network, rocelab sets the address",
         )
     return found
 
@@ -122,7 +122,8 @@ def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
         if text:
             return {path: text}
     raise StepError(
-        f"netplan rendered nothing for {name}", f"run netplan generate --root-dir {RENDERED} on the host and look there"
+        f"netplan rendered nothing for {name}",
+        f"run netplan generate --root-dir {RENDERED} on the host and check the result",
     )
 
 

@@ -14,14 +14,14 @@ SCRIPTS = "/etc/sysconfig/network-scripts"
 """NetworkManager reads the ifcfg files there too, up to RHEL 9."""
 NO = ("no", "false", "off")
 NETWORKD_LINKS = "/run/systemd/netif/links"
-"""networkd's own notes, by interface number: ADMIN_STATE and NETWORK_FILE (src/network/networkd-state-file.c)."""
-REMEDY = "make it say what the lab says, or take {} out of it (cloud-init: network: {{config: disabled}})"
+"""networkd's state files, by interface number: ADMIN_STATE and NETWORK_FILE (src/network/networkd-state-file.c)."""
+REMEDY = "give it the lab file's settings, or remove {} from it (cloud-init: network: {{config: disabled}})"
 
 
 def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) -> None:
     """Refuses a PF that another program's file defines differently; that file is never changed.
 
-    Of several profiles NetworkManager takes the one with the highest priority, so that only its equals count.
+    Of several profiles NetworkManager takes the one with the highest priority, so only its equals count.
     """
     name, hardware = pf["interface"], _hardware(machine, pf["interface"])
     if tool == "netplan":
@@ -121,7 +121,7 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
     name = pf["interface"]
     found = _block(text, name)
     if found is None:
-        return "not under its own name, so that there would be two definitions"
+        return "under another name, so there would be two definitions"
     block, rest = found
     if _yaml_defines(rest, name, hardware):
         return "more than once"

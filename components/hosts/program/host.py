@@ -28,13 +28,13 @@ class Host:
         self.pfs: List[Dict[str, Any]] = document["pfs"]
         self.changed: List[str] = []
         self.armed = self.booting = False
-        self.at = "waits for another run here, or looks at the host"  # what is running, as a slow run reports on stderr
+        self.at = "waiting for another run, or reading the host"  # what is running, as a slow run reports on stderr
         self._links: Optional[Dict[str, Dict[str, Any]]] = None
         self._opened: Tuple[bool, Optional[Set[str]]] = (False, None)
         self._remembered: Dict[str, Any] = {}
 
     def remembered(self, key: str, look: Callable[[], Any]) -> Any:
-        """Caches a slow answer until something changes."""
+        """Caches the result of a slow read until something changes."""
         if key not in self._remembered:
             self._remembered[key] = look()
         return self._remembered[key]
@@ -64,7 +64,7 @@ class Host:
         self.machine.put(REBOOT_FILE, json.dumps({**self.reboot_reasons(), field: reason}, sort_keys=True) + "\n")
 
     def ip_batch(self, lines: Sequence[str]) -> None:
-        """Makes several network changes with one program."""
+        """Makes several network changes in one `ip -batch`."""
         if lines:
             self.forget()
             self.machine.must("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
@@ -136,7 +136,7 @@ class Host:
             (allocated is None, "kubelet's checkpoint cannot be read, so a pod may have it"),
             (vf.pci_address in (allocated or ()), "allocated to a pod"),
             (vf.netdev and above, f"{' '.join(above)} is built on it"),
-            (busy and open_on is None, "who uses its RDMA device cannot be listed"),
+            (busy and open_on is None, "the processes that use its RDMA device cannot be listed"),
             (busy, f"a process has {' '.join(busy)} open"),
         )
         return next((reason for holds, reason in reasons if holds), "")

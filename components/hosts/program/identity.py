@@ -1,8 +1,8 @@
 """Which NIC an interface name in the lab file means: drivers rename netdevs, so PCI address and MAC are recorded.
 
 With MLNX_OFED or DOCA enp5s0f0 can become enp5s0f0np0, since udev's names have the port that a driver reports
-(systemd.net-naming-scheme(7), openshift-docs#60041). Everything else in the lab, device plugins and policies included,
-uses the name. So a renamed PF gets its name back, and names are pinned before a driver is replaced.
+(systemd.net-naming-scheme(7), openshift-docs#60041). Everything else in the lab, including device plugins and
+policies, uses the name. So a renamed PF gets its name back, and names are pinned before a driver is replaced.
 """
 
 import json
@@ -55,7 +55,7 @@ def remember_nics(host: Host) -> None:
 
 
 def lasting_pci_address(host: Host, pf: str) -> str:
-    """PCI address of a PF, also while its driver is not loaded; empty for a PF that was never seen."""
+    """PCI address of a PF, also while its driver is not loaded; empty for an unknown PF."""
     known = known_nics(host.machine).get(pf)
     return host.pci_address(pf) or (known.pci_address if known else "")
 
@@ -84,7 +84,7 @@ def restore_names(host: Host) -> None:
         if name in host.links():
             slot = nic_of(host, name).pci_address
             raise StepError(
-                f"{name} is the NIC in slot {slot} now; it was the one in {nic.pci_address}, which is called {now} now",
+                f"{name} is the NIC in slot {slot} now; it used to be the NIC in {nic.pci_address}, now named {now}",
                 f"pin the names by .link files (systemd.link(5): Path=pci-{nic.pci_address}, Name={name}) and reboot, "
                 "or write the new names in the lab file",
             )

@@ -172,7 +172,7 @@ def load_json(machine: Machine, path: str) -> Dict[str, Any]:
     try:
         found = json.loads(text) if text else {}
     except ValueError:
-        raise StepError(f"{path} is damaged", "move it away; what it recorded is lost") from None
+        raise StepError(f"{path} is damaged", "move it aside; its records are lost") from None
     return found if isinstance(found, dict) else {}
 
 

@@ -64,7 +64,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     }  # fmt: skip
     host: Optional[Host] = None
     step = verb
-    ended = announce(lambda: f"{verb}: {host.at if host else 'reads its document'}")
+    ended = announce(lambda: f"{verb}: {host.at if host else 'reading its document'}")
     try:
         document = read_document(text)
         only = document.pop("only", None)
@@ -148,4 +148,4 @@ def read_document(text: str) -> Document:
 
 
 def _out_of_time(*_: object) -> None:
-    raise StepError("not done in the time that its document gives", "see what hangs on this host: ps, dmesg")
+    raise StepError("exceeded the time limit of its document", "check what hangs on this host: ps, dmesg")

@@ -113,8 +113,8 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
         _reset(host)  # an earlier run was interrupted: kubeadm refuses to continue it, and nothing of value exists yet
     elif found["remains"]:
         raise StepError(
-            "kubeadm has run on this host before, and not for this lab",
-            "look at /etc/kubernetes and /var/lib/etcd; if you do not need them: kubeadm reset",
+            "kubeadm has run on this host before, but not for this lab",
+            "check /etc/kubernetes and /var/lib/etcd; if you do not need them, run kubeadm reset",
         )
     if machine.run("kubeadm", "version", "-o", "short").code:
         raise StepError("kubeadm does not run on this host", "see its step kubernetes_packages")
@@ -133,7 +133,7 @@ def _kubeadm(host: Host, words: Tuple[str, ...]) -> None:
     machine.make_folder(RUN)
     machine.remove(CONFIG_FILE)
     try:
-        # for root alone from the first byte on
+        # readable by root only, from the first byte on
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(host.document["kubeadm"]["config"])
         done = machine.run(*words, timeout_s=KUBEADM_S)

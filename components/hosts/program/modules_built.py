@@ -26,22 +26,22 @@ def refuse_unsigned_modules(machine: Machine, instead: str) -> None:
 
     Args:
         machine: the host.
-        instead: which other source has modules that the distribution has signed.
+        instead: which other source has modules signed by the distribution.
     """
     if secure_boot(machine) != "on":
         return
     for key in DKMS_KEYS:
-        # its exit status is the opposite of what you expect, so this reads its text
+        # its exit status is the opposite of what you expect, so this reads its output
         if machine.exists(key) and "already enrolled" in machine.run("mokutil", "--test-key", key).out:
             return
     raise StepError(
-        "Secure Boot is on and no key of DKMS is enrolled: the kernel would refuse the driver that is built here",
-        f"enrol one (mokutil --import, then confirm at the console), switch Secure Boot off, or take {instead}",
+        "Secure Boot is on and no DKMS key is enrolled, so the kernel would reject a locally built driver",
+        f"enroll one (mokutil --import, then confirm at the console), turn Secure Boot off, or use {instead}",
     )
 
 
 def running_kernel(machine: Machine) -> str:
-    """Its release, as `uname -r` prints it."""
+    """The kernel release, as in `uname -r`."""
     return machine.read("/proc/sys/kernel/osrelease")
 
 

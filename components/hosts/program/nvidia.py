@@ -1,4 +1,4 @@
-"""GPUs as the driver's own tools show them, and the way by which a NIC can reach their memory."""
+"""GPUs as the driver's own tools show them, and how a NIC can reach their memory."""
 
 import re
 from typing import Any, Dict, List, NamedTuple, Tuple
@@ -7,7 +7,7 @@ from .host import Host
 from .machine import Done, Machine
 
 SMI_S = 90
-"""nvidia-smi wakes each GPU of a host without persistence mode."""
+"""Without persistence mode, nvidia-smi has to wake each GPU."""
 WITHOUT_OPEN_MODULE = ("Kepler", "Maxwell", "Pascal", "Volta")
 """NVIDIA's open kernel modules begin with Turing."""
 PEER_API = "ib_register_peer_memory_client"
@@ -25,7 +25,7 @@ class Gpus(NamedTuple):
     brand: str
     architecture: str
     trouble: str
-    """Why nothing is known; empty when it is."""
+    """Why nothing is known about the GPUs; empty otherwise."""
 
 
 class Way(NamedTuple):
@@ -40,7 +40,7 @@ def smi(host: Host) -> Tuple[str, str]:
     """What `nvidia-smi -q` prints, and why it fails; it runs once until something changes."""
     done: Done = host.remembered("nvidia-smi", lambda: host.machine.run("nvidia-smi", "-q", timeout_s=SMI_S))
     said = (done.err or done.out).strip().splitlines()
-    return done.out, (said[0][:150] if said else f"nvidia-smi ended with {done.code}") if done.code else ""
+    return done.out, (said[0][:150] if said else f"nvidia-smi exited with {done.code}") if done.code else ""
 
 
 def gpus(host: Host) -> Gpus:
@@ -101,7 +101,7 @@ def gpudirect_way(gpu: Gpus, open_module: bool, kernel: str, peer_api: bool) -> 
         return Way("dmabuf", f"{gpu.architecture or gpu.product}, open module, kernel {kernel}")
     if peer_api:
         return Way("peermem", reason)
-    return Way("none", f"{reason}, and ib_core has no peer memory interface: that comes with DOCA-OFED")
+    return Way("none", f"{reason}, and ib_core has no peer memory interface, which DOCA-OFED adds")
 
 
 def way_of(host: Host) -> Way:
@@ -131,13 +131,13 @@ def slow_path(path: Dict[str, Any]) -> List[str]:
     found = []
     if path["iommu_groups"] == "translating":
         found.append(
-            "the IOMMU translates what NICs write to GPUs, which costs bandwidth: kernel argument iommu=pt "
-            "(system.kernel_arguments.iommu), or off in the BIOS"
+            "the IOMMU translates NIC-to-GPU writes, which costs bandwidth: set the kernel argument iommu=pt "
+            "(system.kernel_arguments.iommu), or turn it off in the BIOS"
         )
     if path["acs_bridges"]:
         found.append(
-            f"{path['acs_bridges']} PCI bridges have ACS on, so what a NIC writes to a GPU goes by the root complex: "
-            "switch ACS off in the BIOS, where no virtual machine needs it"
+            f"{path['acs_bridges']} PCI bridges have ACS on, so NIC-to-GPU writes pass through the root complex: "
+            "turn ACS off in the BIOS unless virtual machines need it"
         )
     return found
 

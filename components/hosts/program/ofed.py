@@ -101,7 +101,7 @@ def loaded(machine: Machine) -> str:
     srcversion, version = machine.read(module + "/srcversion"), machine.read(module + "/version")
     # srcversion is a hash over the module's sources; the kernel's own modules have no other version
     same = srcversion == file.srcversion if srcversion and file.srcversion else version == file.version
-    return AS_INSTALLED if same else f"{version or 'another'} is loaded, {file.version or 'another'} is installed"
+    return AS_INSTALLED if same else f"{version or 'another'} is loaded, but {file.version or 'another'} is installed"
 
 
 def runs_inbox(machine: Machine) -> bool:
@@ -124,7 +124,7 @@ def holders(host: Host) -> List[str]:
     found += module_holders(machine)
     opened = host.opened_devices()
     if opened is None:
-        found.append("who has RDMA devices open cannot be listed")
+        found.append("the processes that have RDMA devices open cannot be listed")
     elif opened:
         found.append(f"a process has {' '.join(sorted(opened))} open")
     ours = {pf["interface"] for pf in host.pfs}
@@ -139,5 +139,5 @@ def holders(host: Host) -> List[str]:
             found.append(error.reason)
             continue
         if name not in ours and host.is_up(name):
-            found.append(f"{name} is up, runs on {MODULE} too and is no rail of this lab")
+            found.append(f"{name} is up, also uses {MODULE}, and is not a rail of this lab")
     return found

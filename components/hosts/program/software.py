@@ -35,12 +35,14 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
                 file.write(chunk)
     except (OSError, ValueError) as error:
         machine.remove(place + ".part")
-        raise StepError(f"{url} cannot be fetched: {error}", "can this host reach it? A mirror will do") from None
+        raise StepError(
+            f"{url} cannot be fetched: {error}", "check that this host reaches it, or use a mirror"
+        ) from None
     if digest.hexdigest() != wanted:
         machine.remove(place + ".part")
         raise StepError(
-            f"{url} has sha256 {digest.hexdigest()}, and the lab file names {wanted}",
-            "nothing of it was used; look the checksum up at the vendor's",
+            f"{url} has sha256 {digest.hexdigest()}, but the lab file sets {wanted}",
+            "the file was not used; check the vendor's checksum",
         )
     os.replace(target + ".part", target)
     return place
@@ -63,13 +65,13 @@ def add_repository(machine: Machine, download: Dict[str, Any], keep: bool = Fals
 
 
 def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
-    """Refuses what would bring a firmware update along."""
+    """Refuses packages that would also update firmware."""
     coming = planned(machine, names)
     found = sorted({*FIRMWARE_UPDATERS} & {*coming, *names})
     if found:
         raise StepError(
             f"{' and '.join(names)} would install {', '.join(found)}, which writes firmware",
-            "nothing was changed; choose packages without it: firmware is updated by people, not in passing",
+            "nothing was changed; rocelab never updates firmware, so choose packages without it",
         )
 
 
@@ -107,8 +109,8 @@ def remove(machine: Machine, names: Sequence[str]) -> None:
     others = sorted(set(re.findall(r"^(?:Purg|Remv) (\S+)", planned, re.MULTILINE)) - set(names))
     if others:
         raise StepError(
-            f"{', '.join(others)} would go together with {', '.join(names)}",
-            "nothing was removed; take those off this host yourself if that is meant, then run again",
+            f"removing {', '.join(names)} would also remove {', '.join(others)}",
+            "nothing was removed; remove them yourself if you agree, then run again",
         )
     machine.must(*apt, "purge", "--", *names, timeout_s=LOCK_S + REMOVE_S)
 
@@ -125,9 +127,9 @@ def install_packaged(machine: Machine, asked: Dict[str, Any], installed: str, wh
     """
     if installed and not asked["replace"]:
         raise StepError(
-            f"{what} {installed} is installed and {asked['version']} is wanted",
+            f"{what} {installed} is installed, but the lab file sets {asked['version']}",
             f"set {setting}.replace: true to let the packages {', '.join(asked['packages'])} replace it, "
-            "or take the version out",
+            "or remove the version from the lab file",
         )
     refuse_package_scripts_under_containers(machine, what)
     if asked["repository"]:

@@ -35,7 +35,7 @@ from .steps.persistence import UNCONFIRMED
 
 Failure = Dict[str, str]
 WARNINGS = "warnings"
-"""The only fact that several steps may report; all others have a name of their own."""
+"""The only fact that several steps may report; all others have unique names."""
 
 
 def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
@@ -70,7 +70,7 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
         except StepError as error:
             # the other steps do not depend on this one, so they still run
             failed = failed or failure(step.name, error)
-    host.at = "looks at the host"
+    host.at = "reading the host"
     if host.armed:
         arm_revert(host, [])  # the time to confirm counts from the end of the work
     return failed
@@ -211,8 +211,8 @@ def refuse_another_owner(host: Host) -> None:
     owner, asking = host.machine.read(OWNER_FILE), _name(host)
     if owner and asking and owner != asking:
         raise OwnerError(
-            f"this host belongs to {owner}, and {asking} asks: nothing was changed",
-            f"take it out of one of them; to hand it over for good: sudo rm {OWNER_FILE} on it, then run again",
+            f"this host belongs to {owner}, and {asking} asked to change it; nothing was changed",
+            f"remove it from one of the two; to transfer ownership: sudo rm {OWNER_FILE} on it, then run again",
         )
 
 
@@ -234,7 +234,7 @@ def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
             if step.observed(host)[field] == step.wanted(host.document)[field]:
                 continue  # upgraded by hand
             raise StepError(
-                f"{field} {old} => {new}: this host runs {old}, and nothing rolls an upgrade over hosts at work yet",
+                f"{field} {old} => {new}: this host runs {old}, and rocelab cannot upgrade hosts in use yet",
                 f"{step.upgrade}, then pulumi up --refresh --run-program; or set the version back to {old}",
             )
 

@@ -236,7 +236,7 @@ def test_a_second_port_that_nobody_uses_is_no_question() -> None:
 
 def not_set_up(pf: Pf) -> Pf:
     """As on a server whose operating system has just been installed."""
-    no_carrier = unknown("the kernel does not tell while the interface is down")
+    no_carrier = unknown("the kernel does not report it while the interface is down")
     down = {"up": known(value=False, source="sysfs"), "carrier": no_carrier}
     return replace(pf, addresses=known((), "ip"), lldp=UNREAD, **down)
 

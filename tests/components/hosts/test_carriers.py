@@ -114,7 +114,7 @@ def test_a_pf_with_foreign_queue_pairs_is_refused_by_the_name_of_their_owner(tmp
 
     result = run("apply", nic, hardware(lab))
 
-    reason = f"enp132s0 is refused as a rail: it is in use, by queue pairs of {user}"
+    reason = f"enp132s0 is refused as a rail: it is in use by queue pairs of {user}"
     assert (result["failed"]["step"], result["failed"]["reason"]) == ("link", reason)
     assert (result["changed"], nic.written) == ([], [])
 
@@ -151,4 +151,4 @@ def test_a_connection_that_names_no_server_elsewhere_shows_in_the_kernels_table(
 
     failed = run("apply", machine, document)["failed"]
 
-    assert failed["reason"] == "enp5s0 is refused as a rail: it is in use, by a TCP connection to 10.9.9.2:54000"
+    assert failed["reason"] == "enp5s0 is refused as a rail: it is in use by a TCP connection to 10.9.9.2:54000"

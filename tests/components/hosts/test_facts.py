@@ -95,11 +95,11 @@ def test_a_warning_of_many_hosts_is_one_line_with_their_number():
 def test_warnings_are_said_in_the_run():
     hosts, said, one = FakeHosts(), list[str](), record("gpu01", 1)
     hosts.knows(one)
-    hosts.facts[2201] = {"warnings": ["enp5s0 runs at 8.0 GT/s x8 and could at 16.0 GT/s x16"]}
+    hosts.facts[2201] = {"warnings": ["enp5s0 runs at 8.0 GT/s x8 but supports 16.0 GT/s x16"]}
 
     outcome = converged(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
 
-    assert said == ["gpu01: enp5s0 runs at 8.0 GT/s x8 and could at 16.0 GT/s x16"]
+    assert said == ["gpu01: enp5s0 runs at 8.0 GT/s x8 but supports 16.0 GT/s x16"]
     assert outcome.results["gpu01"]["status"] == "ready", "a warning is no failure"
 
 

@@ -237,7 +237,7 @@ def test_what_says_the_same_or_is_overruled_is_no_reason_to_refuse(tmp_path, doc
             "netplan-networkd",
             CUSTOMIZED,
             CUSTOMIZATION.replace("    enp5s0:", "    id1:\n      match:\n        macaddress: 00:50:56:9E:CE:5F"),
-            "not under its own name",
+            "under another name",
         ),
         (
             "netplan-networkd",
@@ -265,5 +265,5 @@ def test_a_file_that_says_something_else_is_refused_with_what_it_says(tmp_path, 
     assert failed["step"] == "guest_network"
     assert f"{path} defines enp5s0" in failed["reason"]
     assert told in failed["reason"]
-    assert "take enp5s0 out of it" in failed["hint"]
+    assert "remove enp5s0 from it" in failed["hint"]
     assert machine.content(path) == text.encode()

@@ -262,7 +262,7 @@ def test_more_vfs_than_the_nic_has_are_refused_with_the_remedy(machine, document
     first, *rest = document["pfs"]
     result = run("apply", machine, {**document, "pfs": [{**first, "vfs": 8}, *rest]})
 
-    assert result["failed"]["reason"] == "enp5s0 offers 7 VFs and 8 are wanted"
+    assert result["failed"]["reason"] == "enp5s0 supports 7 VFs, but the lab file sets 8"
     assert "lower vfs" in result["failed"]["hint"]
 
 

@@ -86,8 +86,8 @@ def test_a_member_of_a_bond_is_refused_untouched_although_the_bond_carries_nothi
 
     result = run("apply", machine, document)
 
-    assert result["failed"]["reason"] == "enp132s0 is a member of bond7, and a RoCE rail needs a NIC, not a bond"
-    assert "take it out of bond7" in result["failed"]["hint"]
+    assert result["failed"]["reason"] == "enp132s0 is a member of bond7, but a RoCE rail needs a NIC, not a bond"
+    assert "remove it from bond7" in result["failed"]["hint"]
     assert machine.written == []
 
 
@@ -255,7 +255,7 @@ def test_an_interface_that_is_another_nic_than_the_lab_means_is_left_alone(machi
     failed = run("apply", machine, document)["failed"]
 
     assert failed["step"] == "preflight"
-    assert "enp5s0 is the NIC at 0000:05:00.0, and the lab means 0000:19:00.0" in failed["reason"]
+    assert "enp5s0 is the NIC at 0000:05:00.0, but the lab file sets 0000:19:00.0" in failed["reason"]
     assert "/sys/bus/pci/devices/0000:19:00.0/net" in failed["hint"]
     document["pfs"][0]["pci"] = "0000:05:00.0"
     made(machine, document)

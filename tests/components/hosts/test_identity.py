@@ -47,7 +47,7 @@ def test_names_that_two_nics_have_exchanged_are_refused_by_slot_and_nothing_is_s
     failed = run("apply", machine, document)["failed"]
 
     assert failed["step"] == "link"
-    assert "slot 0000:05:00.0 now; it was the one in 0000:84:00.0, which is called enp5s0" in failed["reason"]
+    assert "slot 0000:05:00.0 now; it used to be the NIC in 0000:84:00.0, now named enp5s0" in failed["reason"]
     assert "Path=pci-0000:" in failed["hint"]
     assert machine.written == []
 
@@ -58,7 +58,7 @@ def test_a_renamed_pf_that_carries_the_host_is_not_touched(machine, document):
     row = "enp5s0np0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0"
     machine.file("/proc/net/route", f"Iface\tDestination\tGateway\tFlags\n{row}\n")
 
-    assert "the default route leaves by it" in run("apply", machine, document)["failed"]["reason"]
+    assert "the default route uses it" in run("apply", machine, document)["failed"]["reason"]
     assert "enp5s0np0" in machine.links
 
 

@@ -9,7 +9,7 @@ from components.hosts.repair import Outcome
 from tests.components.hosts.fleet_hosts import FakeHosts, converged, crew, record
 
 SILENT = "10.10.11.2 does not answer"
-SMALL = "10.10.11.1 answers, but to no frame of 9000 bytes: an MTU on the way is smaller"
+SMALL = "10.10.11.1 answers, but not to frames of 9000 bytes: an MTU on the path is smaller"
 
 
 class Recovering(FakeHosts):
@@ -36,7 +36,7 @@ def two(hosts: FakeHosts) -> dict[str, HostRecord]:
     ("facts", "name", "told"),
     [
         ({2201: heard(SILENT)}, "gpu01", "enp5s0 to gpu02 (10.10.11.2): does not answer"),
-        ({2202: heard(SMALL)}, "gpu02", "enp5s0 to gpu01 (10.10.11.1): answers, but to no frame of 9000 bytes"),
+        ({2202: heard(SMALL)}, "gpu02", "enp5s0 to gpu01 (10.10.11.1): answers, but not to frames of 9000 bytes"),
         ({2201: heard("10.10.99.9 does not answer")}, "gpu01", "enp5s0 to a host (10.10.99.9): does not answer"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_machine_without_grub_is_refused_with_the_reason_before_anything_chang
     assert "intel_iommu=on iommu=pt pci=realloc processor.max_cstate=1 is not on this kernel's" in failed["reason"]
     assert "without a GRUB" in failed["reason"]
     assert failed["step"] == "kernel_arguments"
-    assert "take it out of system.kernel_arguments" in failed["hint"]
+    assert "remove it from system.kernel_arguments" in failed["hint"]
     assert files(server) == before
 
 
@@ -133,10 +133,10 @@ def test_a_host_whose_vfs_come_after_its_reboot_needs_one_and_has_not_failed(lab
 def test_too_few_vfs_are_refused_before_anything_changes_with_the_hint_for_their_cause(lab, debian):
     before = files(debian)
     document = document_of(lab, {"hostname": True})
-    for offered, hint in (("0", "switch it on in the BIOS"), ("2", "raise NUM_OF_VFS")):
+    for offered, hint in (("0", "turn it on in the BIOS"), ("2", "raise NUM_OF_VFS")):
         debian.file("/sys/devices/0000:05:00.0/sriov_totalvfs", offered)
         failed = run("apply", debian, document)["failed"]
-        assert failed["reason"] == f"enp5s0 offers {offered} VFs and 4 are wanted"
+        assert failed["reason"] == f"enp5s0 supports {offered} VFs, but the lab file sets 4"
         assert hint in failed["hint"]
     assert files(debian) == before
 
@@ -173,7 +173,7 @@ def test_a_pcie_link_that_trained_low_is_a_warning_with_both_figures(lab, debian
     facts = run("probe", debian, document_of(lab, {}))["facts"]
 
     assert facts["pcie"] == {"enp5s0": "8.0 GT/s x8"}
-    assert facts["warnings"][0].startswith("enp5s0 runs at 8.0 GT/s x8 and could at 16.0 GT/s x16")
+    assert facts["warnings"][0].startswith("enp5s0 runs at 8.0 GT/s x8 but supports 16.0 GT/s x16")
 
 
 def test_the_facts_of_a_host_stay_small(lab, server):

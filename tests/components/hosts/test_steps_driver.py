@@ -69,7 +69,7 @@ def test_another_file_than_the_lab_names_is_not_used(host, lab, doca):
     ]
 
     assert doca["sha256"] in failed["reason"]
-    assert "nothing of it was used" in failed["hint"]
+    assert "the file was not used" in failed["hint"]
     assert host.offered == {}
     assert list((host.folder / "var/cache/rocelab").iterdir()) == []
 
@@ -91,8 +91,8 @@ def test_replacing_a_working_driver_needs_leave_and_names_what_would_go(host, la
 
     failed = run("apply", host, asks(lab, driver=driver))["failed"]
 
-    assert failed["reason"] == "driver 24.10-1.1.4 is installed and works, 25.07-0.9.7 is wanted"
-    assert failed["hint"].endswith("these packages would go: mlnx-tools, ofed-scripts")
+    assert failed["reason"] == "driver 24.10-1.1.4 is installed and works, but the lab file sets 25.07-0.9.7"
+    assert failed["hint"].endswith("this also removes mlnx-tools, ofed-scripts")
     assert {"mlnx-tools", "ofed-scripts"} <= host.installed
 
     document = asks(lab, driver={**driver, "replace": True})
@@ -128,7 +128,7 @@ def test_what_others_need_is_not_removed(tmp_path, lab, doca, monkeypatch):
 
     failed = run("apply", host, asks(lab, driver=driver))["failed"]
 
-    assert failed["reason"] == "ceph-common would go together with mlnx-tools"
+    assert failed["reason"] == "removing mlnx-tools would also remove ceph-common"
     assert "mlnx-tools" in host.installed
 
 
@@ -245,7 +245,7 @@ def test_the_kernels_own_driver_comes_back_by_a_reboot_since_openibd_goes(host, 
     result = run("apply", host, asks(lab, driver=driver))
 
     assert result["failed"] is None
-    assert any("openibd goes with the vendor's driver" in reason for reason in result["needs_reboot"])
+    assert any("the vendor's driver includes openibd" in reason for reason in result["needs_reboot"])
     assert commands_with(host, "openibd restart") == []
 
 
@@ -308,7 +308,7 @@ def test_containers_with_gpus_are_not_put_at_risk_by_a_packages_scripts(host, la
 
     failed = run("apply", host, asks(lab, driver=driver))["failed"]
 
-    assert "1 containers run" in failed["reason"]
+    assert "1 running containers" in failed["reason"]
     assert "kubectl drain" in failed["hint"]
     assert not host.ofed
 

@@ -65,7 +65,7 @@ def test_another_gpu_driver_is_replaced_with_leave_only(host, lab):
 
     failed = run("apply", host, asks(lab, gpu={"driver": driver, "gpudirect": "none"}))["failed"]
 
-    assert failed["hint"].endswith("these packages would go: libnvidia-compute-550, nvidia-driver-550")
+    assert failed["hint"].endswith("this also removes libnvidia-compute-550, nvidia-driver-550")
     document = asks(lab, gpu={"driver": {**driver, "replace": True}, "gpudirect": "none"})
     result = applied(host, document)
     assert result["failed"] is None
@@ -143,7 +143,7 @@ def test_packages_without_a_module_for_this_kernel_are_told_as_such(host, lab):
     result = run("apply", host, asks(lab, gpu={"driver": PACKAGED, "gpudirect": "none"}))
 
     assert (
-        f"packages nvidia-open are installed, and none has a module nvidia for kernel {KERNEL}"
+        f"packages nvidia-open are installed, but none has the module nvidia for kernel {KERNEL}"
         in (result["failed"]["reason"])
     )
     assert result["needs_reboot"] == [], "a reboot would mend nothing"

@@ -64,7 +64,7 @@ def test_another_file_than_the_lab_names_is_not_installed(host, lab, driver, mon
 
     failed = run("apply", host, asks(lab, gpu={"driver": other, "gpudirect": "none"}))["failed"]
 
-    assert "and the lab file names 000" in failed["reason"]
+    assert "but the lab file sets 000" in failed["reason"]
     assert given == []
 
 

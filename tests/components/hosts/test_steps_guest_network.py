@@ -158,8 +158,8 @@ def test_a_tool_that_does_not_do_it_is_a_failure_with_the_way_back(machine, docu
     failed = run("apply", machine, document)["failed"]
 
     assert failed["step"] == "guest_network"
-    assert f"was given {ADDRESS}" in failed["reason"]
-    assert "goes again by itself" in failed["hint"]
+    assert f"received {ADDRESS}" in failed["reason"]
+    assert "is removed again unless" in failed["hint"]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_guest_with_none_of_the_tools_says_so(tmp_path, document, monkeypatch)
     ("answers", "frame_bytes", "told"),
     [
         (set(), 9000, "10.10.11.12 does not answer"),
-        ({"10.10.11.12"}, 1500, "10.10.11.12 answers, but to no frame of 9000 bytes: an MTU on the way is smaller"),
+        ({"10.10.11.12"}, 1500, "10.10.11.12 answers, but not to frames of 9000 bytes: an MTU on the path is smaller"),
     ],
 )
 def test_a_silent_peer_is_told_and_fails_nothing(machine, document, answers, frame_bytes, told):

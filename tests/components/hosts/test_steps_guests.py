@@ -109,7 +109,7 @@ def test_the_token_is_in_no_answer_no_command_and_no_file_but_its_own(guest, nls
 def test_a_token_that_was_not_brought_is_named_with_the_command_that_sets_it(guest, nls):
     failed = run("apply", guest, nls)["failed"]
 
-    assert (failed["step"], failed["reason"]) == ("licence", "the licence token was not delivered")
+    assert (failed["step"], failed["reason"]) == ("licence", "the license token was not delivered")
     assert "pulumi config set --secret rocelab:licenceToken" in failed["hint"]
 
 
@@ -139,7 +139,7 @@ def test_a_licence_that_does_not_come_says_where_to_look(guest, legacy):
     failed = run("apply", guest, legacy)["failed"]
 
     assert "the vGPU is Unlicensed (Unrestricted) 90 s after" in failed["reason"]
-    assert "reach 172.16.7.9" in failed["hint"]
+    assert "reaches 172.16.7.9" in failed["hint"]
     assert "clock" in failed["hint"]
 
 
@@ -247,7 +247,7 @@ def test_another_release_of_the_client_is_never_replaced(guest, client):
 
     failed = run("apply", guest, client)["failed"]
 
-    assert "2.5.0-10 is installed and 3.0.1-4 is wanted" in failed["reason"]
+    assert "2.5.0-10 is installed, but the lab file sets 3.0.1-4" in failed["reason"]
 
 
 def test_files_of_a_client_go_with_it_and_the_package_stays(guest, client):

@@ -180,7 +180,7 @@ def test_another_key_than_the_pinned_one_installs_nothing(machine, repository):
     result = run("apply", machine, document(packages={**repository, "key_sha256": "0" * 64}))
 
     assert result["failed"]["step"] == "kubernetes_packages"
-    assert "the lab file names 0000" in result["failed"]["reason"]
+    assert "the lab file sets 0000" in result["failed"]["reason"]
     assert machine.packages == {}
 
 
@@ -188,7 +188,7 @@ def test_preinstalled_means_that_another_version_is_told_and_not_touched(machine
     machine.packages = {"kubeadm": "1.35.2", "kubelet": "1.35.2"}
     result = run("apply", machine, document())
 
-    assert "1.36.3 is installed, and here is 1.35.2" in result["failed"]["reason"]
+    assert "1.36.3 is preinstalled, but this host has 1.35.2" in result["failed"]["reason"]
     assert not [line for line in machine.commands if "install" in line.split()]
 
     machine.packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}

@@ -19,7 +19,7 @@ def test_an_infiniband_port_is_refused_by_name_and_nothing_is_touched(host, lab,
     result = run("apply", host, asks(lab, **sections))
 
     assert result["failed"]["step"] == "link_layer"
-    assert result["failed"]["reason"] == "enp132s0 is an InfiniBand port, and RoCE is Ethernet"
+    assert result["failed"]["reason"] == "enp132s0 is an InfiniBand port, but RoCE needs Ethernet"
     assert "convert_infiniband: true" in result["failed"]["hint"]
     assert (result["changed"], host.written, commands_with(host, " -y set ", "link set")) == ([], [], [])
 

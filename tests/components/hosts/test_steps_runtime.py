@@ -31,7 +31,7 @@ def test_another_containerd_is_replaced_with_leave_only(host, lab):
 
     failed = run("apply", host, asks(lab, runtime={**RUNTIME, "containerd": newer}))["failed"]
 
-    assert failed["reason"] == "containerd 1.7.27 is installed and 2.1.4 is wanted"
+    assert failed["reason"] == "containerd 1.7.27 is installed, but the lab file sets 2.1.4"
     document = asks(lab, runtime={**RUNTIME, "containerd": {**newer, "replace": True}})
     assert applied(host, document)["failed"] is None
     assert "version = 3" in host.read("/etc/containerd/config.toml")
@@ -102,7 +102,7 @@ def warned(host, document):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        (DEBIAN, ["CNI plugins in /usr/lib/cni, and they are in /opt/cni/bin"]),
+        (DEBIAN, ["CNI plugins in /usr/lib/cni, but they are in /opt/cni/bin"]),
         (DEBIAN.replace("/usr/lib/cni", "/opt/cni/bin"), []),
         (UPSTREAM_2, []),
         (UPSTREAM_2.replace("/opt/cni/bin", "/usr/lib/cni"), ["CNI plugins in /usr/lib/cni"]),

@@ -234,7 +234,7 @@ def test_the_machine_of_a_look_refuses_every_change(tmp_path: Path) -> None:
         ("sleep 60", "did not end within 1 s"),
         ("(trap '' TERM; sleep 60) & wait", "did not end within 1 s"),
         (f"head -c {LARGEST_OUTPUT * 5} /dev/zero", "printed more than"),
-        ("kill -SEGV $$", "it ended with -11"),
+        ("kill -SEGV $$", "it exited with -11"),
         ("echo not JSON; exit 0", "it printed no JSON"),
         ("echo '[{\"ifname\": 7}, 5]'; exit 0", "Error: "),
         ("echo out of order >&2; exit 3", "out of order"),
@@ -329,7 +329,7 @@ def test_a_link_that_a_virtual_machine_does_not_tell_is_unknown(tmp_path: Path) 
     machine = ReadOnly(str(tmp_path))
 
     for read, name in ((pci.link_speed, "/speed"), (pci.link_width, "/width")):
-        with pytest.raises(Exception, match="it says"):
+        with pytest.raises(Exception, match="it contains"):
             read(machine, name)
 
 

@@ -12,7 +12,7 @@ LONGEST_REASON = 160
 
 
 class UnknownError(Exception):
-    """A value that cannot be known; the text says why. Every probe may raise it, or an `OSError`."""
+    """A value that cannot be read; the text gives the reason. Every probe may raise it, or an `OSError`."""
 
 
 class Leaf(NamedTuple):
@@ -62,7 +62,7 @@ def printed(done: Done) -> str:
     """What a program printed."""
     if done.code:
         said = (done.err or done.out).strip().splitlines()
-        raise UnknownError(said[-1] if said else f"it ended with {done.code}")
+        raise UnknownError(said[-1] if said else f"it exited with {done.code}")
     return done.out
 
 
@@ -80,7 +80,7 @@ def number(machine: ReadOnly, path: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise UnknownError(f"it says {text[:40]!r}, which is no number") from None
+        raise UnknownError(f"it contains {text[:40]!r}, not a number") from None
 
 
 def file_leaves(machine: ReadOnly, files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]]) -> List[Leaf]:

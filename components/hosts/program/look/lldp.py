@@ -17,24 +17,24 @@ IPV4 = 1
 
 
 def neighbours(machine: ReadOnly, interface: str) -> List[Json]:
-    """The neighbors of a port; none when a daemon listens and receives nothing."""
+    """The neighbors of a port; empty when a daemon listens and receives nothing."""
     done = machine.once(*LLDPCTL)
     if done.code == 0:
         return parse_lldpctl(printed_json(done), interface)
     index = machine.read(f"/sys/class/net/{interface}/ifindex")
     kept = f"{NETWORKD}/{index}"
     if not machine.exists(kept):
-        raise UnknownError(f"lldpd does not run ({done.err.strip()[:60]}), and systemd-networkd heard nobody")
+        raise UnknownError(f"lldpd does not run ({done.err.strip()[:60]}), and systemd-networkd received no LLDP")
     return parse_frames(machine.content(kept))
 
 
 def parse_lldpctl(document: Any, interface: str) -> List[Json]:
-    """`lldpctl -f json0`, in which everything is a list, whether there is one of it or many."""
+    """`lldpctl -f json0`, in which everything is a list, even a single item."""
     try:
         ports = [port for each in document["lldp"] for port in each.get("interface", [])]
         found = [_heard(port) for port in ports if port["name"] == interface]
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UnknownError(f"lldpctl printed another form: {error}") from None
+        raise UnknownError(f"lldpctl printed an unknown format: {error}") from None
     return found
 
 
@@ -61,7 +61,7 @@ def parse_frames(content: bytes) -> List[Json]:
         size = int.from_bytes(content[at : at + 8], "little")
         frame = content[at + 8 : at + 8 + size]
         if len(frame) < size or size <= ETHERNET_HEADER:
-            raise UnknownError("networkd's file is cut short")
+            raise UnknownError("networkd's file is truncated")
         found.append(_frame(frame))
         at += 8 + size
     return found

@@ -73,7 +73,7 @@ def routes(machine: ReadOnly) -> List[Json]:
             if _leads_out(route):
                 found += [_route(route, hop, family) for hop in route.get("nexthops") or [{}]]
     if len(found) > MOST_ROUTES:
-        raise UnknownError(f"{len(found)} routes: more than {MOST_ROUTES} are no host's own")
+        raise UnknownError(f"{len(found)} routes: more than {MOST_ROUTES}; not a host's own routes")
     return found
 
 
@@ -98,7 +98,7 @@ def _route(route: Json, hop: Json, family: int) -> Json:
 
 
 def _prefixed(destination: str, family: int) -> str:
-    """`ip` leaves the length of a route to one address out."""
+    """`ip` omits the prefix length of a route to a single address."""
     return (
         destination if destination == "default" or "/" in destination else f"{destination}/{32 if family == 4 else 128}"
     )
@@ -130,7 +130,7 @@ def _network(rule: Json, side: str) -> str:
 
 
 def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
-    """Entries of the neighbour table that were heard on NICs."""
+    """Entries of the neighbour table that NICs received."""
     known = set(physical)
     found = [
         {
@@ -143,7 +143,7 @@ def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
         if entry.get("dev") in known and entry.get("lladdr")
     ]
     if len(found) > MOST_PEERS:
-        raise UnknownError(f"{len(found)} neighbours: more than {MOST_PEERS} are not kept")
+        raise UnknownError(f"{len(found)} neighbors: more than the {MOST_PEERS} that are kept")
     return found
 
 
@@ -155,7 +155,7 @@ def sysctls(machine: ReadOnly, physical: Iterable[str]) -> Dict[str, int]:
             if text.isdigit():
                 found[f"net.ipv4.conf.{name}.{setting}"] = int(text)
     if not found:
-        raise UnknownError("none of them can be read")
+        raise UnknownError("none could be read")
     return found
 
 
@@ -182,10 +182,10 @@ def carrier_leaves(machine: ReadOnly) -> List[Leaf]:
 def _of_the_session(machine: ReadOnly) -> List[str]:
     address = session_address(machine)
     if not address:
-        raise UnknownError("this is no SSH session")
+        raise UnknownError("this is not an SSH session")
     found = [name for name, given in addresses(machine).items() if address in [each.split("/")[0] for each in given]]
     if not found:
-        raise UnknownError(f"{address} is no address of this host")
+        raise UnknownError(f"{address} is not an address of this host")
     return found
 
 

@@ -62,7 +62,7 @@ class Nic:
                 tool, aspects = port_aspects(self.host, self.name)
             text = aspects.get(aspect, "")
             if not aspects or aspect not in aspects or text.startswith(("unknown", "not supported")):
-                raise UnknownError(text or "the driver does not tell")
+                raise UnknownError(text or "the driver does not report it")
             return take(text)
 
         source = f"{MLNX_QOS} -i {self.name}" if self._has_mlnx_qos() else f"dcb show dev {self.name}"
@@ -153,7 +153,7 @@ class Nic:
         def of_the_device(file: str) -> Callable[[], str]:
             return lambda: machine.text(f"{folder}/{file}") if own else _missing("it has no RDMA device of its own")
 
-        # without an RDMA device the driver's own words have both: `28.39.1002 (MT_0000000838)`
+        # without an RDMA device the driver reports both in one line: `28.39.1002 (MT_0000000838)`
         words = f"ethtool -i {self.name}"
         driver = self._with_interface(lambda: printed(machine.once("ethtool", "-i", self.name)))
         return [
@@ -236,7 +236,7 @@ class Nic:
                         values[name] = int(text)
         if not values:
             printed(done)
-            raise UnknownError("it counts nothing of interest")
+            raise UnknownError("it has no relevant counters")
         return {"uptime_s": at_s, "values": values}
 
     def _eswitch(self) -> str:
@@ -265,7 +265,7 @@ class Nic:
         self._needs_interface()
         found = pause_aspect(self.host, self.name)
         if not found:
-            raise UnknownError("ethtool -a does not tell")
+            raise UnknownError("ethtool -a does not report it")
         return found["global_pause"].split()
 
     def _ecn(self, role: str) -> List[int]:
@@ -313,7 +313,7 @@ def _number_if_any(machine: ReadOnly, path: str) -> int:
 
 
 def _text_if_supported(machine: ReadOnly, path: str) -> str:
-    """Empty where the driver names none."""
+    """Empty where the driver reports none."""
     try:
         return machine.text(path)
     except OSError as error:
@@ -326,7 +326,7 @@ def _carrier(machine: ReadOnly, path: str) -> bool:
     try:
         return machine.text(path) == "1"
     except OSError:
-        raise UnknownError("the kernel does not tell while the interface is down") from None
+        raise UnknownError("the kernel does not report it while the interface is down") from None
 
 
 def _speed(machine: ReadOnly, path: str) -> int:
@@ -335,7 +335,7 @@ def _speed(machine: ReadOnly, path: str) -> int:
     except OSError:
         speed = -1
     if speed <= 0:
-        raise UnknownError("the kernel tells none: no link, or a virtual NIC")
+        raise UnknownError("the kernel reports none: no link, or a virtual NIC")
     return speed
 
 
@@ -347,7 +347,7 @@ def _vf_mac(info: Json) -> str:
     """Its key changed from `mac` to `address` with iproute2 5.0."""
     mac = info.get("address") or info.get("mac")
     if not mac:
-        raise UnknownError("ip names no MAC of this VF")
+        raise UnknownError("ip reports no MAC of this VF")
     return str(mac)
 
 
@@ -360,7 +360,7 @@ def _vf_mtu(machine: ReadOnly, interfaces: List[str]) -> int:
 def _vf_vlan(info: Json) -> int:
     """`vlan_list` of iproute2, `vlan` of versions before 5.0; without one there is none."""
     if not info:
-        raise UnknownError("ip names no such VF")
+        raise UnknownError("ip reports no such VF")
     vlans = info.get("vlan_list") or []
     return int(vlans[0]["vlan"] if vlans else info.get("vlan", 0))
 
@@ -402,7 +402,7 @@ def active_mtu(text: str) -> int:
     """Of port 1, in `active_mtu: 4096 (5)`."""
     found = re.search(r"^\s*active_mtu:\s+(\d+)", text, re.MULTILINE)
     if not found:
-        raise UnknownError("ibv_devinfo names no active_mtu")
+        raise UnknownError("ibv_devinfo reports no active_mtu")
     return int(found[1])
 
 
@@ -411,7 +411,7 @@ def supported_speeds(text: str) -> List[int]:
     found = re.search(r"Supported link modes:(.*?)^\s*Supported pause", text, re.MULTILINE | re.DOTALL)
     speeds = sorted({int(speed) for speed in SPEED.findall(found[1])}) if found else []
     if not speeds:
-        raise UnknownError("ethtool names no link modes")
+        raise UnknownError("ethtool reports no link modes")
     return speeds
 
 
@@ -419,15 +419,15 @@ def active_fec(text: str) -> str:
     """`Active FEC encoding: RS` of ethtool; some versions say `encodings`."""
     found = re.search(r"^Active FEC encodings?:\s*(.+?)\s*$", text, re.MULTILINE)
     if not found:
-        raise UnknownError("ethtool names no active encoding")
+        raise UnknownError("ethtool reports no active encoding")
     return found[1].lower()
 
 
 def firmware_of(text: str) -> Tuple[str, str]:
-    """Version and board id of `ethtool -i`; other vendors have words of their own there."""
+    """Version and board id of `ethtool -i`; other vendors print something else there."""
     found = re.search(r"^firmware-version:[ \t]*(.+?)(?:[ \t]+\((\w+)\))?[ \t]*$", text, re.MULTILINE)
     if not found or found[1] == "N/A":
-        raise UnknownError("the driver tells no firmware")
+        raise UnknownError("the driver reports no firmware version")
     return found[1], found[2] or ""
 
 
@@ -438,5 +438,5 @@ def counters(text: str) -> Dict[str, int]:
         if COUNTER.search(name) and not OF_A_QUEUE.match(name):
             found[name] = int(value)
     if len(found) > MOST_COUNTERS:
-        raise UnknownError(f"{len(found)} counters: more than {MOST_COUNTERS} are not kept")
+        raise UnknownError(f"{len(found)} counters: more than the {MOST_COUNTERS} that are kept")
     return found

@@ -12,7 +12,7 @@ ADDRESS = re.compile(r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 NETWORK = "0x02"
 GPU_CLASSES = ("0x03", "0x12")
 GPU_VENDORS = ("0x10de", "0x1002")
-"""NVIDIA and AMD: the display of a baseboard controller is no GPU."""
+"""NVIDIA and AMD: the display of a baseboard controller is not a GPU."""
 ACS, ACS_CONTROL = 0x000D, 6
 ACS_REDIRECTS = 0x04 | 0x08 | 0x10
 """Request redirect, completion redirect, upstream forwarding (PCI Express Base Specification, ACS control register)."""
@@ -23,7 +23,7 @@ NVIDIA = "/proc/driver/nvidia/version"
 
 
 def functions(machine: ReadOnly) -> Dict[str, str]:
-    """Class of each PCI function that is no VF."""
+    """Class of each PCI function that is not a VF."""
     names = os.listdir(machine.path(DEVICES))
     own = (name for name in sorted(names) if not machine.exists(f"{DEVICES}/{name}/physfn"))
     return {name: machine.read(f"{DEVICES}/{name}/class") for name in own}
@@ -85,7 +85,7 @@ def hexadecimal(machine: ReadOnly, path: str) -> str:
 def _model(text: str) -> str:
     found = re.search(r"^Model:\s*(.+)$", text, re.MULTILINE)
     if not found:
-        raise UnknownError("it names no model")
+        raise UnknownError("it reports no model")
     return found[1].strip()
 
 
@@ -102,7 +102,7 @@ def parse_memory(text: str, address: str) -> int:
         bus, _, size = line.partition(",")
         if bus.strip().lower().endswith(address) and size.strip().isdigit():
             return int(size)
-    raise UnknownError("nvidia-smi does not name this GPU")
+    raise UnknownError("nvidia-smi does not list this GPU")
 
 
 def acs_bridges(machine: ReadOnly) -> List[str]:
@@ -133,7 +133,7 @@ def redirects_peers(space: bytes) -> bool:
 
 
 def slot(machine: ReadOnly, address: str) -> str:
-    """Name of the physical slot; empty where the machine names none."""
+    """Name of the physical slot; empty where the machine reports none."""
     slots = "/sys/bus/pci/slots"
     for name in machine.names(slots):
         if machine.read(f"{slots}/{name}/address") == address.rpartition(".")[0]:
@@ -145,7 +145,7 @@ def link_speed(machine: ReadOnly, path: str) -> float:
     """GT/s of a file such as `16.0 GT/s PCIe`."""
     found = re.match(r"([\d.]+) GT/s", machine.text(path))
     if not found:
-        raise UnknownError(f"it says {machine.read(path)[:40]!r}")
+        raise UnknownError(f"it contains {machine.read(path)[:40]!r}")
     return float(found[1])
 
 
@@ -153,7 +153,7 @@ def link_width(machine: ReadOnly, path: str) -> int:
     """Lanes; the kernel writes 0 and 255 for unknown."""
     lanes = number(machine, path)
     if lanes in (0, 255):
-        raise UnknownError(f"it says {lanes}")
+        raise UnknownError(f"it contains {lanes}")
     return lanes
 
 

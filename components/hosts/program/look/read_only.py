@@ -28,7 +28,7 @@ class ReadOnly(Machine):
         self._guards: Dict[str, threading.Lock] = {}
 
     def text(self, path: str) -> str:
-        """The text of a file without the blanks around it."""
+        """The stripped text of a file."""
         with open(self.path(path), "rb") as file:
             return file.read(LARGEST_FILE).decode(errors="replace").strip()
 
@@ -104,7 +104,7 @@ class ReadOnly(Machine):
 
 
 class ReadOnlyError(Exception):
-    """A change that a look must not make: a fault of this program."""
+    """A change that this read-only program must not make: a bug."""
 
 
 class _Stream(threading.Thread):

@@ -13,9 +13,9 @@ from .read_only import ReadOnly
 
 SCHEMA = 1
 DEADLINE_S = 30.0
-"""From the start of the program. A connection to the host is given more, so that what was read arrives."""
+"""From the start of the program. The SSH connection gets longer, so that the result arrives."""
 LEAST_S = 5.0
-"""For a look on a host that takes that long to start a program."""
+"""For hosts that take that long to start a program."""
 NICENESS = 10
 
 
@@ -70,14 +70,14 @@ def _ended_by(thread: threading.Thread, end_s: float) -> bool:
 
 
 def _copied(found: Any) -> Any:
-    """The same without what a thread that hangs may still add to it."""
+    """A copy that a hung thread can no longer change."""
     if isinstance(found, dict):
         return {key: _copied(value) for key, value in list(found.items())}
     return [_copied(value) for value in found] if isinstance(found, list) else found
 
 
 def look_around(firmware: bool) -> int:
-    """The verb: it needs no document, takes no lock, and lets whatever else runs on the host go first."""
+    """The verb: it needs no document, takes no lock, and runs at the lowest priority."""
     os.nice(NICENESS)
     left_s = max(DEADLINE_S - age_s(), LEAST_S)
     sys.stdout.write(json.dumps(look(ReadOnly(), left_s, firmware), separators=(",", ":")) + "\n")

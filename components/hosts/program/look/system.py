@@ -111,7 +111,7 @@ def drivers(machine: ReadOnly) -> List[Json]:
 
 
 def _version(machine: ReadOnly, folder: str) -> str:
-    """The kernel's own modules have no version but the kernel's."""
+    """The kernel's own modules have the kernel's version."""
     return machine.read(f"{folder}/version") or machine.text("/proc/sys/kernel/osrelease")
 
 
@@ -141,7 +141,7 @@ def _count(machine: ReadOnly, path: str) -> int:
 def _cpu_model(machine: ReadOnly, path: str) -> str:
     found = re.search(r"^model name\s*:\s*(.+)$", machine.text(path), re.MULTILINE)
     if not found:
-        raise UnknownError("it names no model")
+        raise UnknownError("it reports no model")
     return found[1].strip()
 
 
@@ -206,7 +206,7 @@ def containerd_memlock(text: str) -> str:
         return ""
     limit = values.get("LimitMEMLOCK", "")
     if not limit:
-        raise UnknownError("systemctl names no limit")
+        raise UnknownError("systemctl reports no limit")
     return "infinity" if limit in UNLIMITED else limit
 
 
@@ -215,7 +215,7 @@ def _reboot_required(machine: ReadOnly) -> bool:
         return True
     release = _release(machine)
     if not set(MARKED_FAMILIES) & {release.get("ID", ""), *release.get("ID_LIKE", "").split()}:
-        raise UnknownError("packages of this distribution leave no mark")
+        raise UnknownError("this distribution's packages do not record it")
     return False
 
 
@@ -246,6 +246,6 @@ def _topology_policy(machine: ReadOnly) -> str:
 def complaints(text: str) -> List[str]:
     """The last lines in which a NIC reports its health, cable or power."""
     if not text.strip():
-        raise UnknownError("the kernel's log cannot be read, as without root")
+        raise UnknownError("the kernel's log cannot be read; without root this is expected")
     lines = [line.strip()[:200] for line in text.splitlines() if NIC_LINE.search(line) and COMPLAINT.search(line)]
     return lines[-MOST_COMPLAINTS:]

@@ -66,7 +66,7 @@ class BitfusionClient(Step):
             answer = _answer(host)
             if answer != AUTHORISED:
                 raise StepError(
-                    f"no Bitfusion server gives this client GPUs: {answer}",
+                    f"no Bitfusion server offers GPUs to this client: {answer}",
                     "enable the machine in vCenter (Bitfusion, Enable as client), "
                     "or set bitfusion_client.authorisation: token",
                 )
@@ -94,8 +94,8 @@ def _install(machine: Machine, asked: Dict[str, Any]) -> None:
     there = _version(machine)
     if there:
         raise StepError(
-            f"Bitfusion's client {there} is installed and {asked['version']} is wanted",
-            "remove it yourself if that is meant: client and servers have to be of one release",
+            f"Bitfusion's client {there} is installed, but the lab file sets {asked['version']}",
+            "remove it yourself if you agree; client and servers must have the same release",
         )
     place = machine.path(fetch(machine, asked["package"]))
     words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
@@ -106,7 +106,7 @@ def _answer(host: Host) -> str:
     """Whether a server lets this client see its GPUs."""
     done = host.remembered("bitfusion", lambda: host.machine.run("bitfusion", "list_gpus", timeout_s=ANSWER_S))
     said = (done.err or done.out).strip().splitlines()
-    return AUTHORISED if not done.code else said[-1][:150] if said else f"bitfusion ended with {done.code}"
+    return AUTHORISED if not done.code else said[-1][:150] if said else f"bitfusion exited with {done.code}"
 
 
 def _token_state(host: Host) -> str:
@@ -129,7 +129,7 @@ def _unpacked(machine: Machine) -> Dict[str, str]:
         archive = b""
     if not archive:
         raise StepError(
-            f"Bitfusion's token was {MISSING}, or is no base64",
+            f"Bitfusion's token was {MISSING}, or is not base64",
             "base64 token.tar | pulumi config set --secret rocelab:bitfusionToken, then pulumi up",
         )
     machine.put(ARCHIVE, archive, mode=0o600)

@@ -1,4 +1,4 @@
-"""The clock: who sets it, and whether it is right."""
+"""The clock: which daemon sets it, and whether it is synchronized."""
 
 import re
 from typing import Callable, List, Set
@@ -17,7 +17,7 @@ SOURCES_FILE = SOURCES_FOLDER + "/rocelab.sources"
 REPLACED = ("systemd-timesyncd",)
 """Debian's and Ubuntu's small client, which conflicts with chrony. Any other daemon was chosen on purpose and stays."""
 OWN_CLOCK = "7F7F0101"
-"""The source that tracking names when a daemon serves its own clock."""
+"""The source that `chronyc tracking` reports when a daemon serves its own clock."""
 OUR_LINE = re.compile(r"^server \S+ iburst prefer$")
 OFFSET_S = 0.1
 SYNC_S = 60
@@ -94,7 +94,7 @@ class Clock(Step):
             asked = ", ".join(servers) or "the distribution's servers"
             raise StepError(
                 f"the clock is {_state_by_chrony(machine)} after {SYNC_S} s of {asked}",
-                "do they answer on UDP port 123? chronyc sources on the host shows each of them",
+                "check that they answer on UDP port 123: chronyc sources on the host lists them",
             )
 
 
@@ -104,7 +104,7 @@ def source_lines(servers: List[str]) -> List[str]:
 
 
 def describe(daemon: str, lines: List[str]) -> str:
-    """Who sets the clock, in a few words."""
+    """Which daemon sets the clock, as a field shows it."""
     return f"{daemon} with {', '.join(line.split()[1] for line in lines)}" if lines else daemon
 
 
@@ -113,7 +113,7 @@ def _has_folder(machine: Machine) -> bool:
 
 
 def _sources(machine: Machine) -> List[str]:
-    """The directives of rocelab in the file; an altered line shows as such."""
+    """The directives of rocelab in the file; altered lines are marked."""
     place = SETTINGS[family(machine)]
     text = machine.content(SOURCES_FILE if _has_folder(machine) else place).decode(errors="replace")
     lines = text.splitlines() if _has_folder(machine) else block_of(text, place)
@@ -142,7 +142,7 @@ def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
 
 
 def state_by_systemd(machine: Machine) -> str:
-    """The kernel's own state, whichever daemon sets the clock."""
+    """The kernel's state of the clock, regardless of the daemon."""
     done = machine.run("timedatectl", "show", "-p", "NTPSynchronized", "--value")
     said = {"yes": IN_STEP, "no": NOT_IN_STEP}
     return said.get(done.out.strip(), f"unknown: {(done.err or done.out).strip()[:100]}")

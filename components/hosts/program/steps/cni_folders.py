@@ -12,7 +12,7 @@ QUOTED = re.compile(r"""["']([^"']*)["']""")
 
 
 class CniFolders(Step):
-    """It only looks: rocelab does not own this containerd, so its configuration stays unchanged.
+    """Only checked: rocelab does not own this containerd, so its configuration stays unchanged.
 
     containerd's own default is /opt/cni/bin; Debian's package sets /usr/lib/cni in its /etc/containerd/config.toml.
     There containerd finds 00-multus.conf and no multus-shim, or never calls Multus at all.
@@ -28,7 +28,8 @@ class CniFolders(Step):
     def facts(self, host: Host) -> Dict[str, Any]:
         asked, found = host.document["cni_folders"], cni_folders(host)
         warnings = [
-            f"containerd looks for CNI {what} in {' and '.join(found[key])}, and they are in {asked[key]}: no pod gets "
+            f"containerd looks for CNI {what} in {' and '.join(found[key])}, but they are in {asked[key]}, so no "
+            "pod gets "
             f"a rail. Set {setting} in /etc/containerd/config.toml and restart containerd, or set "
             "runtime.containerd.source: packaged"
             for key, what, setting in (

@@ -21,7 +21,7 @@ SHOWN_HOLDERS = 3
 
 
 class Driver(Step):
-    """Installed, built for the running kernel, and loaded are three things, and only all of them make a driver.
+    """A driver counts only if it is installed, built for the running kernel, and loaded.
 
     Nothing is removed without `replace`, and then only packages of the driver's own; firmware is never written.
     """
@@ -72,10 +72,10 @@ class Driver(Step):
         if asked["source"] == "keep":
             raise StepError(
                 f"the NIC driver is {self.observed(host)['driver']}, not {self.wanted(host.document)['driver']}",
-                "driver.source keep only looks: install it yourself, or name a source",
+                "driver.source: keep only compares; install it yourself, or set another source",
             )
         running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
-        # checked before anything is replaced: afterwards only a reboot leads back
+        # checked before anything is replaced: afterwards only a reboot restores the old driver
         held = self._held(host) if running and not asked["may_reboot"] else []
         if held:
             for field in wrong:
@@ -133,8 +133,8 @@ class Driver(Step):
             self._install_archive(host)
         elif not ofed.module_file(machine).path:
             raise StepError(
-                f"this kernel has no {ofed.MODULE}",
-                "Ubuntu has it in linux-modules-extra, Debian's cloud kernels leave it out: see system.packages",
+                f"this kernel has no module {ofed.MODULE}",
+                "Ubuntu has it in linux-modules-extra; Debian's cloud kernels omit it: see system.packages",
             )
 
     def _refuse_firmware_beforehand(self, host: Host) -> None:
@@ -160,8 +160,8 @@ class Driver(Step):
             listed = ", ".join(names[:SHOWN_PACKAGES]) or "what ofed_uninstall.sh finds"
             more = f" and {len(names) - SHOWN_PACKAGES} more" if len(names) > SHOWN_PACKAGES else ""
             raise StepError(
-                f"driver {old} is installed and works, {self.wanted(host.document)['driver']} is wanted",
-                f"set driver.replace: true to remove it first; these packages would go: {listed}{more}",
+                f"driver {old} is installed and works, but the lab file sets {self.wanted(host.document)['driver']}",
+                f"set driver.replace: true to remove it first; this also removes {listed}{more}",
             )
         if machine.exists("/usr/sbin/ofed_uninstall.sh"):
             machine.must("/usr/sbin/ofed_uninstall.sh", "--force", timeout_s=BUILD_S)
@@ -196,8 +196,8 @@ class Driver(Step):
         host.forget()
 
     def _held(self, host: Host) -> List[str]:
-        """Why another driver is loaded by nothing but a reboot; empty when openibd may be restarted."""
+        """Why only a reboot can load another driver; empty when openibd may be restarted."""
         asked = host.document["driver"]
         if asked["restart"] != "openibd":
             return ["driver.restart is reboot"]
-        return ["openibd goes with the vendor's driver"] if asked["source"] == "inbox" else ofed.holders(host)
+        return ["the vendor's driver includes openibd"] if asked["source"] == "inbox" else ofed.holders(host)

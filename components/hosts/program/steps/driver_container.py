@@ -1,4 +1,4 @@
-"""Hosts whose NIC driver NVIDIA's network operator replaces by a container: what would stop it, and names that stay.
+"""Hosts whose NIC driver NVIDIA's network operator replaces by a container: what would stop it, and names to keep.
 
 The container ends when storage modules are loaded and it may not unload them, and rdma-core loads rpcrdma on every
 host with an RDMA NIC (kernel-boot/modules/rdma.conf). The policy would wait an hour for it and then fail.
@@ -45,11 +45,11 @@ class DriverContainer(Step):
         if used:
             raise StepError(
                 f"the driver container cannot replace the driver under storage in use: {', '.join(used)}",
-                "unmount or disconnect what uses it; a host whose storage needs RDMA keeps its driver (source: keep)",
+                "unmount or disconnect the storage; if it needs RDMA, keep this host's driver (source: keep)",
             )
         if storage and UNLOAD_STORAGE not in unloads:
             raise StepError(
-                f"the driver container ends where storage modules are loaded: {', '.join(storage)}",
+                f"the driver container exits while storage modules are loaded: {', '.join(storage)}",
                 f'set driver.container_env: {{{UNLOAD_STORAGE}: "true"}}, or keep the host from loading them '
                 "(/etc/rdma/modules/rdma.conf) and unload them",
             )
@@ -57,7 +57,7 @@ class DriverContainer(Step):
         if others and UNLOAD_OTHERS not in unloads:
             raise StepError(
                 f"the driver container cannot replace the driver: {'; '.join(others)}",
-                f'set driver.container_env: {{{UNLOAD_OTHERS}: "true"}} if nobody needs them, or unload the modules',
+                f'set driver.container_env: {{{UNLOAD_OTHERS}: "true"}} if they are not needed, or unload the modules',
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Firmware settings of the NICs: whether there may be VFs, and how many."""
+"""Firmware settings of the NICs: whether VFs are enabled, and how many."""
 
 from typing import Callable, Dict, List, Optional, Set
 
@@ -66,7 +66,7 @@ class Firmware(Step):
         return now if now == later else f"{now}, from the next boot on {later}"
 
     def _changes(self, host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
-        """Words for `set`: what is not yet right from the next boot on."""
+        """Arguments for `set`: the values that the next boot would not have yet."""
         vfs, changes = host.document["firmware"]["vfs"], []
         if _value(settings, "SRIOV_EN") != 1:
             changes.append("SRIOV_EN=1")
@@ -83,7 +83,7 @@ def nic_settings(host: Host, pf: str) -> Dict[str, Setting]:
 
 
 def set_parameters(host: Host, pf: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]) -> None:
-    """Sets what is not yet right from the next boot on, and checks that the NIC has taken it."""
+    """Sets the values that the next boot would not have yet, and checks that the NIC accepted them."""
     device, words = host.pci_address(pf), changes(host, pf, nic_settings(host, pf))
     if not words:
         return
@@ -91,13 +91,13 @@ def set_parameters(host: Host, pf: str, changes: Callable[[Host, str, Dict[str, 
     host.forget()
     if left := changes(host, pf, nic_settings(host, pf)):
         raise StepError(
-            f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not taken",
-            "is the firmware older than the parameter, or the NIC a BlueField that its own CPU governs?",
+            f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not accepted",
+            "the firmware may be older than the parameter, or the NIC a BlueField controlled by its own CPU",
         )
 
 
 def pf_port(host: Host, pf: str) -> int:
-    """Which port of its NIC a PF is: function 0 is the first."""
+    """The number of a PF's port on its NIC: function 0 is port 1."""
     return int(host.pci_address(pf).rpartition(".")[2] or 0) + 1
 
 

@@ -1,4 +1,4 @@
-"""The version of the NICs' firmware, compared where the lab names one."""
+"""The version of the NICs' firmware, compared where the lab file sets one."""
 
 import re
 from typing import Dict
@@ -11,7 +11,7 @@ UNKNOWN = "unknown"
 
 
 class FirmwareVersion(Step):
-    """It only looks. You update firmware by hand, since an interrupted update can leave a card unusable."""
+    """Only checked. You update firmware by hand, since an interrupted update can leave a card unusable."""
 
     name = "firmware_version"
     order = 120
@@ -39,19 +39,19 @@ class FirmwareVersion(Step):
             found = running(host, pf)
             if not found:
                 raise StepError(
-                    f"{pf} does not report its firmware, and firmware.version is {version}",
-                    f"is ethtool installed (system.packages)? A NIC of which `ethtool -i {pf}` names no "
-                    "firmware-version cannot be compared: name firmware.version_by_rail for the others instead",
+                    f"{pf} does not report its firmware, but firmware.version is {version}",
+                    f"install ethtool (system.packages); a NIC for which `ethtool -i {pf}` shows no "
+                    "firmware-version cannot be compared: set firmware.version_by_rail for the others instead",
                 )
             if found != version:
                 raise StepError(
-                    f"{pf} runs firmware {found}, and firmware.version is {version}{_waiting(host, pf, found)}",
+                    f"{pf} runs firmware {found}, but firmware.version is {version}{_waiting(host, pf, found)}",
                     by_hand(host, pf, version) + f"; or set firmware.version to {found}",
                 )
 
 
 def running(host: Host, pf: str) -> str:
-    """The version that a PF runs; empty when neither kernel nor ethtool knows one."""
+    """The version that a PF runs; empty when neither the kernel nor ethtool reports one."""
     return _of_rdma_device(host.machine, pf) or parse_driver_info(host.machine.run("ethtool", "-i", pf).out)
 
 
@@ -68,10 +68,10 @@ def parse_flashed(printed: str) -> str:
 
 
 def by_hand(host: Host, pf: str, version: str) -> str:
-    """The steps that you take; rocelab never takes them."""
+    """What you do by hand; rocelab never does it."""
     device = host.pci_address(pf) or "its PCI address"
     return (
-        f"firmware is never updated from here: drain this host, flash the image of {version} for the card's PSID "
+        f"rocelab never updates firmware: drain this host, flash the image of {version} for the card's PSID "
         f"(mstflint -d {device} query shows it; mstflint -d {device} -i IMAGE burn), then a cold boot"
     )
 
@@ -82,6 +82,6 @@ def _of_rdma_device(machine: Machine, pf: str) -> str:
 
 
 def _waiting(host: Host, pf: str, found: str) -> str:
-    """Says when the card has another version in its flash already, so that only a cold boot is missing."""
+    """A note when the flash already has another version, so that only a cold boot is missing."""
     flashed = parse_flashed(host.machine.run("mstflint", "-d", host.pci_address(pf), "query").out)
     return f"; {flashed} is in its flash and waits for a cold boot" if flashed not in ("", found) else ""

@@ -31,12 +31,13 @@ class Governor(Step):
 
     def refuse(self, host: Host) -> None:
         wanted = host.document["cpu_governor"]
-        for policy in [] if host.booting else _policies(host):  # at boot the VFs must not wait for a word about cores
+        for policy in [] if host.booting else _policies(host):  # at boot the VFs must not wait for this
             offered = host.machine.read(policy + "/scaling_available_governors").split()
             if wanted not in offered:
                 driver = host.machine.read(policy + "/scaling_driver") or "unknown"
                 raise StepError(
-                    f"{policy} (driver {driver}) offers {', '.join(offered) or 'nothing'} and {wanted} is wanted",
+                    f"{policy} (driver {driver}) offers {', '.join(offered) or 'nothing'}, but the lab file sets "
+                    f"{wanted}",
                     f"load the module cpufreq_{wanted}, or set system.cpu_governor: keep",
                 )
 

@@ -27,7 +27,7 @@ SHOWN_PACKAGES = 12
 
 
 class GpuDriver(Step):
-    """A driver that works is never replaced without `replace`, and never unloaded: a new one waits for a reboot."""
+    """A working driver is never replaced without `replace`, and never unloaded: a new one waits for a reboot."""
 
     name = "gpu_driver"
     order = 350
@@ -66,10 +66,10 @@ class GpuDriver(Step):
         found, wanted = self.observed(host), self.wanted(host.document)
         if asked["source"] == "keep":
             raise StepError(
-                f"GPU driver: {found['gpu_driver']}, wanted is that it {wanted['gpu_driver']}"
+                f"GPU driver: {found['gpu_driver']}, but the lab file requires that it {wanted['gpu_driver']}"
                 if wanted["gpu_driver"] == WORKS
-                else f"GPU driver {found['gpu_driver']} runs, {wanted['gpu_driver']} is wanted",
-                "gpu.driver.source keep only looks: install it yourself, or use source packaged",
+                else f"GPU driver {found['gpu_driver']} runs, but the lab file sets {wanted['gpu_driver']}",
+                "gpu.driver.source: keep only compares; install it yourself, or set source: packaged",
             )
         running = machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau")
         if running and not host.document["gpu"]["may_reboot"]:
@@ -109,8 +109,8 @@ class GpuDriver(Step):
         if old and not asked["replace"]:
             listed = ", ".join(names[:SHOWN_PACKAGES]) or "none: it was not installed from packages"
             raise StepError(
-                f"GPU driver {old} is installed and {asked['version']} is wanted",
-                f"set gpu.driver.replace: true to remove it first; these packages would go: {listed}",
+                f"GPU driver {old} is installed, but the lab file sets {asked['version']}",
+                f"set gpu.driver.replace: true to remove it first; this also removes {listed}",
             )
         refuse_package_scripts_under_containers(machine, "the GPU driver")
         if asked["repository"]:
@@ -118,19 +118,19 @@ class GpuDriver(Step):
         file = asked.get("package")
         brought = [*asked["packages"], *([machine.path(fetch(machine, file))] if file else [])]
         stay = set(installed_packages(machine, PACKAGES)).difference(names)
-        # a guest driver's own file holds sources, whatever it is called
+        # the file of a guest driver contains sources, whatever its name
         built = bool(file) or built_by_dkms([*brought, *planned(machine, brought), *stay])
         if built:
             refuse_unsigned_modules(machine, SIGNED_GPU)
         remove(machine, names)
         install(machine, [*(missing_headers(machine) if built else []), *brought])
         if built and not _installed(machine):
-            build_for_this_kernel(machine)  # packages that were there already build nothing by themselves
+            build_for_this_kernel(machine)  # packages that were already installed build nothing
         if not _installed(machine):
             raise StepError(
-                f"packages {' '.join(map(os.path.basename, brought))} are installed, and none has a module nvidia "
+                f"packages {' '.join(map(os.path.basename, brought))} are installed, but none has the module nvidia "
                 f"for kernel {running_kernel(machine)}",
-                "dkms status and make.log below /var/lib/dkms tell why; or name packages that are made for this kernel",
+                "dkms status and make.log below /var/lib/dkms show why; or list packages built for this kernel",
             )
 
 

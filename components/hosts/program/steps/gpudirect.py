@@ -12,7 +12,7 @@ PEERMEM = "nvidia_peermem"
 
 
 class GpuDirect(Step):
-    """auto uses the best way of the host and reports why; a way that the lab file names must work."""
+    """auto uses the host's best way and reports why; a way that the lab file sets must work."""
 
     name = "gpudirect"
     order = 590
@@ -43,7 +43,7 @@ class GpuDirect(Step):
         asked = host.document["gpu"]["gpudirect"]
         if asked == "dmabuf":
             raise StepError(
-                f"GPUDirect by dmabuf is asked for: {self.observed(host)['gpudirect']}",
+                f"the lab file sets GPUDirect by dmabuf, but this host reports: {self.observed(host)['gpudirect']}",
                 "fix that, or set gpu.gpudirect: auto",
             )
         done = host.machine.run("modprobe", "-a", PEERMEM)

@@ -1,6 +1,6 @@
 """The address of a rail in a virtual machine, set by the tool that sets the guest's other addresses.
 
-The boot unit alone would be enough. With the guest's own tool the address is there earlier, shows up where people look
+The boot unit alone would be enough. With the guest's own tool the address is set earlier, shows up where people look
 for it, and the tool sends no DHCP requests (the Bitfusion article uses netplan, or a file by hand).
 """
 
@@ -100,7 +100,7 @@ def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
         machine.put(plan.path, plan.text, mode=0o600)
         try:
             rendered = guest.rendered_by_netplan(machine, name)
-        finally:  # it is put there for good only when the revert is armed
+        finally:  # the file stays only once the revert is armed
             machine.put(plan.path, older, mode=0o600) if older else machine.remove(plan.path)
         texts.update(rendered)
         paths += list(rendered)
@@ -112,9 +112,9 @@ def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
         machine.must(*words, timeout_s=guest.ACTIVATION_S + 10)
     if not machine.wait(lambda: _is_addressed(host, pf), ADDRESS_WAIT_S):
         raise StepError(
-            f"{name} has {' '.join(host.addresses(name)) or 'no address'} {ADDRESS_WAIT_S} s after {tool} was given "
+            f"{name} has {' '.join(host.addresses(name)) or 'no address'} {ADDRESS_WAIT_S} s after {tool} received "
             f"{pf['address']}",
-            f"look at the guest's own tool; without a word of confirmation {plan.path} goes again by itself",
+            f"check the guest's own tool; {plan.path} is removed again unless the change is confirmed",
         )
 
 
@@ -160,10 +160,10 @@ def _netplan_paths(name: str) -> Iterator[str]:
 
 
 def ping(machine: Machine, interface: str, peer: str, mtu_bytes: int) -> str:
-    """Whether another machine of the rail answers, also to a full frame. It may not have joined yet."""
+    """Whether another machine of the rail answers, even to a full frame. That machine may not have joined yet."""
     words = ("ping", "-n", "-c", "1", "-W", "1", "-I", interface)
     if machine.run(*words, peer).code:
         return f"{peer} does not answer"
     if machine.run(*words, "-M", "do", "-s", str(mtu_bytes - HEADERS_BYTES), peer).code:
-        return f"{peer} answers, but to no frame of {mtu_bytes} bytes: an MTU on the way is smaller"
+        return f"{peer} answers, but not to frames of {mtu_bytes} bytes: an MTU on the path is smaller"
     return f"{peer} answers"

@@ -15,7 +15,7 @@ CLOUD_TEXT = "# written by rocelab: the lab names this machine, not the cloud\np
 
 
 class Hostname(Step):
-    """In the kernel now, in the file for each boot after it, and kept from cloud-init where there is one."""
+    """Set in the kernel now and in the file for later boots, and protected from cloud-init."""
 
     name = "hostname"
     order = 240
@@ -38,8 +38,8 @@ class Hostname(Step):
         now = machine.read(KERNEL_HOSTNAME)
         if now != wanted and machine.exists(KUBELET_FILE):
             raise StepError(
-                f"this machine is called {now} and is a node of a Kubernetes cluster, which would lose it as {wanted}",
-                f"name the node {now} in the lab file, switch system.hostname off, or reset the node (kubeadm reset)",
+                f"this machine is the Kubernetes node {now}; renaming it to {wanted} would remove it from the cluster",
+                f"name the node {now} in the lab file, turn system.hostname off, or reset the node (kubeadm reset)",
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:

@@ -64,7 +64,7 @@ def host_lines(runs: Sequence[str]) -> Iterator[str]:
 
 
 def count_on(stem: str, number: str, steps: int) -> str:
-    """The name so many after `stem` and `number`, with as many digits."""
+    """The name `steps` places after the given one, with the same number of digits."""
     return f"{stem}{str(int(number) + steps).zfill(len(number))}"
 
 

@@ -10,7 +10,7 @@ from ..step import Fields, Step
 
 FIELD = "kernel_arguments"
 GRUB_FILE = "/etc/default/grub.d/99-rocelab.cfg"
-"""Its number puts it after the drop-ins of cloud images, which overwrite the variable."""
+"""Sorts after the drop-ins of cloud images, which overwrite the variable."""
 GRUB_HEAD = (
     "# kernel arguments that a rocelab lab asked for; they stay when the lab goes, since others may rely on them\n"
 )
@@ -19,14 +19,14 @@ BOOT_ENTRY = re.compile(r"^\s*linux(?:efi)?\s+\S+\s+(.*)$", re.MULTILINE)
 GRUBBY_ARGS = re.compile(r'^args="(.*)"$', re.MULTILINE)
 OWN_ENTRIES = re.compile(r"### BEGIN /etc/grub.d/10_linux ###(.*?)### END /etc/grub.d/10_linux ###", re.DOTALL)
 LAST_COUNTS = ("intel_iommu", "amd_iommu", "iommu")
-"""Keys of which the kernel takes the last; of others each occurrence may count."""
+"""Keys for which the kernel takes the last value; for other keys each one may count."""
 IOMMU = {"intel": ("intel_iommu=on", "iommu=pt"), "amd": ("iommu=pt",)}
-"""AMD's is on by itself when the firmware offers it."""
+"""AMD's IOMMU is on by default when the firmware offers it."""
 VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 
 
 class KernelArguments(Step):
-    """Adds words and never takes one away.
+    """Adds words and never removes one.
 
     An item is a word, or `iommu=auto` for the words that this host's CPU needs. Without `hosts.allow_reboot` a host
     that lacks a word only reports it.
@@ -54,7 +54,7 @@ class KernelArguments(Step):
         raise StepError(
             f"{' '.join(self._lacking(host.machine, words, now))} is not on this kernel's command line, and this host "
             f"({distribution(host.machine).name}) boots without a GRUB that update-grub or grubby can write",
-            "add it where its boot loader or hypervisor keeps it, or take it out of system.kernel_arguments",
+            "add it in the configuration of its boot loader or hypervisor, or remove it from system.kernel_arguments",
         )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -70,9 +70,9 @@ class KernelArguments(Step):
             _write(machine, list(dict.fromkeys(lacking)))
 
     def _state(self, machine: Machine, item: str, now: List[str], entries: List[List[str]]) -> str:
-        """The item when it holds and will hold; else how far it is."""
+        """The item if it is in effect and stays so; otherwise what is missing."""
         holds = not self._lacking(machine, [item], now)
-        # without a boot loader that can be read, what holds is all that can be known
+        # without a readable boot loader, only the running kernel's words are known
         stays = not any(self._lacking(machine, [item], entry) for entry in entries) if entries else holds
         if holds and stays:
             return item
@@ -88,7 +88,7 @@ def _words(machine: Machine, item: str) -> Iterable[str]:
         vendor = re.search(r"^vendor_id\s*:\s*(\S+)", machine.read("/proc/cpuinfo"), re.MULTILINE)
         kind = VENDORS.get(vendor[1] if vendor else "", "")
         if not kind:
-            raise StepError("this CPU is neither Intel's nor AMD's", "set system.kernel_arguments.iommu: keep")
+            raise StepError("this CPU is neither Intel nor AMD", "set system.kernel_arguments.iommu: keep")
     return IOMMU.get(kind, (item,))
 
 
@@ -113,7 +113,7 @@ def _grub(machine: Machine) -> str:
 
 
 def _boot_entries(machine: Machine) -> List[List[str]]:
-    """The command line of each boot entry but those for rescue, which take only a part of the words."""
+    """The command line of each boot entry except rescue entries, which get only some of the words."""
     kind = _grub(machine)
     if kind == "update-grub":
         text = machine.read("/boot/grub/grub.cfg")
@@ -139,5 +139,5 @@ def _write(machine: Machine, lacking: List[str]) -> None:
 
 
 def grub_text(words: Iterable[str]) -> str:
-    """Our drop-in for GRUB; of words for the same thing, the last one wins on the kernel's side too."""
+    """The drop-in of rocelab for GRUB; for words with the same key, the kernel also takes the last one."""
     return f'{GRUB_HEAD}GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(dict.fromkeys(words))}"\n'

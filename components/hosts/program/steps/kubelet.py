@@ -10,7 +10,7 @@ from ..step import Before, Fields, Step
 
 ARGUMENTS_FILES = {"debian": "/etc/default/kubelet", "rhel": "/etc/sysconfig/kubelet"}
 VARIABLE = "KUBELET_EXTRA_ARGS"
-"""What the packaged unit hands to the kubelet last, so that it wins over kubeadm's own flags."""
+"""Passed to the kubelet last by the packaged unit, so it overrides kubeadm's own flags."""
 OPTIONS = ("--node-ip", "--address")
 """The address that the kubelet registers, and the one it listens on: without the second it listens on all of them,
 rails included. Its health check stays on 127.0.0.1, where kubeadm asks for it, and probes go from it to pods."""
@@ -19,7 +19,7 @@ UNIT = "kubelet.service"
 
 
 class Kubelet(Step):
-    """How the kubelet names itself to the cluster; also what the host knows of its membership."""
+    """The kubelet's credentials; they also show that the host is in a cluster."""
 
     name = "kubelet"
     order = 740
@@ -68,7 +68,7 @@ class Kubelet(Step):
         return {"files": files, "kubelet_at_boot": _at_boot(host) == "enabled"}
 
     def undo(self, host: Host, before: Before) -> None:
-        if host.document.get("kubernetes"):  # else only this section has left the lab, and the node stays what it is
+        if host.document.get("kubernetes"):  # otherwise only this section was removed, and the node stays as it is
             give_up(host)
         if not before["kubelet_at_boot"]:
             host.machine.run("systemctl", "disable", "--no-reload", UNIT)

@@ -1,4 +1,4 @@
-"""What Kubernetes needs of the kernel: overlay file systems, bridged packets through the firewall, and forwarding."""
+"""What Kubernetes needs from the kernel: overlay file systems, firewall rules on bridges, and forwarding."""
 
 from typing import Dict, List, Set
 

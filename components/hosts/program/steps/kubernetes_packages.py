@@ -1,4 +1,4 @@
-"""kubeadm, kubelet and kubectl in the lab's version, held there: no package manager knows the order of an upgrade."""
+"""kubeadm, kubelet and kubectl in the lab's version, and held: a package manager upgrades in the wrong order."""
 
 import hashlib
 from typing import Dict, Sequence, Set
@@ -62,14 +62,14 @@ class KubernetesPackages(Step):
         found = _summary(_packages(host) if repository else _programs(machine), NAMES if repository else NEEDED)
         if found != asked["version"] and machine.exists(KUBELET_CONFIG):
             raise StepError(
-                f"this node of a cluster has {found}, and cluster.bootstrap.version is {asked['version']}",
+                f"this cluster node has {found}, but cluster.bootstrap.version is {asked['version']}",
                 "upgrade it as the release notes say (kubeadm upgrade plan, apply or node; drain; packages; restart of "
                 f"the kubelet), or set the version back to {found}",
             )
         if not repository:
             raise StepError(
-                f"the lab says that Kubernetes {asked['version']} is installed, and here is {found}",
-                "install kubeadm and kubelet of that version, or name cluster.bootstrap.packages (url, key_sha256)",
+                f"the lab file says that Kubernetes {asked['version']} is preinstalled, but this host has {found}",
+                "install kubeadm and kubelet of that version, or set cluster.bootstrap.packages (url, key_sha256)",
             )
         kind = family(machine)
         _fetch_key(machine, kind, repository)
@@ -131,7 +131,7 @@ def _held(host: Host) -> bool:
 def _hold(host: Host, kind: str, held: bool) -> None:
     """On the RHEL family the repository's own file does it, so that no plugin of dnf is needed."""
     there = sorted(_packages(host)) if kind == "debian" else []
-    if there:  # apt-mark fails over a package that no list knows
+    if there:  # apt-mark fails for a package that is in no list
         host.machine.must("apt-mark", "hold" if held else "unhold", *there)
 
 

@@ -1,4 +1,4 @@
-"""The licence of a vGPU guest driver: token or licence server, the daemon that asks for it, and whether it got one."""
+"""The license of a vGPU guest driver: token or license server, the licensing daemon, and whether it got one."""
 
 import re
 from typing import Any, Dict, List, Set
@@ -18,7 +18,7 @@ DAEMON = "nvidia-gridd.service"
 OURS = ("ServerAddress", "ServerPort", "BackupServerAddress", "FeatureType")
 LICENSED = "Licensed"
 CLOCK_WARNING = (
-    "the clock is not synchronized, and a licence's token holds from one time to another: "
+    "the clock is not synchronized, but license tokens are valid only for a period: "
     "set system.clock, {daemon: chrony} or another daemon of yours with {daemon: keep}"
 )
 LICENCE_WAIT_S = 90
@@ -54,8 +54,8 @@ class Licence(Step):
         others = [name for name in host.machine.names(TOKENS) if f"{TOKENS}/{name}" != TOKEN_FILE]
         if others and host.document["licence"]["kind"] == "nls":
             raise StepError(
-                f"{TOKENS} holds {others[0]}, and the driver is to have one token",
-                "move it away; files of others are never changed",
+                f"{TOKENS} holds {others[0]}, but the driver needs exactly one token",
+                "move it away; rocelab never changes files that it did not write",
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -63,7 +63,8 @@ class Licence(Step):
         if machine.run("systemctl", "cat", DAEMON).code:
             raise StepError(
                 f"{DAEMON} does not exist: this guest has no vGPU driver",
-                "NVIDIA's guest driver is in no public repository: gpu.driver.source packaged installs your own",
+                "NVIDIA's guest driver is not in public repositories; to install your own, set "
+                "gpu.driver.source: packaged",
             )
         if "licence_token" in wrong:
             _install_token(machine)
@@ -75,8 +76,9 @@ class Licence(Step):
         if not machine.wait(lambda: self._is_licensed(host), LICENCE_WAIT_S):
             raise StepError(
                 f"the vGPU is {self._status(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was restarted",
-                f"can this guest reach {asked['server']}, is its clock right (a token is signed with a time), "
-                "and is a licence free? journalctl -u nvidia-gridd says which",
+                f"check that this guest reaches {asked['server']}, that its clock is right (tokens are signed "
+                "with a time), "
+                "and that a license is free: journalctl -u nvidia-gridd shows which",
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
@@ -96,7 +98,7 @@ class Licence(Step):
             machine.restore(SETTINGS_FILE, before["gridd"] or None)
             ours = True
         if ours:
-            machine.run("systemctl", "restart", DAEMON, timeout_s=60)  # it gives the licence back
+            machine.run("systemctl", "restart", DAEMON, timeout_s=60)  # returns the license
 
     def _status(self, host: Host) -> Dict[str, str]:
         printed, trouble = smi(host)
@@ -114,7 +116,7 @@ def _install_token(machine: Machine) -> None:
     token = delivered(machine, "licence")
     if not token:
         raise StepError(
-            f"the licence token was {MISSING}",
+            f"the license token was {MISSING}",
             "pulumi config set --secret rocelab:licenceToken < client_configuration_token.tok, then pulumi up",
         )
     machine.put(TOKEN_FILE, token, mode=0o600)

@@ -47,14 +47,14 @@ class Link(Step):
             if host.machine.exists(f"/sys/class/net/{pf['interface']}/bonding_slave"):
                 bond = host.machine.target(f"/sys/class/net/{pf['interface']}/master") or "a bond"
                 raise StepError(
-                    f"{pf['interface']} is a member of {bond}, and a RoCE rail needs a NIC, not a bond",
-                    f"take it out of {bond} where this host's network is configured, or name another NIC",
+                    f"{pf['interface']} is a member of {bond}, but a RoCE rail needs a NIC, not a bond",
+                    f"remove it from {bond} in this host's network configuration, or name another NIC",
                 )
             driver = host.driver(pf["interface"])
             if driver != pf["driver"]:
                 raise StepError(
                     f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}",
-                    "set the PF's `driver` in the lab file to the loaded one, or load the one that it names",
+                    "set the PF's `driver` in the lab file to the loaded driver, or load the driver in the lab file",
                 )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:

@@ -38,8 +38,8 @@ class LinkLayer(Step):
         for name in (pf["interface"] for pf in host.pfs):
             if name not in _converted(host.document) and link_layer(host, name) == INFINIBAND:
                 raise StepError(
-                    f"{name} is an InfiniBand port, and RoCE is Ethernet",
-                    "name an Ethernet port; or, if nobody uses this InfiniBand fabric, set convert_infiniband: true "
+                    f"{name} is an InfiniBand port, but RoCE needs Ethernet",
+                    "name an Ethernet port; or, if this InfiniBand fabric is unused, set convert_infiniband: true "
                     "for this PF and firmware.manage: true",
                 )
 
@@ -52,8 +52,8 @@ class LinkLayer(Step):
                 continue
             if _parameter(host, name) not in nic_settings(host, name):
                 raise StepError(
-                    f"{name} ({host.pci_address(name)}) has no {_parameter(host, name)}, so it is InfiniBand for good",
-                    "such a card cannot speak RoCE: name another NIC",
+                    f"{name} ({host.pci_address(name)}) has no {_parameter(host, name)}, so it has no Ethernet mode",
+                    "an InfiniBand-only card cannot run RoCE: name another NIC",
                 )
             set_parameters(host, name, _changes)
             host.wait_for_reboot(field, reason)

@@ -1,4 +1,4 @@
-"""How much memory RDMA may pin, in containers and in logins that run a benchmark."""
+"""How much memory RDMA may pin, in containers and in SSH sessions that run a benchmark."""
 
 import os
 import re

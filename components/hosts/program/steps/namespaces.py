@@ -31,7 +31,9 @@ class RdmaNamespaces(Step):
         found = self.observed(host)[FIELD]
         done = host.machine.run("rdma", "system", "set", "netns", mode)
         if done.code and "busy" not in done.err.lower():
-            raise StepError(f"rdma system set netns {mode} failed: {done.err.strip()}", "is iproute2 older than 5.2?")
+            raise StepError(
+                f"rdma system set netns {mode} failed: {done.err.strip()}", "this needs iproute2 5.2 or newer"
+            )
         if done.code:
             reason = f"{FIELD} {found} => {mode}: the kernel changes it only before the first pod"
             later = "" if host.document.get("may_reboot") else "; nothing was set, since hosts.allow_reboot is false"

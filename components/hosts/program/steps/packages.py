@@ -8,7 +8,7 @@ from ..step import Fields, Step, value_or_reason
 
 
 class Packages(Step):
-    """Installed when they are missing, never upgraded, never removed: others rely on them by then."""
+    """Installed when they are missing, but never upgraded or removed, since other software may rely on them."""
 
     name = "packages"
     order = 210

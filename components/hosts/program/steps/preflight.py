@@ -13,11 +13,11 @@ BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
 """Driver sources whose modules are built on the host, and so are not signed by the distribution."""
 
 MISSING = 127
-"""Exit code of a program that is not there."""
+"""Exit code of a missing program."""
 
 
 class Preflight(Step):
-    """It only looks, and refuses only what this document needs."""
+    """Changes nothing, and refuses only what this document cannot do without."""
 
     name = "preflight"
     order = 110
@@ -41,14 +41,14 @@ class Preflight(Step):
         machine = host.machine
         links = {pf["interface"]: _pcie(machine, pf["interface"]) for pf in host.pfs}
         warnings = [
-            f"{name} runs at {link['now']} and could at {link['most']}: another slot, or its seat and BIOS settings"
+            f"{name} runs at {link['now']} but supports {link['most']}: check slot, seating and BIOS"
             for name, link in links.items()
             if link and link["now"] != link["most"]
         ]
         if _lacks_perftest(host):
             warnings.append(
                 "perftest is not installed, so no verbs benchmark runs here: "
-                "name it in system.packages, or let the template bring it"
+                "list it in system.packages, or install it in the template"
             )
         return {
             "os": distribution(machine).name,
@@ -65,26 +65,27 @@ class Preflight(Step):
             place = host.pci_address(pf["interface"])
             if pf.get("pci") not in (None, place):
                 raise StepError(
-                    f"{pf['interface']} is the NIC at {place or 'no PCI address'}, and the lab means {pf['pci']}",
-                    f"write the name that it has now (ls /sys/bus/pci/devices/{pf['pci']}/net), or its new slot as pci",
+                    f"{pf['interface']} is the NIC at {place or 'no PCI address'}, but the lab file sets {pf['pci']}",
+                    f"set interface to its current name (ls /sys/bus/pci/devices/{pf['pci']}/net), or pci to its "
+                    "new slot",
                 )
 
     def _refuse_too_few_vfs(self, host: Host) -> None:
         if host.document.get("firmware"):
-            return  # raised by a step of this run; the VF step looks again
+            return  # a step of this run raises it; the VF step checks again
         for pf in host.pfs:
             name, offered = pf["interface"], offered_vfs(host, pf["interface"])
             if pf["vfs"] > offered and host.pci_address(name):
-                none = "SR-IOV is off: switch it on in the BIOS and in the NIC's firmware (mlxconfig SRIOV_EN=1)"
+                none = "SR-IOV is off: turn it on in the BIOS and in the NIC's firmware (mlxconfig SRIOV_EN=1)"
                 few = "raise NUM_OF_VFS in the NIC's firmware (mlxconfig, then a cold boot)"
                 raise StepError(
-                    f"{name} offers {offered} VFs and {pf['vfs']} are wanted",
+                    f"{name} supports {offered} VFs, but the lab file sets {pf['vfs']}",
                     f"{few if offered else none}, or lower vfs",
                 )
 
 
 def _lacks_perftest(host: Host) -> bool:
-    """Asked of PVRDMA's machines alone: a vendor's driver for a NIC of one's own brings it along."""
+    """Checked only on PVRDMA machines: elsewhere the NIC vendor's driver includes perftest."""
     paravirtual = any(pf["driver"] == "vmxnet3" for pf in host.pfs)
     return paravirtual and not host.booting and host.machine.run("ib_write_bw", "--version").code == MISSING
 

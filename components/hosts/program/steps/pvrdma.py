@@ -50,7 +50,8 @@ class Pvrdma(Step):
             field = min(down)
             raise StepError(
                 f"{interface_of(field)}: its PVRDMA port is {down[field]} {PORT_WAIT_S} s after {MODULE} was loaded",
-                "is the adapter of type PVRDMA, on a distributed switch, and Net.PVRDMAVmknic set on the ESXi host?",
+                "check that the adapter is of type PVRDMA and on a distributed switch, and that the ESXi host has "
+                "Net.PVRDMAVmknic set",
             )
 
     def _port(self, host: Host, interface: str) -> str:
@@ -73,5 +74,5 @@ class Pvrdma(Step):
             raise StepError(
                 f"a process has {' '.join(sorted((busy or set()) & set(devices))) or 'an RDMA device'} open, "
                 f"so {MODULE} cannot be reloaded",
-                "end what uses it, then run again",
+                "stop the process, then run again",
             )

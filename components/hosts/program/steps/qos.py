@@ -105,7 +105,7 @@ class QualityOfService(Step):
             open_rdma_cm(host, known["rdma_device"])
             return _recorded(host, known)
         except StepError:
-            return _recorded(host, known)  # a device that this program makes later, and takes away
+            return _recorded(host, known)  # a device that this program makes and removes
         finally:
             host.machine.remove(folder)
             host.forget()
@@ -118,7 +118,7 @@ class QualityOfService(Step):
         elif "dscp_map" in aspects:
             aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], found["dscp_map"])
             if tool == DCB:
-                aspects["trust"] = "pcp"  # empties the table; a code point put back brings the trust back
+                aspects["trust"] = "pcp"  # empties the table; restoring a code point restores the trust
         _set(host, before, tool, {key: value for key, value in aspects.items() if value != "default"})
         host.machine.remove(f"{RDMA_CM}/{before['rdma_device']}")
         host.forget()

@@ -8,7 +8,7 @@ from ..step import Before, Fields, Step
 
 
 class RdmaDevice(Step):
-    """Adds and removes soft-RoCE links; a NIC's own device is only looked at."""
+    """Adds and removes soft-RoCE links; a NIC's own device is only checked."""
 
     name = "rdma_device"
     order = 570
@@ -31,7 +31,7 @@ class RdmaDevice(Step):
                 found = " ".join(host.rdma_devices(pf["interface"])) or "none"
                 raise StepError(
                     f"{pf['interface']} has RDMA device {found}, not {pf['rdma_device']}",
-                    "none: is mlx5_ib loaded? another name: write it as rdma_device of this PF",
+                    "if it is none, check that mlx5_ib is loaded; otherwise set rdma_device of this PF to that name",
                 )
         parents = host.rdma_parents()
         interfaces, devices = {pf["interface"] for pf in pfs}, {pf["rdma_device"] for pf in pfs}
@@ -59,9 +59,11 @@ class RdmaDevice(Step):
 
 
 def delete_soft_link(host: Host, name: str) -> None:
-    """Removes a soft-RoCE device that nobody uses."""
+    """Removes a soft-RoCE device that is not in use."""
     host.forget()
     busy = host.opened_devices()
     if busy is None or name in busy:
-        raise StepError(f"a process has {name} open, or that cannot be listed", "end what uses it, then run again")
+        raise StepError(
+            f"a process has {name} open, or open devices cannot be listed", "stop the process, then run again"
+        )
     host.machine.must("rdma", "link", "delete", name)

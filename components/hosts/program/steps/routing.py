@@ -1,6 +1,6 @@
-"""Routing of a routed rail: what leaves with a PF's address leaves by that PF and its router.
+"""Routing of a routed rail: packets with a PF's source address leave through that PF and its router.
 
-One default route serves one NIC. With several, answers of the second rail would leave by the first one's router.
+One default route serves one NIC. With several, answers of the second rail would go to the first rail's router.
 """
 
 import json
@@ -65,7 +65,7 @@ def _lines(pf: Dict[str, Any]) -> List[str]:
 
 
 def _added(line: str) -> str:
-    """The command that makes a line true."""
+    """The `ip` command that creates a line's route or rule."""
     if line.startswith("from"):
         table = int(line.rpartition(" ")[2])
         return f"rule add {line} preference {FIRST_PREFERENCE + table} protocol {PROTOCOL}"
@@ -104,7 +104,7 @@ def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:
     if foreign:
         raise StepError(
             f"routing table {table} is in use: {foreign[0].get('dst')} dev {foreign[0].get('dev')}",
-            f"empty it (ip route show table {table}); rails take the tables from 100 on, in their order",
+            f"empty it (ip route show table {table}); rails use the tables from 100 on, in order",
         )
 
 

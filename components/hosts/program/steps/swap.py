@@ -1,4 +1,4 @@
-"""Swap off, now and at every boot: beside it the kubelet does not start."""
+"""Swap off, now and at every boot: with swap on, the kubelet does not start."""
 
 from typing import List, Set
 
@@ -7,13 +7,13 @@ from ..step import Before, Fields, Step
 
 FSTAB = "/etc/fstab"
 MARK = "# rocelab: "
-"""Before each line of fstab that was taken out, so that an undo finds it again."""
+"""Marks each fstab line that was commented out, so that an undo can restore it."""
 SWAPOFF_S = 300
-"""What is swapped out has to be read back."""
+"""Swapped-out memory has to be read back."""
 
 
 class Swap(Step):
-    """Every swap area off and out of fstab. At boot once more, since generators (zram) do not ask fstab."""
+    """Every swap area off and out of fstab. Applied at boot too, since generators (zram) ignore fstab."""
 
     name = "swap"
     order = 710

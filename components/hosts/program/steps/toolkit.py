@@ -15,7 +15,7 @@ THERE = "installed"
 ENTERED = "containerd"
 RESTART_S = 120
 MADE_FILE = STATE + "/containerd-config.sha256"
-"""Digest of a configuration that nvidia-ctk created; an undo removes it only if nobody has edited it since."""
+"""Digest of a configuration that nvidia-ctk created; an undo removes the file only if it is unedited."""
 
 
 class ContainerToolkit(Step):

@@ -21,7 +21,7 @@ folder = os.path.join(sys.argv[1], ".ssh")
 os.makedirs(folder, exist_ok=True)
 place = os.path.join(folder, "authorized_keys")
 if os.path.islink(place):
-    sys.exit(place + " is a link to somewhere else")
+    sys.exit(place + " is a symbolic link")
 text = sys.stdin.read()
 if not text:
     os.remove(place) if os.path.exists(place) else None
@@ -66,15 +66,13 @@ def put_keys(machine: Machine, name: str, keys: List[str]) -> None:
     """Sets rocelab's block among an account's keys; the keys outside the block stay."""
     account = find_account(machine, name)
     if account is None:
-        raise StepError(
-            f"{name} is missing after it was made", "useradd's own log says more: /var/log/auth.log or secure"
-        )
+        raise StepError(f"{name} is missing after it was created", "see useradd's log: /var/log/auth.log or secure")
     place = _keys_file(account)
     before = machine.content(place).decode(errors="replace")
     after = with_block(before, keys, place)
     if name == os.environ.get("SUDO_USER") and not _some_key(after):
         raise StepError(
-            f"the keys of the lab are the only ones that {name} has, and this program comes in by that account",
+            f"the lab's keys are the only keys of {name}, and rocelab logs in with that account",
             f"give {name} another key first, or keep them under system.users",
         )
     if after != before:
@@ -95,7 +93,7 @@ def keys_of(machine: Machine, account: Account) -> List[str]:
 
 
 class Users(Step):
-    """Each account with its keys. The account that rocelab logs in with gets keys and nothing else.
+    """Each account with its keys. The account that rocelab logs in with only gets keys.
 
     An account is never deleted, since files on shared filesystems belong to its uid. Without keys, and with the locked
     password that it is created with, nobody can log in to it.
@@ -164,24 +162,25 @@ def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> No
     name, account = user["name"], find_account(machine, user["name"])
     if user["keys_only"]:
         if account is None:
-            raise StepError(
-                f"{name} is no account of this host, and it is the one that we log in with", "correct access.user"
-            )
+            raise StepError(f"rocelab logs in as {name}, but {name} is not a local account", "correct access.user")
         return
     if account and account.uid < FIRST_UID:
         raise StepError(
-            f"{name} is an account of the system here (uid {account.uid})", "give the management user another name"
+            f"{name} is a system account of this host (uid {account.uid})", "give the management user another name"
         )
     if account and user["uid"] and account.uid != user["uid"]:
         raise StepError(
-            f"{name} has uid {account.uid} here and {user['uid']} is wanted: its files would be nobody's",
+            f"{name} has uid {account.uid} here, but the lab file sets {user['uid']}; a change would orphan the "
+            "account's files",
             f"change it by hand (usermod, then chown of its files), or set uid: {account.uid}",
         )
     if account is None and user["uid"]:
         taken = [line.split(":")[0] for line in machine.read("/etc/passwd").splitlines() if f":{user['uid']}:" in line]
         found = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(taken)
         if found:
-            raise StepError(f"uid {user['uid']} of {name} is {found}'s on this host", "choose a free one for the lab")
+            raise StepError(
+                f"uid {user['uid']} of {name} belongs to {found} on this host", "set a free uid in the lab file"
+            )
 
 
 def _give(machine: Machine, user: Dict[str, Any]) -> None:
@@ -210,7 +209,7 @@ def sudo_file(name: str) -> str:
 
 
 def sudo_text(name: str) -> str:
-    """Everything, without a password: these accounts have none."""
+    """All commands, without a password: these accounts have none."""
     return f"{name} ALL=(ALL:ALL) NOPASSWD: ALL\n"
 
 

@@ -1,4 +1,4 @@
-"""MTU of idle VFs: it does not follow the PF's, and a pod's interface keeps what the VF has."""
+"""MTU of idle VFs: a VF does not inherit the PF's MTU, and a pod's interface keeps the VF's."""
 
 from typing import List, Set
 

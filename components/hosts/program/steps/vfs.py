@@ -15,7 +15,7 @@ OWN_MACS = "own"
 class Vfs(Step):
     """A VF in use is never removed and never changed.
 
-    While the number is wrong it is all that is wrong: addresses and MTU come with the VFs.
+    While the number is wrong, nothing else is compared: addresses and MTU come with the VFs.
     """
 
     name = "vfs"
@@ -28,7 +28,7 @@ class Vfs(Step):
         fields: Fields = {}
         for pf in document["pfs"]:
             if pf.get("vf_owner"):
-                continue  # its own agent in the cluster makes them, and two owners would undo each other
+                continue  # the cluster's own agent makes them, and two owners would undo each other
             fields[f"{pf['interface']}.vfs"] = pf["vfs"]
             if pf["vfs"]:
                 fields[f"{pf['interface']}.vf_macs"] = OWN_MACS
@@ -104,7 +104,7 @@ class Vfs(Step):
 
 
 def vf_mac(document: Document, pf: str, number: int) -> str:
-    """Address of a VF: locally administered, and the same after each reboot, so that no neighbour is surprised."""
+    """Address of a VF: locally administered, and the same after each reboot, so neighbors' caches stay valid."""
     digest = hashlib.sha256(f"{document['lab']}/{document['host']}/{pf}/{number}".encode()).hexdigest()
     return ":".join(["02", *(digest[i : i + 2] for i in range(0, 10, 2))])
 
@@ -116,13 +116,13 @@ def refuse_vfs_in_use(host: Host, pf: str, wanted: int) -> None:
     if uses:
         index = min(uses)
         raise StepError(
-            f"{pf} has {len(host.vfs(pf))} VFs and {wanted} are wanted, but VF {index} is in use: {uses[index]}",
+            f"{pf} has {len(host.vfs(pf))} VFs, the lab file sets {wanted}, and VF {index} is in use: {uses[index]}",
             "drain the node or delete the pods that use its VFs, then run again",
         )
     most = offered_vfs(host, pf)
     if wanted > most:
         raise StepError(
-            f"{pf} offers {most} VFs and {wanted} are wanted",
+            f"{pf} supports {most} VFs, but the lab file sets {wanted}",
             "enable SR-IOV in the firmware of machine and NIC (mlxconfig SRIOV_EN, NUM_OF_VFS), or lower vfs",
         )
 
@@ -148,13 +148,13 @@ def create_vfs(host: Host, pf: str, count: int) -> None:
                 machine.run("udevadm", "settle", "--timeout=30", timeout_s=40)
     except OSError as error:
         raise StepError(
-            f"{pf} refuses {count} VFs: {error.strerror}", "its driver's limit may be lower; dmesg says more"
+            f"{pf} refuses {count} VFs: {error.strerror}", "its driver's limit may be lower; see dmesg"
         ) from None
     finally:
         if autoprobe:
             machine.write(device + "/sriov_drivers_autoprobe", "1")
     if not machine.wait(lambda: len(host.vfs(pf)) == count, VF_WAIT_S):
-        raise StepError(f"{pf} has {len(host.vfs(pf))} of {count} VFs after {VF_WAIT_S} s", "dmesg says why")
+        raise StepError(f"{pf} has {len(host.vfs(pf))} of {count} VFs after {VF_WAIT_S} s", "see dmesg for the reason")
 
 
 def bind_vfs(host: Host, vfs: Iterable[Vf]) -> None:
@@ -171,5 +171,7 @@ def bind_vfs(host: Host, vfs: Iterable[Vf]) -> None:
         return
     if not machine.wait(lambda: all(machine.names(path + "/net") for path in paths), VF_WAIT_S):
         late = [path for path in paths if not machine.names(path + "/net")]
-        raise StepError(f"no netdev for {', '.join(late)} after {VF_WAIT_S} s", "is the VFs' driver loaded? See dmesg")
+        raise StepError(
+            f"no netdev for {', '.join(late)} after {VF_WAIT_S} s", "check that the VFs' driver is loaded; see dmesg"
+        )
     machine.run("udevadm", "settle", "--timeout=30")  # udev renames them
