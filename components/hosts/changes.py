@@ -117,7 +117,7 @@ def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
         for (before, after), names in hosts.items():
             yield (
                 f"{some(names, MOST_NAMED)}: {step.version_setting} {before} => {after} is refused: "
-                f"nothing rolls an upgrade over hosts at work yet. On each host: {step.upgrade}. "
+                f"rocelab cannot upgrade hosts in use yet. On each host: {step.upgrade}. "
                 f"Then pulumi up --refresh --run-program, which finds {after} there and goes on; "
                 "or take the change back"
             )
