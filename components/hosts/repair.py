@@ -1,7 +1,7 @@
 """Observe, confirm, repair and undo hosts. Whatever a host does, the answer is data."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -193,7 +193,7 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
     wrong = {key: value for key, value in new.fields.items() if report.fields.get(key) != value}
     if not wrong and report.failed is None:
         return {"status": "ready"}
-    if report.needs_reboot and all(follows_a_reboot(key) for key in wrong):
+    if _only_waits(report, wrong):
         hint = "it is rebooted in a roll" if policy.allow_reboot else "set hosts.allow_reboot: true, or reboot it"
         return {"status": "needs_reboot", "reason": "; ".join(report.needs_reboot), "hint": hint}
     if failed or report.failed:
@@ -207,6 +207,11 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
         "hint": f"its repair is of class {repair_class(key)}, and hosts.repair allows {policy.repair}; "
         f"raise it, or repair {name} by hand",
     }
+
+
+def _only_waits(report: Report, wrong: Collection[str]) -> bool:
+    """Whether a pending reboot explains every field that deviates."""
+    return bool(report.needs_reboot) and all(follows_a_reboot(key) for key in wrong)
 
 
 def reverted(report: Report, wrong: Sequence[str]) -> str:
@@ -237,7 +242,9 @@ async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
         if undone := reverted(report, wrong):
             crew.say(f"{name}: {undone}")
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
-        if set(wrong) & set(only) and not _is_anothers(report) and not _cannot_run(report):
+        # the command of this run has done all that can be done before the reboot
+        done = confirmed is not None and _only_waits(report, wrong)
+        if set(wrong) & set(only) and not (done or _is_anothers(report) or _cannot_run(report)):
             crew.say(f"{name}: repairs {', '.join(key for key in wrong if key in only)}")
             outcome.repaired.add(name)
             failed = (await call(new.endpoint, "apply", {**document, "only": list[JsonValue](only)})).failed

@@ -121,6 +121,19 @@ def test_a_needed_reboot_is_no_failure(hosts, said):
     assert "hosts.allow_reboot" in outcome.results["gpu01"]["hint"]
 
 
+def test_a_host_whose_command_left_only_a_reboot_to_do_is_not_configured_twice(hosts, said):
+    one = record("gpu01", 1, rdma_namespaces="exclusive")
+    hosts.knows(one, rdma_namespaces="shared")
+    hosts.pending_reboot.add(2201)
+    report = asyncio.run(hosts.call(one.endpoint, "confirm", one.document))
+    hosts.calls.clear()
+
+    outcome = asyncio.run(converge(crew(hosts, said), {}, {"gpu01": one}, {}, {"gpu01": report}))
+
+    assert outcome.results["gpu01"]["status"] == "needs_reboot"
+    assert (hosts.calls, said) == ([], [])
+
+
 def test_a_drained_host_is_left_alone(hosts, said):
     outcome = converged(crew(hosts, said), {"gpu01": record("gpu01", 1)}, {"gpu01": record("gpu01", 1, "drained")})
 
