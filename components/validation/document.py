@@ -68,7 +68,7 @@ def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
 
 
 def with_inventory(record: RunRecord, hosts: HostStates) -> RunRecord:
-    """The record with what the hosts' own commands printed of their kernels and NICs."""
+    """The record with what the hosts reported to the Fleet of their kernels and NICs."""
     return record.model_copy(
         update={"hosts": {name: _described(facts, hosts.get(name, {})) for name, facts in record.hosts.items()}}
     )

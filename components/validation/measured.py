@@ -34,7 +34,7 @@ class MeasurementRequest:
     plan: Plan
     root: Path
     hosts: HostStates = field(default_factory=dict)
-    """Facts that the hosts' own commands printed, by node."""
+    """Facts that the hosts reported to the Fleet, by node."""
     before: History
     """The history in the state; the store's history joins it."""
     rebaseline: bool = False

@@ -297,7 +297,7 @@ class JobResult(LogResult):
 
 
 class HostFacts(Frozen):
-    """A host as it was measured. Its own command printed the NIC and kernel."""
+    """A host as it was measured. NIC and kernel are what it reported to the Fleet."""
 
     nic: str = ""
     driver: str = ""
