@@ -22,7 +22,7 @@ from stacks.nodes import Node, VsphereVm, routed_rails
 from stacks.ports import Ports
 from stacks.qos import Qos
 from stacks.rails import Rail
-from stacks.report import Report
+from stacks.report import ReportStore
 from stacks.rules import BrokenRulesError, Parts, broken_rules
 from stacks.runtime import Runtime
 from stacks.simulator import Simulator
@@ -59,7 +59,7 @@ class Sections(Section):
     """None: rocelab creates no Bitfusion servers; for clients see `bitfusion_client`."""
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
-    report: Report = Report()
+    report: ReportStore = ReportStore()
     ports: Ports = Ports()
     images: Images | None = None
     """Recipes of the benchmark images, if you build them yourself."""

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 from stacks.base import Section
 
 
-class Report(Section):
+class ReportStore(Section):
     """The validation's store: raw outputs, complete records and the history of a lab."""
 
     store: str | None = Field(default=None, min_length=1, max_length=400)

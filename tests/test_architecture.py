@@ -137,6 +137,30 @@ def test_the_modules_that_stand_in_every_state_have_not_moved() -> None:
         assert (ROOT / "components" / name).is_file(), "deleting existing resources would fail: see CONTRIBUTING"
 
 
+DECLARED_AND_READ = {"Cluster", "Gpu", "Pf", "Qos", "System"}
+"""A section of the lab file, and what `rocelab look` reads of the same thing (components/inventory/model.py)."""
+OF_THE_HOST_PROGRAM = {"Host", "Machine"}
+"""The host program cannot import the rest, which has the host of an inventory and the VM of a lab file."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, set[str]] = {}
+    for path in FILES:
+        file = path.relative_to(ROOT)
+        if file.parts[0] in ("components", "stacks"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    homes.setdefault(node.name, set()).add(f"{file}:{node.lineno}")
+    shared = {name: places for name, places in homes.items() if len(places) > 1}
+    program = "components/hosts/program/"
+
+    assert {name: shared[name] for name in shared.keys() - DECLARED_AND_READ - OF_THE_HOST_PROGRAM} == {}
+    for name in DECLARED_AND_READ:
+        assert {place.partition("/")[0] for place in shared[name]} == {"stacks", "components"}, name
+    for name in OF_THE_HOST_PROGRAM:
+        assert sum(place.startswith(program) for place in shared[name]) == 1, name
+
+
 def test_no_text_of_the_product_names_a_machine_or_a_registry_host() -> None:
     words = (
         "/work" + "/",

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from components.audit.findings import Audit, Fault, Finding, NotChecked, Waived
-from components.audit.fleet import Fleet
+from components.audit.findings import Audit, AuditFault, AuditFinding, NotChecked, Waived
+from components.audit.fleet import AuditFleet
 from components.audit.registry import Check, checks
 from components.audit.view import View, instant
 from components.audit.waivers import NONE, Waivers
@@ -25,13 +25,13 @@ def audit(
         earlier: another look at the same hosts; without it, counters say nothing.
         waivers: faults that are accepted.
     """
-    fleet = Fleet(inventory, lab, earlier)
-    findings: list[Finding] = []
+    fleet = AuditFleet(inventory, lab, earlier)
+    findings: list[AuditFinding] = []
     waived: list[Waived] = []
     not_checked: list[NotChecked] = []
     for check in checks().values():
         view = View(fleet)
-        accepted: dict[tuple[str, str], list[Fault]] = {}
+        accepted: dict[tuple[str, str], list[AuditFault]] = {}
         open_faults = []
         for fault in dict.fromkeys(check.judge(view)):
             if waiver := waivers.waiver_for(check.code, fault):
@@ -65,9 +65,9 @@ def audit(
     )
 
 
-def _folded(check: Check, faults: Sequence[Fault]) -> list[Finding]:
+def _folded(check: Check, faults: Sequence[AuditFault]) -> list[AuditFinding]:
     """Equal faults as one finding; a check with many different ones becomes one finding with examples."""
-    ways: dict[tuple[str, str], list[Fault]] = {}
+    ways: dict[tuple[str, str], list[AuditFault]] = {}
     for fault in faults:
         ways.setdefault((fault.found, fault.wanted), []).append(fault)
     if len(ways) > MOST_WAYS:
@@ -76,9 +76,9 @@ def _folded(check: Check, faults: Sequence[Fault]) -> list[Finding]:
     return [_finding(check, same, found, wanted) for (found, wanted), same in ways.items()]
 
 
-def _finding(check: Check, same: Iterable[Fault], found: str, wanted: str) -> Finding:
+def _finding(check: Check, same: Iterable[AuditFault], found: str, wanted: str) -> AuditFinding:
     faults = list(same)
-    return Finding(
+    return AuditFinding(
         code=check.code,
         severity=check.severity,
         places=tuple(dict.fromkeys((fault.node, fault.part) for fault in faults)),

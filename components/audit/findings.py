@@ -23,7 +23,7 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class AuditEvidence:
     """Where a value was read, and when."""
 
     source: str
@@ -33,7 +33,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class AuditFault:
     """One value at one place that is not as it should be."""
 
     node: str
@@ -42,11 +42,11 @@ class Fault:
     """The interface, port or resource."""
     found: str
     wanted: str
-    evidence: Evidence
+    evidence: AuditEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AuditFinding:
     """The same fault on any number of hosts."""
 
     code: str
@@ -55,7 +55,7 @@ class Finding:
     """Node and part."""
     found: str
     wanted: str
-    evidence: Evidence
+    evidence: AuditEvidence
     """Of the first place."""
 
     @property
@@ -68,7 +68,7 @@ class Finding:
 class Waived:
     """A finding that a waiver accepts until a day."""
 
-    finding: Finding
+    finding: AuditFinding
     reason: str
     expires: str
 
@@ -96,7 +96,7 @@ class Audit:
     """How many were read."""
     drained: tuple[str, ...]
     """Hosts that are drained in the lab file; no check judges them."""
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     waived: tuple[Waived, ...]
     expired: tuple[str, ...]
     """Waivers whose day has passed, in words."""

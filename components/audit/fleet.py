@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Interface
 
-from components.inventory.cables import Cables, Leaf
+from components.inventory.cables import Cables, LeafPort
 from components.inventory.model import Gpu, Host, Inventory, Pf, Switch, SwitchPort
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -38,7 +38,7 @@ class Port(Place):
     pf: Pf
     rail: str
     """The rail's name in the lab file, else the PCI address that peers have too."""
-    leaf: Leaf | None = None
+    leaf: LeafPort | None = None
     """The other end of its cable; None where nothing says which one."""
     declared: LabPf | None = None
     lab_rail: Rail | None = None
@@ -55,14 +55,14 @@ class Port(Place):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uplink:
+class AuditUplink:
     """The switch port at the other end of a port's cable."""
 
     switch: Switch
     port: SwitchPort
 
 
-class Fleet:
+class AuditFleet:
     """Everything that was read, and how it belongs together."""
 
     def __init__(self, inventory: Inventory, lab: Lab | None, earlier: Inventory | None) -> None:
@@ -162,14 +162,14 @@ class Fleet:
         """NVIDIA's GPUs of a host."""
         return tuple(gpu for gpu in host.gpus.or_else(()) if gpu.vendor_id == "10de")
 
-    def uplink(self, port: Port) -> Uplink | None:
+    def uplink(self, port: Port) -> AuditUplink | None:
         """The port of a switch in the inventory that a port is plugged into."""
         return self._switch_ports.get((port.leaf.name, port.leaf.port)) if port.leaf else None
 
     @cached_property
-    def _switch_ports(self) -> dict[tuple[str, str], Uplink]:
+    def _switch_ports(self) -> dict[tuple[str, str], AuditUplink]:
         return {
-            (switch.name, port.name): Uplink(switch=switch, port=port)
+            (switch.name, port.name): AuditUplink(switch=switch, port=port)
             for switch in self.inventory.switches
             for port in switch.ports.or_else(())
         }

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from components.audit.findings import Audit, Severity
 from components.audit.registry import PRACTICE
-from components.audit.rows import Report, Row
+from components.audit.rows import AuditReport, AuditRow
 from components.report.frame import environment
 from components.report.lines import escaped, plain
 from stacks.words import plural
@@ -23,12 +23,12 @@ SCHEMA = 1
 """Of the JSON document. Rises when a field changes its meaning or name."""
 
 
-def as_text(report: Report) -> str:
+def as_text(report: AuditReport) -> str:
     """The whole text, the worst first."""
     return "".join(f"{plain(line)}\n" for line in _text_lines(report))
 
 
-def _text_lines(report: Report) -> Iterator[str]:
+def _text_lines(report: AuditReport) -> Iterator[str]:
     yield report.heading
     yield f"looked {report.looked_at}"
     for row in report.rows:
@@ -57,11 +57,11 @@ def _text_lines(report: Report) -> Iterator[str]:
         yield from ("", "Not checked:", *(f"  {missing}" for missing in report.not_checked))
 
 
-def _change(row: Row) -> str:
+def _change(row: AuditRow) -> str:
     return f"{row.found}, wanted {row.wanted}" if row.found else row.check.title
 
 
-def as_markdown(report: Report, limit: int = LIMIT) -> str:
+def as_markdown(report: AuditReport, limit: int = LIMIT) -> str:
     """A comment, cut to a length: first the details go, then the mildest findings; the headline stays.
 
     What hosts say of themselves cannot act in it.
@@ -74,7 +74,7 @@ def as_markdown(report: Report, limit: int = LIMIT) -> str:
     return text
 
 
-def _comment(report: Report, rows: tuple[Row, ...], *, details: bool) -> str:
+def _comment(report: AuditReport, rows: tuple[AuditRow, ...], *, details: bool) -> str:
     marker = re.sub(r"[^A-Za-z0-9._]+", "-", report.title)
     lines = [f"<!-- rocelab:audit {marker or '-'} -->", f"### {escaped(report.heading)}", ""]
     if rows:
@@ -95,7 +95,7 @@ def _comment(report: Report, rows: tuple[Row, ...], *, details: bool) -> str:
     return "\n".join([*lines, f"<sub>looked {report.looked_at}{drained}</sub>"]) + "\n"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: AuditRow) -> tuple[str, ...]:
     severity = row.check.severity
     word = f"**{severity.word}**" if severity <= Severity.HIGH else severity.word
     return word, f"{row.check.title} (`{row.check.code}`)", *map(_short, (row.where, row.found, row.wanted))
@@ -105,7 +105,7 @@ def _short(text: str) -> str:
     return escaped(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}\N{HORIZONTAL ELLIPSIS}")
 
 
-def _reason(row: Row) -> str:
+def _reason(row: AuditRow) -> str:
     check = row.check
     link = "from practice" if check.source == PRACTICE else f"[source]({check.source})"
     read = f" Read: {escaped(row.evidence)}." if row.source else ""
@@ -123,7 +123,7 @@ def _folded(title: str, lines: Iterable[str]) -> list[str]:
     return [f"<details><summary>{title}</summary>", "", *shown, "", "</details>", ""] if shown else []
 
 
-def as_html(report: Report) -> str:
+def as_html(report: AuditReport) -> str:
     """One page, in the style of the report."""
     title = f"Audit of {report.title}" if report.title else "Audit"
     text = (
@@ -145,7 +145,7 @@ def as_html(report: Report) -> str:
     return str(text) + "\n"
 
 
-def document_of(audit: Audit, report: Report) -> dict[str, JsonValue]:
+def document_of(audit: Audit, report: AuditReport) -> dict[str, JsonValue]:
     """The whole audit as data, for programs."""
     return {
         "schema": SCHEMA,
@@ -166,7 +166,7 @@ def document_of(audit: Audit, report: Report) -> dict[str, JsonValue]:
     }
 
 
-def _entry(row: Row) -> dict[str, JsonValue]:
+def _entry(row: AuditRow) -> dict[str, JsonValue]:
     return {
         "code": row.check.code,
         "group": row.check.group,

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.view import View
 
 PRACTICE = "practice"
 """Source of what we know from practice alone."""
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
-Judge = Callable[[View], Iterator[Fault]]
+Judge = Callable[[View], Iterator[AuditFault]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from components.audit.findings import Audit, Finding, NotChecked
+from components.audit.findings import Audit, AuditFinding, NotChecked
 from components.audit.registry import Check, checks
 from components.report.lines import when
 from components.validation.memory.redact import redacted
@@ -32,7 +32,7 @@ PUBLIC_WORDS = frozenset({
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class AuditRow:
     """A finding as it is shown."""
 
     check: Check
@@ -67,7 +67,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class AuditReport:
     """An audit as it is shown."""
 
     title: str
@@ -76,8 +76,8 @@ class Report:
     since: str
     hosts: int
     drained: str
-    rows: tuple[Row, ...]
-    waived: tuple[Row, ...]
+    rows: tuple[AuditRow, ...]
+    waived: tuple[AuditRow, ...]
     expired: tuple[str, ...]
     not_checked: tuple[Missing, ...]
     unread: tuple[Missing, ...]
@@ -95,14 +95,14 @@ class Report:
         return f"{span}, counters since {when(self.since)}" if self.since else span
 
 
-def report_of(audit: Audit, *, names: bool = True) -> Report:
+def report_of(audit: Audit, *, names: bool = True) -> AuditReport:
     """What is shown of an audit.
 
     Args:
         audit: what was found.
         names: whether hosts, interfaces, addresses and reasons are named.
     """
-    return Report(
+    return AuditReport(
         title=audit.name if names else "",
         headline=_headline(audit),
         looked=audit.looked,
@@ -125,8 +125,8 @@ def _headline(audit: Audit) -> str:
     return f"{found or 'no findings'} on {plural(audit.hosts, 'host')}{unread}"
 
 
-def _row(finding: Finding, names: bool, waiver: str = "") -> Row:
-    return Row(
+def _row(finding: AuditFinding, names: bool, waiver: str = "") -> AuditRow:
+    return AuditRow(
         check=checks()[finding.code],
         where=folded_places(finding.places) if names else _count(finding),
         found=_value(finding.found, names),
@@ -142,7 +142,7 @@ def _value(text: str, names: bool) -> str:
     return redacted(text) if names or bare in PUBLIC_WORDS or PUBLIC.fullmatch(bare) else ""
 
 
-def _count(finding: Finding) -> str:
+def _count(finding: AuditFinding) -> str:
     nodes = plural(len(finding.nodes), "node") if finding.nodes else ""
     parts = len({place for place in finding.places if place[1]})
     if not nodes:

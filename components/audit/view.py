@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from components.audit.findings import Evidence, Fault
-from components.audit.fleet import Fleet, Place, Port, Uplink
+from components.audit.findings import AuditEvidence, AuditFault
+from components.audit.fleet import AuditFleet, AuditUplink, Place, Port
 from components.inventory.reading import Reading
 from stacks.sets import folded_places
 
@@ -24,7 +24,7 @@ TRAFFIC = ("rx_bytes_phy", "rx_vport_rdma_unicast_bytes")
 class View:
     """One check's view of the fleet."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: AuditFleet) -> None:
         self.fleet, self.lab = fleet, fleet.lab
         self.ports, self.places = fleet.ports, fleet.places
         self.unknown: dict[str, set[str]] = {}
@@ -50,7 +50,7 @@ class View:
 
     def unlike(
         self, places: Iterable[P], reading_of: Callable[[P], Reading[H]], right: H, show: Callable[[H], str] = str
-    ) -> Iterator[Fault]:
+    ) -> Iterator[AuditFault]:
         """Values other than the right one."""
         for place, reading, value in self.each(places, reading_of):
             if value != right:
@@ -62,7 +62,7 @@ class View:
         reading_of: Callable[[P], Reading[H]],
         declared_of: Callable[[P], H | None],
         show: Callable[[H], str] = str,
-    ) -> Iterator[Fault]:
+    ) -> Iterator[AuditFault]:
         """Values that differ from the declared ones; where none is declared, from what most peers have."""
         undeclared: list[P] = []
         for place in places:
@@ -74,7 +74,7 @@ class View:
 
     def lacking(
         self, places: Iterable[P], reading_of: Callable[[P], Reading[bool]], has: str, lacks: str
-    ) -> Iterator[Fault]:
+    ) -> Iterator[AuditFault]:
         """Places without what most peers have."""
         words = {True: has, False: lacks}
         return (one for one in self.unlike_peers(places, reading_of, words.__getitem__) if one.found != has)
@@ -86,7 +86,7 @@ class View:
         show: Callable[[H], str] = str,
         *,
         undecided: bool = True,
-    ) -> Iterator[Fault]:
+    ) -> Iterator[AuditFault]:
         """Values that differ from what most peers have; where there is no majority, all of them if `undecided`."""
         groups: dict[Hashable, list[tuple[P, Reading[H], H]]] = {}
         for one in self.each(places, reading_of):
@@ -111,11 +111,11 @@ class View:
             for place, reading, _ in group:
                 yield fault(place, reading, found, "the same on all peers")
 
-    def places_of(self, judge: "Callable[[View], Iterator[Fault]]") -> set[tuple[str, str]]:
+    def places_of(self, judge: "Callable[[View], Iterator[AuditFault]]") -> set[tuple[str, str]]:
         """Nodes and parts where another check finds something, which may be the cause of what this one sees."""
         return {(one.node, one.part) for one in judge(View(self.fleet))}
 
-    def uplinks(self) -> Iterator[tuple[Port, Uplink]]:
+    def uplinks(self) -> Iterator[tuple[Port, AuditUplink]]:
         """Ports with the switch port at the other end of their cable."""
         for port in self.ports:
             if uplink := self.fleet.uplink(port):
@@ -159,40 +159,40 @@ class View:
             for name in common:
                 yield port, name, max(now.values[name] - old.values[name], 0) / seconds, port.pf.counters.source
 
-    def rises(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[Fault]:
+    def rises(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[AuditFault]:
         """Counters that rose and should not, as `deltas` has them."""
         for port, name, rate, source in self.deltas(names, idle_proves=idle_proves):
             if rate > 0:
                 yield self.rate_fault(port, source, f"{name} rises", "no rise")
 
-    def rate_fault(self, port: Port, source: str, found: str, wanted: str) -> Fault:
+    def rate_fault(self, port: Port, source: str, found: str, wanted: str) -> AuditFault:
         """A fault of a counter, with both looks as evidence."""
         before = self.fleet.earlier_hosts[port.node].read_at
         at = f"{instant(before)} to {instant(port.host.read_at)}"
-        return Fault(
-            node=port.node, part=port.part, found=found, wanted=wanted, evidence=Evidence(source=source, at=at)
+        return AuditFault(
+            node=port.node, part=port.part, found=found, wanted=wanted, evidence=AuditEvidence(source=source, at=at)
         )
 
-    def switch_fault(self, uplink: Uplink, reading: Reading[T], found: str, wanted: str) -> Fault:
+    def switch_fault(self, uplink: AuditUplink, reading: Reading[T], found: str, wanted: str) -> AuditFault:
         """A fault of a switch port."""
-        evidence = Evidence(source=reading.source, at=instant(uplink.switch.read_at))
-        return Fault(node=uplink.switch.name, part=uplink.port.name, found=found, wanted=wanted, evidence=evidence)
+        evidence = AuditEvidence(source=reading.source, at=instant(uplink.switch.read_at))
+        return AuditFault(node=uplink.switch.name, part=uplink.port.name, found=found, wanted=wanted, evidence=evidence)
 
-    def cluster_fault(self, source: str, part: str, found: str, wanted: str, *, node: str = "") -> Fault:
+    def cluster_fault(self, source: str, part: str, found: str, wanted: str, *, node: str = "") -> AuditFault:
         """A fault of an object in the cluster."""
         cluster = self.fleet.inventory.cluster
-        evidence = Evidence(source=source, at=instant(cluster.read_at if cluster else None))
-        return Fault(node=node, part=part, found=found, wanted=wanted, evidence=evidence)
+        evidence = AuditEvidence(source=source, at=instant(cluster.read_at if cluster else None))
+        return AuditFault(node=node, part=part, found=found, wanted=wanted, evidence=evidence)
 
 
-def fault(place: Place, reading: Reading[T], found: str, wanted: str, *, part: str | None = None) -> Fault:
+def fault(place: Place, reading: Reading[T], found: str, wanted: str, *, part: str | None = None) -> AuditFault:
     """A fault with the evidence of a reading."""
-    return Fault(
+    return AuditFault(
         node=place.node,
         part=place.part if part is None else part,
         found=found,
         wanted=wanted,
-        evidence=Evidence(source=reading.source, at=instant(place.host.read_at)),
+        evidence=AuditEvidence(source=reading.source, at=instant(place.host.read_at)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
-from components.audit.findings import Fault
+from components.audit.findings import AuditFault
 from stacks.base import LabError, Section
 from stacks.sets import NameSet, names_of
 
@@ -38,7 +38,7 @@ class Waivers:
             if waiver.expires >= today
         ]
 
-    def waiver_for(self, code: str, fault: Fault) -> Waiver | None:
+    def waiver_for(self, code: str, fault: AuditFault) -> Waiver | None:
         """The first waiver that covers a fault."""
         covering = (
             waiver for waiver, nodes in self._active if waiver.check == code and (nodes is None or fault.node in nodes)

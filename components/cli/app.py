@@ -43,7 +43,7 @@ NAMES = tuple(name for verbs in VERBS.values() for name in verbs)
 WIDTH = 110
 
 
-class Verbs(click.Group):
+class VerbGroup(click.Group):
     """A group that imports a verb only when it is called."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -78,7 +78,7 @@ class Verbs(click.Group):
 
 
 @click.group(
-    cls=Verbs,
+    cls=VerbGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
     epilog=examples("rocelab report --stack lab", "rocelab ports --help"),
 )

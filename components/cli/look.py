@@ -16,8 +16,8 @@ import click
 from components.cli.exits import Exit, exit_of
 from components.cli.options import FILE, NEW_FILE, Verb, examples, json_option, print_errors, print_json, stack_options
 from components.inventory.document import save
-from components.inventory.hosts import Target
-from components.inventory.look import Request, Unread, look, unread
+from components.inventory.hosts import LookTarget
+from components.inventory.look import LookRequest, Unread, look, unread
 from components.inventory.model import Host, Inventory, Switch
 from components.inventory.switches import SwitchTarget
 from components.ssh import credentials
@@ -137,10 +137,10 @@ def say(out: Path, inventory: Inventory, *, err: bool = False) -> None:
     print_errors(_lines(inventory, list(unread(inventory))))
 
 
-def _of_options(options: LookOptions) -> Request:
+def _of_options(options: LookOptions) -> LookRequest:
     if options.user is None or options.known_hosts is None:
         raise click.UsageError("--hosts needs --user and --known-hosts")
-    return Request(
+    return LookRequest(
         hosts=_targets(options.sets, options.user, options.port),
         known_hosts=KnownHosts(options.known_hosts.read_text().splitlines()),
         private_key=options.private_key,
@@ -149,7 +149,7 @@ def _of_options(options: LookOptions) -> Request:
     )
 
 
-def _of_stack(stack: Stack, options: LookOptions) -> Request:
+def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
     if options.user or options.known_hosts or options.key or options.switches:
         raise click.UsageError("--user, --known-hosts, --key and --switch go with --hosts; a lab file has its own")
     kubeconfig = options.kubeconfig.read_text() if options.kubeconfig else None
@@ -157,9 +157,9 @@ def _of_stack(stack: Stack, options: LookOptions) -> Request:
     user = lab.access.user
     if kubeconfig is None and lab.cluster is not None and lab.cluster.bootstrap is None:
         kubeconfig = credentials.kubeconfig(lab, stack.secret, stack.root)
-    return Request(
+    return LookRequest(
         hosts=[
-            Target(name=node.name, address=str(node.address), ssh_port=node.ssh_port, user=user)
+            LookTarget(name=node.name, address=str(node.address), ssh_port=node.ssh_port, user=user)
             for node in lab.active_nodes
         ],
         known_hosts=KnownHosts((stack.root / lab.access.known_hosts_file).read_text().splitlines()),
@@ -174,8 +174,8 @@ def _of_stack(stack: Stack, options: LookOptions) -> Request:
     )
 
 
-def _targets(sets: Iterable[str], user: str, port: int) -> list[Target]:
-    found: dict[str, Target] = {}
+def _targets(sets: Iterable[str], user: str, port: int) -> list[LookTarget]:
+    found: dict[str, LookTarget] = {}
     for text in sets:
         left, mark, right = text.partition("=")
         try:
@@ -187,7 +187,7 @@ def _targets(sets: Iterable[str], user: str, port: int) -> list[Target]:
         for name, address in zip(names, addresses, strict=True):
             if name in found:
                 raise click.BadParameter(f"{name} is named twice", param_hint="--hosts")
-            found[name] = Target(name=name, address=address, ssh_port=port, user=user)
+            found[name] = LookTarget(name=name, address=address, ssh_port=port, user=user)
     return list(found.values())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from components.discovery.networks import smallest_range
-from components.discovery.plan import Entry, Plan
+from components.discovery.plan import DraftPlan, Entry
 from components.discovery.ports import RailPort
 from components.discovery.questions import Answers, Notice, Question
 from components.discovery.rails import RailOfPorts
@@ -22,7 +22,7 @@ NVIDIA = "15b3"
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
+class _PodNetwork:
     """A NetworkAttachmentDefinition with the parts of its configuration that a lab file knows."""
 
     attachment: Attachment
@@ -35,7 +35,7 @@ class _Network:
         return f"{self.attachment.namespace}/{self.attachment.name}"
 
 
-def cluster_of(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: Plan) -> Entry | None:
+def cluster_of(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: DraftPlan) -> Entry | None:
     """The section `cluster`, with the pod side in the plan's rails; None while the cluster is left alone.
 
     Raises:
@@ -67,10 +67,10 @@ class _Adoption:
 
     inventory: Inventory
     cluster: Cluster
-    networks: Sequence[_Network]
+    networks: Sequence[_PodNetwork]
     rails: Mapping[str, RailOfPorts]
     answers: Answers
-    plan: Plan
+    plan: DraftPlan
 
 
 class _LeftOutError(Exception):
@@ -81,7 +81,7 @@ class _LeftOutError(Exception):
         self.answer = answer
 
 
-def _whether_to_adopt(cluster: Cluster, networks: Sequence[_Network]) -> Question:
+def _whether_to_adopt(cluster: Cluster, networks: Sequence[_PodNetwork]) -> Question:
     agents = [
         f"{each.namespace}/{each.name}"
         for each in cluster.daemon_sets.or_else(())
@@ -102,7 +102,7 @@ def _whether_to_adopt(cluster: Cluster, networks: Sequence[_Network]) -> Questio
     )
 
 
-def _networks(cluster: Cluster) -> list[_Network]:
+def _networks(cluster: Cluster) -> list[_PodNetwork]:
     found = []
     for attachment in cluster.attachments.or_else(()):
         plugins = attachment.config.get("plugins")
@@ -111,7 +111,7 @@ def _networks(cluster: Cluster) -> list[_Network]:
             continue
         vlan, ipam = first.get("vlan"), first.get("ipam")
         found.append(
-            _Network(
+            _PodNetwork(
                 attachment,
                 str(first.get("type", "")),
                 vlan if isinstance(vlan, int) and vlan > 0 else None,
@@ -151,7 +151,7 @@ def _adopted(adoption: _Adoption) -> Entry:
     return section
 
 
-def _chosen(adoption: _Adoption) -> dict[str, _Network]:
+def _chosen(adoption: _Adoption) -> dict[str, _PodNetwork]:
     """The network of each rail: as answered, else by what its VLAN or its policy says."""
     networks, answers, plan = adoption.networks, adoption.answers, adoption.plan
     by_place = {network.place: network for network in networks}
@@ -162,7 +162,7 @@ def _chosen(adoption: _Adoption) -> dict[str, _Network]:
                 f"answers: networks.{rail}: {place}: no such network or rail; networks: {some(sorted(by_place), 8)}"
             )
     vlans = _rails_by_vlan(adoption.inventory, adoption.rails)
-    found: dict[str, _Network] = {}
+    found: dict[str, _PodNetwork] = {}
     lost = []
     for rail in drafted:
         if rail in answers.networks:
@@ -202,7 +202,7 @@ def _rails_by_vlan(inventory: Inventory, rails: Mapping[str, RailOfPorts]) -> di
     return found
 
 
-def _by_policy(network: _Network, cluster: Cluster, rail: RailOfPorts) -> bool:
+def _by_policy(network: _PodNetwork, cluster: Cluster, rail: RailOfPorts) -> bool:
     """Whether a policy of the SR-IOV operator cuts the network's resource from the rail's NICs."""
     resource = network.attachment.resource_name.rpartition("/")[2]
     for policy in cluster.sriov_policies.or_else(()):
@@ -239,7 +239,7 @@ def _subnets(cluster: Cluster, answers: Answers) -> Entry:
     return {key: str(subnet) for key, subnet in found.items()}
 
 
-def _delivery(cluster: Cluster, kind: str, chosen: Mapping[str, _Network], plan: Plan) -> Entry:
+def _delivery(cluster: Cluster, kind: str, chosen: Mapping[str, _PodNetwork], plan: DraftPlan) -> Entry:
     if kind == "macvlan":
         return {"delivery": {"profile": "shared_rdma"}}
     states: Sequence[CustomObject] = cluster.sriov_node_states.or_else(())
@@ -256,7 +256,7 @@ def _delivery(cluster: Cluster, kind: str, chosen: Mapping[str, _Network], plan:
     return {"delivery": {**delivery, "resource_prefix": prefixes.pop()}}
 
 
-def _pod_side(rail: str, network: _Network, cluster: Cluster, plan: Plan) -> Entry:
+def _pod_side(rail: str, network: _PodNetwork, cluster: Cluster, plan: DraftPlan) -> Entry:
     prefix, _, resource = network.attachment.resource_name.rpartition("/")
     vfs = Counter(pf["vfs"] for node in plan.nodes for pf in node["pfs"] if pf["rail"] == rail)
     range_, first, last, block, gateway = _range_of(network, cluster, max(vfs) or 1)
@@ -278,7 +278,9 @@ def _pod_side(rail: str, network: _Network, cluster: Cluster, plan: Plan) -> Ent
     return {"pod": pod, **named, "network_name": network.attachment.name}
 
 
-def _range_of(network: _Network, cluster: Cluster, vfs: int) -> tuple[IPv4Network, IPv4Address, IPv4Address, int, str]:
+def _range_of(
+    network: _PodNetwork, cluster: Cluster, vfs: int
+) -> tuple[IPv4Network, IPv4Address, IPv4Address, int, str]:
     """Subnet, first and last address, block per node and router of a network's pool."""
     try:
         if network.ipam.get("type") == "whereabouts":

@@ -10,7 +10,7 @@ from components.discovery.cluster import cluster_of
 from components.discovery.folding import fold
 from components.discovery.nodes import plan_of
 from components.discovery.operators import leave_to_operators
-from components.discovery.plan import Entry, Plan
+from components.discovery.plan import DraftPlan, Entry
 from components.discovery.ports import ports_of
 from components.discovery.questions import Answers, Evidence, Notice, Question
 from components.discovery.rails import RailOfPorts, infer_rails
@@ -164,7 +164,7 @@ def _unread(inventory: Inventory) -> list[str]:
     return found
 
 
-def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: Plan) -> Entry:
+def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: DraftPlan) -> Entry:
     """Everything below access, in the order in which people read it."""
     cluster = cluster_of(inventory, rails, answers, plan)
     leave_to_operators(inventory, cluster, plan)
@@ -179,7 +179,7 @@ def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answe
     }
 
 
-def _that_loads(lab: Entry, plan: Plan) -> tuple[Entry, Lab | None]:
+def _that_loads(lab: Entry, plan: DraftPlan) -> tuple[Entry, Lab | None]:
     """The lab without what the loader refuses: facts that a lab file cannot say, such as overlapping subnets."""
     refusals: list[str] = []
     without: Entry = dict(lab)
@@ -212,7 +212,7 @@ def _lines(refusal: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in refusal.splitlines()[1:])
 
 
-def _written(lab: Entry, loaded: Lab, plan: Plan) -> tuple[str, Lab]:
+def _written(lab: Entry, loaded: Lab, plan: DraftPlan) -> tuple[str, Lab]:
     """The text with groups, where they stand for exactly this lab, else spelled out; and the lab as it is written."""
     groups = fold(lab, plan.servers)
     alone = {"switches": lab["switches"]} if "switches" in lab else {}

@@ -26,7 +26,7 @@ def fold(lab: Mapping[str, Any], servers: Mapping[str, str]) -> Entry:
         servers: server class by node.
     """
     rails = _Rails(lab["rails"], lab["nodes"])
-    nodes, classes = _Nodes(rails, servers).fold(lab["nodes"])
+    nodes, classes = _NodeGroups(rails, servers).fold(lab["nodes"])
     switches = fold_switches(lab.get("switches", []), lab["nodes"])
     found: Entry = {}
     for key, value in lab.items():
@@ -201,7 +201,7 @@ class _Rails:
 # nodes
 
 
-class _Nodes:
+class _NodeGroups:
     """Nodes in groups by server class."""
 
     def __init__(self, rails: _Rails, servers: Mapping[str, str]) -> None:

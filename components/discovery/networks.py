@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Interface, IPv4Network
 
-from components.discovery.plan import Plan
+from components.discovery.plan import DraftPlan
 from components.discovery.ports import RailPort
 from components.discovery.questions import Evidence, Notice, Question
 from components.discovery.rails import RailOfPorts
@@ -37,7 +37,7 @@ class RailNetwork:
 
 
 def networks_of(
-    rails: Sequence[RailOfPorts], host_subnets: Mapping[str, IPv4Network], plan: Plan
+    rails: Sequence[RailOfPorts], host_subnets: Mapping[str, IPv4Network], plan: DraftPlan
 ) -> dict[str, RailNetwork]:
     """The rails that a lab file can describe; a question about each other one.
 
@@ -75,7 +75,7 @@ def _with_addresses(rail: RailOfPorts, subnet: IPv4Network) -> RailOfPorts:
     return replace(rail, ports=ports)
 
 
-def _network_of(rail: RailOfPorts, plan: Plan, *, is_given: bool) -> RailNetwork | None:
+def _network_of(rail: RailOfPorts, plan: DraftPlan, *, is_given: bool) -> RailNetwork | None:
     """Subnet and MTU of a rail; None with a question when they cannot be decided."""
     addressed = {node: port for node, port in rail.ports.items() if port.address}
     mtus = Counter(port.mtu_bytes for port in rail.ports.values() if port.mtu_bytes and 1500 <= port.mtu_bytes <= 9216)
@@ -162,7 +162,7 @@ def _with_common_ranges(networks: dict[str, RailNetwork]) -> dict[str, RailNetwo
     return found
 
 
-def _refuse_shared_subnets(networks: dict[str, RailNetwork], plan: Plan) -> dict[str, RailNetwork]:
+def _refuse_shared_subnets(networks: dict[str, RailNetwork], plan: DraftPlan) -> dict[str, RailNetwork]:
     """Several NICs of a host in one subnet answer for each other, so that a lab file cannot describe them."""
     by_range: dict[IPv4Network, list[str]] = defaultdict(list)
     for name, network in networks.items():
@@ -177,7 +177,7 @@ def _refuse_shared_subnets(networks: dict[str, RailNetwork], plan: Plan) -> dict
     return found
 
 
-def ask_about_shared_subnets(ports: Iterable[RailPort], plan: Plan) -> None:
+def ask_about_shared_subnets(ports: Iterable[RailPort], plan: DraftPlan) -> None:
     """Asks about ports on no rail that share a subnet, which may be why they lack evidence."""
     by_subnet: dict[IPv4Network, list[RailPort]] = defaultdict(list)
     for port in sorted(ports, key=lambda each: (each.node, each.pci)):

@@ -13,7 +13,7 @@ from ipaddress import IPv4Network, ip_address
 from pydantic import ValidationError
 
 from components.discovery.networks import RailNetwork, ask_about_shared_subnets, networks_of
-from components.discovery.plan import Entry, Plan
+from components.discovery.plan import DraftPlan, Entry
 from components.discovery.ports import RailPort
 from components.discovery.questions import Notice, Question
 from components.discovery.rails import RailOfPorts
@@ -31,7 +31,7 @@ def plan_of(
     rails: Sequence[RailOfPorts],
     asked: Iterable[RailPort],
     host_subnets: Mapping[str, IPv4Network],
-) -> Plan:
+) -> DraftPlan:
     """Rails and nodes of the hosts that were read.
 
     Args:
@@ -40,7 +40,7 @@ def plan_of(
         asked: ports that a question is open about.
         host_subnets: where rails without any address get theirs from, as answered.
     """
-    plan = Plan(rdma_namespaces=majority(host.system.rdma_namespaces for host in inventory.hosts))
+    plan = DraftPlan(rdma_namespaces=majority(host.system.rdma_namespaces for host in inventory.hosts))
     networks = networks_of(rails, host_subnets, plan)
     in_question = list(asked)
     ask_about_shared_subnets(in_question, plan)
@@ -58,7 +58,7 @@ class _Nodes:
     """The nodes of all hosts that were read."""
 
     def __init__(
-        self, inventory: Inventory, networks: Mapping[str, RailNetwork], asked: Sequence[RailPort], plan: Plan
+        self, inventory: Inventory, networks: Mapping[str, RailNetwork], asked: Sequence[RailPort], plan: DraftPlan
     ) -> None:
         self._hosts = [host for host in inventory.hosts if not host.unread]
         self._networks = networks

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.discovery.plan import Entry, Plan
+from components.discovery.plan import DraftPlan, Entry
 from components.discovery.questions import Evidence, Notice, Question
 from components.inventory.kube import KubeNodes, managed_pfs
 from components.inventory.model import Cluster, Inventory
@@ -11,7 +11,7 @@ from stacks.words import some
 OPERATED = "sriov_operator"
 
 
-def leave_to_operators(inventory: Inventory, section: Entry | None, plan: Plan) -> None:
+def leave_to_operators(inventory: Inventory, section: Entry | None, plan: DraftPlan) -> None:
     """Drains the nodes whose VFs an operator makes, unless the draft's cluster leaves them to it, and asks who shall.
 
     Args:

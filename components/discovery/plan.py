@@ -10,7 +10,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Plan:
+class DraftPlan:
     """Rails and nodes one by one, and what came up on the way."""
 
     rails: list[Entry] = field(default_factory=list)

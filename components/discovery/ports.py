@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
 
 from components.discovery.questions import Notice
-from components.inventory.cables import Cables, Leaf
+from components.inventory.cables import Cables, LeafPort
 from components.inventory.model import Host, Inventory, NearestGpus, Pf, RdmaPort
 from stacks.nodes import Driver
 
@@ -31,7 +31,7 @@ class RailPort:
     """Class of its node: nodes with the same NICs and GPUs in the same slots."""
     gpu: str | None = None
     """Places of the GPUs below the same bridge among those of the class, such as `3`; empty for none, None unknown."""
-    leaf: Leaf | None = None
+    leaf: LeafPort | None = None
     addresses: tuple[IPv4Interface, ...] = ()
     has_unknown_addresses: bool = False
     """Whether they could not be read, which is not the same as none."""
@@ -59,7 +59,7 @@ class RailPort:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ports:
+class CandidatePorts:
     """The ports of all hosts that were read."""
 
     ports: tuple[RailPort, ...]
@@ -67,7 +67,7 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Candidate:
     """A candidate before its class is known."""
 
     host: Host
@@ -76,14 +76,14 @@ class _Found:
     rdma: RdmaPort
 
 
-def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
+def ports_of(inventory: Inventory, *, virtual: bool) -> CandidatePorts:
     """The candidates of an inventory.
 
     Args:
         inventory: what was read.
         virtual: whether soft-RoCE counts, as in the simulator.
     """
-    found: list[_Found] = []
+    found: list[_Candidate] = []
     left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
     for host in inventory.hosts:
         carriers = _carriers(host)
@@ -94,7 +94,7 @@ def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
             for interface in pf.interfaces.or_else(()) or ("",):
                 match _refusal(pf, interface, carriers, soft_name):
                     case RdmaPort() as rdma:
-                        found.append(_Found(host, pf, interface, rdma))
+                        found.append(_Candidate(host, pf, interface, rdma))
                     case (str() as code, str() as text):
                         left_out[code, text].append(host.name)
                     case _:
@@ -102,7 +102,7 @@ def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
     classes = _classes(inventory, found)
     cables = Cables(inventory)
     notices = [Notice(code=code, nodes=tuple(nodes), text=text) for (code, text), nodes in left_out.items()]
-    return Ports(
+    return CandidatePorts(
         ports=tuple(_port(one, classes[one.host.name], cables) for one in found),
         notices=(*notices, *_same_chassis_names(cables)),
     )
@@ -189,7 +189,7 @@ class _Class:
         )
 
 
-def _classes(inventory: Inventory, found: Iterable[_Found]) -> dict[str, _Class]:
+def _classes(inventory: Inventory, found: Iterable[_Candidate]) -> dict[str, _Class]:
     """The class of each host that has candidates. A host that lacks a NIC or a GPU is of its peers' class."""
     slots: dict[str, set[str]] = defaultdict(set)
     for one in found:
@@ -222,7 +222,7 @@ def _name(classes: Iterable[_Class]) -> None:
         each.name = name if taken[name] == 1 else f"{name}-{taken[name]}"
 
 
-def _port(one: _Found, server: _Class, cables: Cables) -> RailPort:
+def _port(one: _Candidate, server: _Class, cables: Cables) -> RailPort:
     host, pf = one.host, one.pf
     addresses = tuple(address for text in pf.addresses.or_else(()) if (address := _ipv4(text)))
     driver: Driver = "igb" if pf.driver.value == VIRTUAL_DRIVER else "mlx5_core"

@@ -7,10 +7,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.discovery.networks import LINK_PREFIX
 from components.discovery.nodes import NAME
-from components.discovery.plan import Entry, Plan
+from components.discovery.plan import DraftPlan, Entry
 from components.discovery.questions import Notice
 from components.discovery.rails import RailOfPorts
-from components.inventory.cables import Leaf
+from components.inventory.cables import LeafPort
 from components.inventory.model import Inventory, Switch, SwitchPort
 from components.inventory.reading import majority
 from stacks.base import LabError, members
@@ -19,11 +19,11 @@ from stacks.switches import Switch as SwitchModel
 
 PORTS = {os: TypeAdapter[str](port_type(model)) for os, model in members(SwitchModel, "os").items()}
 """What a port is called, by switch OS."""
-Cables = Mapping[str, Mapping[tuple[str, str], Leaf]]
+Cables = Mapping[str, Mapping[tuple[str, str], LeafPort]]
 """By switch, the other end of each PF, which is named by node and rail."""
 
 
-def switches_of(inventory: Inventory, rails: Sequence[RailOfPorts], plan: Plan) -> list[Entry]:
+def switches_of(inventory: Inventory, rails: Sequence[RailOfPorts], plan: DraftPlan) -> list[Entry]:
     """The switches of a flat draft; none, with a notice, when one PF's cable or VLAN is unknown."""
     if not inventory.switches:
         return []
@@ -35,14 +35,14 @@ def switches_of(inventory: Inventory, rails: Sequence[RailOfPorts], plan: Plan) 
         return []
 
 
-def _cables(rails: Sequence[RailOfPorts], plan: Plan) -> Cables:
+def _cables(rails: Sequence[RailOfPorts], plan: DraftPlan) -> Cables:
     leaves = {
         (plan.names[host], rail.name): port.leaf
         for rail in rails
         for host, port in rail.ports.items()
         if host in plan.names
     }
-    found: dict[str, dict[tuple[str, str], Leaf]] = defaultdict(dict)
+    found: dict[str, dict[tuple[str, str], LeafPort]] = defaultdict(dict)
     for node in plan.nodes:
         for pf in node["pfs"]:
             leaf = leaves.get((node["name"], pf["rail"]))
@@ -63,7 +63,7 @@ def _used(inventory: Inventory, cables: Cables) -> Iterator[Switch]:
         yield known[name]
 
 
-def _entry(switch: Switch, cables: Mapping[tuple[str, str], Leaf], plan: Plan) -> Entry:
+def _entry(switch: Switch, cables: Mapping[tuple[str, str], LeafPort], plan: DraftPlan) -> Entry:
     ports = {port.name: port for port in switch.ports.or_else(())}
     entries: dict[str, dict[str, str]] = {}
     on_rails: dict[str, list[SwitchPort]] = defaultdict(list)
@@ -125,7 +125,7 @@ def _with_vlans_of_all(switches: list[Entry]) -> list[Entry]:
     return switches
 
 
-def _mtu(ports: Sequence[SwitchPort], plan: Plan) -> Entry:
+def _mtu(ports: Sequence[SwitchPort], plan: DraftPlan) -> Entry:
     """The MTU of the ports, where it is what the rails need; else the system's default."""
     mtu, largest = majority(port.mtu_bytes for port in ports), max(rail["mtu_bytes"] for rail in plan.rails)
     return {"mtu_bytes": mtu} if mtu and mtu != 9216 and largest + HEADER_BYTES <= mtu < 9216 else {}

@@ -37,7 +37,7 @@ class HcaCounters:
     """Why a value is unknown."""
 
 
-class Hcas:
+class VcenterHcas:
     """The HCAs of a lab, over one session with its vCenter. Not for two threads at once."""
 
     def __init__(self, vcenter: VCenter, fabric: Fabric) -> None:
@@ -115,11 +115,11 @@ def machines_on_hosts(vcenter: VCenter, names: Iterable[str]) -> Mapping[str, st
 
 
 @contextmanager
-def opened(fabric: Fabric, setting: Setting, root: Path) -> Iterator[Hcas]:
+def opened(fabric: Fabric, setting: Setting, root: Path) -> Iterator[VcenterHcas]:
     """The HCAs of a lab, over a session that ends with the block.
 
     Raises:
         LabError: when the login fails.
     """
     with session(endpoint_of(fabric, setting, root)) as vcenter:
-        yield Hcas(vcenter, fabric)
+        yield VcenterHcas(vcenter, fabric)

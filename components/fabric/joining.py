@@ -21,7 +21,7 @@ from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.nics import choose
 from components.fabric.vcenter.objects import entity_named
 from components.fabric.vcenter.properties import collect, collect_all
-from components.fabric.vcenter.session import Endpoint, peer_of
+from components.fabric.vcenter.session import VcenterEndpoint, peer_of
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, Fabric
 
@@ -88,14 +88,14 @@ class Joining:
         return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{self.name}-{key}", explain)])
 
     async def _answers(self, look: Look) -> list[str]:
-        def at_once(endpoint: Endpoint) -> list[str]:
+        def at_once(endpoint: VcenterEndpoint) -> list[str]:
             with session(endpoint, pulumi.log.info) as vcenter:
                 return list(look(vcenter))
 
         endpoint, context = await self._endpoint(), copy_context()  # it knows where the log goes
         return await asyncio.get_running_loop().run_in_executor(LOOKING, context.run, at_once, endpoint)
 
-    async def _endpoint(self) -> Endpoint:
+    async def _endpoint(self) -> VcenterEndpoint:
         password = await pulumi.Output.from_input(self.password).future() or ""
         return replace(peer_of(self.fabric, Path.cwd()), user=self.fabric.user, password=password)
 

@@ -23,8 +23,8 @@ from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.power import is_on
 from components.fabric.vms.halfway import refuse_unready
 from components.fabric.vms.hardware import (
-    Change,
     Hardware,
+    HardwareChange,
     find,
     observe,
     put,
@@ -81,11 +81,13 @@ class HardwareProvider(VCenterProvider):
         with self._vcenter() as vcenter:
             if find(vcenter, str(_props["machine"])) is None:
                 return
-            change = Change(new=False, may_restart=True, guest_s=0)
+            change = HardwareChange(new=False, may_restart=True, guest_s=0)
             put(vcenter, str(_props["machine"]), str(_props["name"]), Hardware(vgpus=(), roce_version=""), change)
 
     def _put(self, props: Props, *, new: bool) -> None:
-        change = Change(new=new, may_restart=bool(props["may_restart"]), guest_s=int(float(str(props["guest_s"]))))
+        change = HardwareChange(
+            new=new, may_restart=bool(props["may_restart"]), guest_s=int(float(str(props["guest_s"])))
+        )
         with self._vcenter() as vcenter:
             if new:
                 refuse_unready(vcenter, str(props["machine"]), str(props["name"]), change.guest_s)

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from components.hosts.pack import LOADER, packed
 from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S
 from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
-from components.ssh.session import Done, feed
+from components.ssh.session import CommandResult, feed
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class HostCalls:
                 raise NoAnswerError(f"{endpoint.place} gave no answer in time") from None
 
 
-def _printed(endpoint: Endpoint, done: Done) -> str:
+def _printed(endpoint: Endpoint, done: CommandResult) -> str:
     if done.code is None:
         raise BrokenError(f"{endpoint.place}: the connection ended in the middle")
     if done.code:

@@ -16,15 +16,15 @@ class DrainError(Exception):
 
 
 class Drainer(Protocol):
-    """What a roll needs of a cluster; see `Cluster`."""
+    """What a roll needs of a cluster; see `NodeDrainer`."""
 
     def cordon(self, node: str) -> bool: ...
     def empty(self, node: str) -> None: ...
     def uncordon(self, node: str) -> None: ...
 
 
-class Cluster:
-    """The nodes of the cluster behind a kubeconfig."""
+class NodeDrainer:
+    """Cordons, drains and deletes the nodes of the cluster behind a kubeconfig."""
 
     def __init__(self, kubeconfig: str, pause: Callable[[float], None] = time.sleep) -> None:
         self._api = KubernetesApi(kubeconfig)

@@ -24,7 +24,7 @@ CONTROL = re.compile(r"\\u00[01][0-9a-f]|\\u007f|\\u009[0-9a-f]|\\[bfnrt]|\x7f",
 """Escapes of control characters in JSON: printed to a terminal they would not only be text."""
 
 
-class AnswerError(Exception):
+class LookAnswerError(Exception):
     """An answer that is no look; its text is for people."""
 
 
@@ -42,7 +42,7 @@ def host_of(text: str, host: Host) -> Host:
         except ValidationError as error:
             for fault in error.errors(include_url=False, include_input=False, include_context=False):
                 _take_out(document, fault)
-    raise AnswerError("what it answers has another form than a look")
+    raise LookAnswerError("what it answers has another form than a look")
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -53,11 +53,11 @@ def _document(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         said = " / ".join(text.strip().splitlines()[-2:])
-        raise AnswerError(f"it prints no look, but {said[:200]!r}" if said else "it prints nothing")
+        raise LookAnswerError(f"it prints no look, but {said[:200]!r}" if said else "it prints nothing")
     if isinstance(failed := found.get("failed"), Mapping):
-        raise AnswerError(f"{failed.get('reason')}: {failed.get('hint')}"[:300])
+        raise LookAnswerError(f"{failed.get('reason')}: {failed.get('hint')}"[:300])
     if found.pop("schema", None) != SCHEMA:
-        raise AnswerError(f"its look has another schema than {SCHEMA}")
+        raise LookAnswerError(f"its look has another schema than {SCHEMA}")
     return {key: value for key, value in found.items() if key in SECTIONS}
 
 

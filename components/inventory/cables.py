@@ -12,7 +12,7 @@ MAC = re.compile(r"(?i)([0-9a-f]{2}[:.]?){6}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Leaf:
+class LeafPort:
     """The other end of a cable."""
 
     name: str
@@ -40,19 +40,19 @@ class Cables:
                 self._announced[heard.system].add(heard.chassis_id)
         for name, chassis_ids in self._announced.items():
             self.chassis_by_name[name] |= chassis_ids
-        self._from_switches: dict[str, set[Leaf]] = defaultdict(set)
+        self._from_switches: dict[str, set[LeafPort]] = defaultdict(set)
         """By MAC, and by host and interface."""
         for switch in switches:
             for key, leaf in _heard_by(switch):
                 self._from_switches[key].add(leaf)
-        learned: dict[str, set[Leaf]] = defaultdict(set)
+        learned: dict[str, set[LeafPort]] = defaultdict(set)
         for switch in switches:
             for mac, leaf in _learned_by(switch, {pf.mac.or_else("") for pf in pfs}):
                 learned[mac].add(leaf)
         for mac, leaves in learned.items():
             self._from_switches.setdefault(mac, leaves)
 
-    def leaf_of(self, host: Host, pf: Pf, interface: str) -> Leaf | None:
+    def leaf_of(self, host: Host, pf: Pf, interface: str) -> LeafPort | None:
         """The other end of a port's cable; None when it is unknown or announced twice."""
         hostname = host.system.hostname.or_else("").partition(".")[0]
         keys = (pf.mac.or_else(""), f"{host.name} {interface}", f"{hostname} {interface}")
@@ -61,7 +61,7 @@ class Cables:
         leaves = {self._leaf(each, by_switch) for each in heard} or by_switch
         return next(iter(leaves)) if len(leaves) == 1 else None
 
-    def _leaf(self, heard: Neighbour, by_switch: set[Leaf]) -> Leaf:
+    def _leaf(self, heard: Neighbour, by_switch: set[LeafPort]) -> LeafPort:
         system, chassis = heard.system or heard.chassis_id, heard.chassis_id
         several = len(self._announced.get(system, ())) > 1
         # a switch may call itself otherwise than you do
@@ -70,29 +70,29 @@ class Cables:
         # Onyx calls 1/1 of its configuration Eth1/1 by LLDP
         announced = (heard.port_id, heard.port_description, heard.port_id.lstrip(ascii_letters))
         if port := next((port for port in announced if port in own), ""):
-            return Leaf(name=name, port=port)
+            return LeafPort(name=name, port=port)
         # SONiC announces a port's alias, such as etp4 for Ethernet12
         same = [leaf for leaf in by_switch if leaf.name == name]
         if len(same) == 1:
             return same[0]
-        return Leaf(name=name, port=heard.port_description if MAC.fullmatch(heard.port_id) else heard.port_id)
+        return LeafPort(name=name, port=heard.port_description if MAC.fullmatch(heard.port_id) else heard.port_id)
 
 
-def _heard_by(switch: Switch) -> Iterator[tuple[str, Leaf]]:
+def _heard_by(switch: Switch) -> Iterator[tuple[str, LeafPort]]:
     """MACs, and hosts with interface, that a switch hears by LLDP."""
     for port in switch.ports.or_else(()):
         for heard in port.neighbours.or_else(()):
             for text in {heard.port_id, heard.port_description} - {""}:
-                leaf = Leaf(name=switch.name, port=port.name)
+                leaf = LeafPort(name=switch.name, port=port.name)
                 yield text.lower(), leaf
                 yield f"{heard.system.partition('.')[0]} {text}", leaf
 
 
-def _learned_by(switch: Switch, macs: set[str]) -> Iterator[tuple[str, Leaf]]:
+def _learned_by(switch: Switch, macs: set[str]) -> Iterator[tuple[str, LeafPort]]:
     """MACs of hosts that a switch has learned on ports with one of them; several lead to another switch."""
     entries = {(entry.port, entry.mac.lower()) for entry in switch.macs.or_else(())}
     entries = {(port, mac) for port, mac in entries if mac in macs}
     counts = Counter(port for port, _ in entries)
     for port, mac in entries:
         if counts[port] == 1:
-            yield mac, Leaf(name=switch.name, port=port)
+            yield mac, LeafPort(name=switch.name, port=port)

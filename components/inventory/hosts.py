@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from components.hosts.pack import LOADER, packed
-from components.inventory.answer import AnswerError, host_of
+from components.inventory.answer import LookAnswerError, host_of
 from components.inventory.model import Host
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, in_short, offered_key
 from components.ssh.session import first_answer
@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
+class LookTarget:
     """A host to look at."""
 
     name: str
@@ -59,7 +59,7 @@ class HostLooks:
         self._places = asyncio.Semaphore(AT_ONCE)
         self._done = self._unread = 0
 
-    async def look(self, targets: Sequence[Target]) -> tuple[Host, ...]:
+    async def look(self, targets: Sequence[LookTarget]) -> tuple[Host, ...]:
         """All hosts, in their order."""
         telling = asyncio.create_task(self._tell(len(targets)))
         try:
@@ -74,14 +74,14 @@ class HostLooks:
             waited_s = time.monotonic() - begun_s
             self._say(f"{self._done} of {count} hosts after {waited_s:.0f} s, {self._unread} not read")
 
-    async def _counted(self, target: Target) -> Host:
+    async def _counted(self, target: LookTarget) -> Host:
         async with self._places:
             host = await self._look_at(target)
         self._done += 1
         self._unread += bool(host.unread)
         return host
 
-    async def _look_at(self, target: Target) -> Host:
+    async def _look_at(self, target: LookTarget) -> Host:
         host = Host(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
         try:
             host = replace(host, address=await _resolved(target))
@@ -91,7 +91,7 @@ class HostLooks:
             return await self._asked(replace(host, host_key=host_key))
         except TimeoutError:
             return replace(host, unread=f"it gave no answer within {HOST_S:.0f} s")
-        except (NoAnswerError, AnswerError) as error:
+        except (NoAnswerError, LookAnswerError) as error:
             return replace(host, unread=str(error).removeprefix(f"{host.address}:{host.ssh_port} "))
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
             return replace(host, unread=f"{type(error).__name__}: {in_short(error)}")
@@ -129,7 +129,7 @@ def command(*, sudo: bool, firmware: bool = False) -> str:
     return f"{as_root}exec {program}"
 
 
-async def _resolved(target: Target) -> str:
+async def _resolved(target: LookTarget) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             target.address, target.ssh_port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from components.inventory.cluster import look_at_cluster
-from components.inventory.hosts import HostLooks, Say, Target
+from components.inventory.hosts import HostLooks, LookTarget, Say
 from components.inventory.model import SCHEMA, Cluster, Host, Inventory, Switch
 from components.inventory.switches import SwitchTarget, look_at_switches
 from components.ssh.connection import keys_of
@@ -15,10 +15,10 @@ from stacks.access import KnownHosts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class LookRequest:
     """What to look at, and what opens it."""
 
-    hosts: Sequence[Target]
+    hosts: Sequence[LookTarget]
     known_hosts: KnownHosts
     private_key: str | None = field(default=None, repr=False)
     """None: the ssh-agent has it."""
@@ -37,7 +37,7 @@ class Unread:
     offered_key: str = ""
 
 
-def look(request: Request, say: Say) -> Inventory:
+def look(request: LookRequest, say: Say) -> Inventory:
     """The inventory; a host or switch that does not answer is in it with the reason.
 
     Raises:
@@ -47,7 +47,7 @@ def look(request: Request, say: Say) -> Inventory:
     return asyncio.run(_look(request, say))
 
 
-async def _look(request: Request, say: Say) -> Inventory:
+async def _look(request: LookRequest, say: Say) -> Inventory:
     read_at = datetime.now(UTC)
     keys = keys_of(request.private_key)
     hosts, switches, cluster = await asyncio.gather(

@@ -107,7 +107,7 @@ LAUNCHER_MIB, LAUNCHER_MIB_A_WORKER = 128, 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Program:
+class MpiProgram:
     """What every rank runs, and the variables that it needs besides those of NCCL or UCX."""
 
     words: tuple[str, ...]
@@ -144,7 +144,7 @@ node hides no other.
 """
 
 
-def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str]) -> dict[str, JsonValue]:
+def mpi_job(name: str, workers: Workers, program: MpiProgram, labels: dict[str, str]) -> dict[str, JsonValue]:
     """The job; its pods get the same labels."""
     label_map: dict[str, JsonValue] = dict(labels)
     return {
@@ -177,7 +177,7 @@ def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str
     }
 
 
-def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) -> JsonValue:
+def _launcher(workers: Workers, program: MpiProgram, labels: dict[str, JsonValue]) -> JsonValue:
     """Without GPU and rail: it only starts the ranks and shows what rank 0 prints."""
     apart = program.apart_s is not None
     start = ["sh", "-c", APART, "sh", str(program.apart_s), str(workers.gpus_per_node)] if apart else ["mpirun"]
@@ -222,7 +222,7 @@ OVER_SOCKETS = (("pml", "ob1"), ("btl", "tcp,self"))
 """NCCL carries the data, so MPI leaves the rails to it."""
 
 
-def _mpirun(workers: Workers, program: Program, ranks: int) -> list[str]:
+def _mpirun(workers: Workers, program: MpiProgram, ranks: int) -> list[str]:
     """Open MPI's daemons stay off the rails, which have no route to the launcher."""
     words = ["--allow-run-as-root", "-np", str(ranks), "--bind-to", "none"]
     bootstrap = ",".join(workers.bootstrap_interfaces)

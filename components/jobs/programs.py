@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, Program, mpi_job
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, MpiProgram, mpi_job
 from components.jobs.workers import Workers
 
 RING_BYTES = 1_073_741_824
@@ -32,17 +32,17 @@ def all_reduce_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue
     return mpi_job(job_name(run_id), plan, all_reduce(plan), {LAB_LABEL: lab, RUN_LABEL: run_id})
 
 
-def all_reduce(plan: NcclPlan, smallest_bytes: int | None = None, apart_s: int | None = None) -> Program:
+def all_reduce(plan: NcclPlan, smallest_bytes: int | None = None, apart_s: int | None = None) -> MpiProgram:
     """nccl-tests' all-reduce with one GPU per rank (the DeepOps RoCE guide's table goes up to 2 GiB)."""
     sizes = ("-b", str(smallest_bytes or plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
-    return Program(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"}, apart_s=apart_s)
+    return MpiProgram(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"}, apart_s=apart_s)
 
 
-def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> Program:
+def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> MpiProgram:
     """MPI's all-reduce. The job carries its text: any image with Open MPI, UCX and mpi4py runs it."""
     words = ("python3", "-c", MPI_ALL_REDUCE.read_text(), str(smallest_bytes), str(largest_bytes))
-    return Program(words=words, over_ucx=True)
+    return MpiProgram(words=words, over_ucx=True)
 
 
 def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:

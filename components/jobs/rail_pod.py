@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, NETWORKS, RUN_LABEL
-from components.jobs.workers import GPU, Attachment, Frozen
+from components.jobs.workers import GPU, FrozenModel, RailAttachment
 
 CHECK_LABEL = "rocelab.dev/check"
 PEERS = "rocelab.dev/peers"
@@ -75,12 +75,12 @@ interfaces share a network.
 """
 
 
-class RailPod(Frozen):
+class RailPod(FrozenModel):
     namespace: str
     image: str
     pull_secret: str | None = None
     node: str
-    attachments: tuple[Attachment, ...]
+    attachments: tuple[RailAttachment, ...]
 
 
 def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonValue]:

@@ -21,13 +21,13 @@ POD_INTERFACE = "eth0"
 """The pod network's interface, where MPI and NCCL's bootstrap stay."""
 
 
-class Frozen(BaseModel):
+class FrozenModel(BaseModel):
     """Base of immutable models without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Attachment(Frozen):
+class RailAttachment(FrozenModel):
     """One rail in a pod: Multus attaches the network, and the kubelet counts the resource."""
 
     rail: str
@@ -37,7 +37,7 @@ class Attachment(Frozen):
     """Device-plugin resource, such as `intel.com/sriov_111`."""
 
 
-class HostNetwork(Frozen):
+class HostNetwork(FrozenModel):
     """Settings of workers in the host's network."""
 
     interfaces: tuple[str, ...]
@@ -48,7 +48,7 @@ class HostNetwork(Frozen):
     """Port of the workers' sshd; the nodes' own sshd has another."""
 
 
-class Workers(Frozen):
+class Workers(FrozenModel):
     """The workers of a job, one on each node."""
 
     namespace: str
@@ -61,7 +61,7 @@ class Workers(Frozen):
     gpus_per_node: int
     cpu_ranks_per_node: int | None = Field(default=None, exclude_if=lambda ranks: ranks is None)
     """Of a job on CPUs, which requests no GPU; otherwise there is one rank per GPU."""
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[RailAttachment, ...] = ()
     """The rails in each worker."""
     host: HostNetwork | None = None
     shared_devices: tuple[str, ...] = ()
@@ -191,7 +191,9 @@ def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
     return rails
 
 
-def _attachments(cluster: Cluster, rails: list[Rail], request: JobRequest, *, in_host: bool) -> tuple[Attachment, ...]:
+def _attachments(
+    cluster: Cluster, rails: list[Rail], request: JobRequest, *, in_host: bool
+) -> tuple[RailAttachment, ...]:
     """Without VFs, pods get their devices from the shared plugin, whose resources are named after the rails."""
     vfs = isinstance(cluster.delivery, SriovPlain | SriovOperator)
     if in_host and vfs and not request.device_resource:
@@ -202,7 +204,7 @@ def _attachments(cluster: Cluster, rails: list[Rail], request: JobRequest, *, in
     # attachments are in the cluster's namespaces; other namespaces use their full name
     home = request.namespace if request.namespace in cluster.namespaces else cluster.namespaces[0]
     return tuple(
-        Attachment(
+        RailAttachment(
             rail=rail.name,
             network=None if in_host else f"{home}/{rail.network_name}",
             resource=(request.device_resource if in_host else None) or rail.resource,

@@ -41,7 +41,7 @@ ASKED = frozenset({*CONNECTED, CONTROL})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class End:
+class EsxiEnd:
     """A host's vmkernel adapter of PVRDMA; `why` is set if it is unknown."""
 
     name: str
@@ -101,7 +101,7 @@ def _between(row: PortRow, switch: DistributedSwitch, vcenter: VCenter) -> list[
         return [answer for answers in found for answer in answers]
 
 
-def _from(row: PortRow, ends: Mapping[str, End], source: str, targets: Sequence[str]) -> list[Answer]:
+def _from(row: PortRow, ends: Mapping[str, EsxiEnd], source: str, targets: Sequence[str]) -> list[Answer]:
     answers = []
     for target in targets:
         one, other = ends[source], ends[target]
@@ -113,7 +113,7 @@ def _from(row: PortRow, ends: Mapping[str, End], source: str, targets: Sequence[
     return answers
 
 
-def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vim.HostSystem) -> End:
+def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vim.HostSystem) -> EsxiEnd:
     asked_for = wanted.vmkernel
     try:
         adapters = {
@@ -123,14 +123,16 @@ def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vi
         ruleset = vcenter.ruleset(host, RULESET)
         allows = allowed(known(host, "configManager.firewallSystem.firewallInfo.ruleset"))
     except LabError as error:
-        return End(name=wanted.name, why=f"{UNASKED}: {error}")
+        return EsxiEnd(name=wanted.name, why=f"{UNASKED}: {error}")
     address = str(asked_for.address.ip) if asked_for and asked_for.address else ""
     by_address = {own: device for device, (own, _) in adapters.items()}
     device = asked_for.existing if asked_for and asked_for.existing else by_address.get(address, "")
     if device not in adapters:
-        return End(name=wanted.name, why=f"{wanted.name} has no vmkernel adapter {device or address}; run pulumi up")
+        return EsxiEnd(
+            name=wanted.name, why=f"{wanted.name} has no vmkernel adapter {device or address}; run pulumi up"
+        )
     declared = switch.mtu_bytes if address else asked_for and asked_for.mtu_bytes
-    return End(
+    return EsxiEnd(
         name=wanted.name,
         host=host,
         device=device,
@@ -141,7 +143,7 @@ def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vi
     )
 
 
-def shut(one: End, other: End) -> str:
+def shut(one: EsxiEnd, other: EsxiEnd) -> str:
     """Why the rulesets of two hosts block them; empty when they do not."""
     if one.closed or other.closed:
         return one.closed or other.closed
@@ -154,7 +156,7 @@ def shut(one: End, other: End) -> str:
     )
 
 
-def pinged(one: End, other: End, size: int) -> str:
+def pinged(one: EsxiEnd, other: EsxiEnd, size: int) -> str:
     """The result of an unfragmented ping of that many bytes between two hosts."""
     options = {  # hosts require alphabetical order
         "count": str(PINGS),

@@ -28,7 +28,7 @@ from components.report.shapes import Matrix, Trend, bytes_text, matrices, mtu_ch
 from components.report.sources import Material, RawFile, names_again
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.judging.jobs import comparisons
-from components.validation.records import CurvePoint, HostFacts, JobResult, RunRecord, TransferResult, unit_text
+from components.validation.records import CurvePoint, JobResult, MeasuredHost, RunRecord, TransferResult, unit_text
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import plural, some
 
@@ -386,7 +386,7 @@ def _how_to_read(trend: Trend) -> str:
     return "; ".join(notes)
 
 
-def _inventory(hosts: Mapping[str, HostFacts]) -> Shown:
+def _inventory(hosts: Mapping[str, MeasuredHost]) -> Shown:
     """Hosts that are alike share a line, so that the odd one stands out."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, facts in hosts.items():
@@ -395,7 +395,7 @@ def _inventory(hosts: Mapping[str, HostFacts]) -> Shown:
     return {"count": len(hosts), "rows": [(names, cells) for cells, names in ordered]}
 
 
-def _described(facts: HostFacts) -> tuple[str, ...]:
+def _described(facts: MeasuredHost) -> tuple[str, ...]:
     return (
         *(text or UNKNOWN for text in (facts.nic, facts.driver, facts.firmware, facts.kernel, facts.perftest)),
         _per_device({device: f"{rate:g}" for device, rate in facts.line_rate_gbit_s.items()}),

@@ -43,7 +43,7 @@ NOUNS: Mapping[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class CommentRow:
     """The same effect on several hosts, ports or resources."""
 
     kind: Kind
@@ -60,7 +60,7 @@ class Comment:
     title: str
     """Name of the stack, or what was given in its place; empty for none."""
     headline: str
-    rows: tuple[Row, ...]
+    rows: tuple[CommentRow, ...]
     facts_read: tuple[str, ...]
     note: str
 
@@ -122,7 +122,7 @@ def _first(most: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _assembled(comment: Comment, cells: Sequence[tuple[str, str]], gone: Sequence[Row]) -> str:
+def _assembled(comment: Comment, cells: Sequence[tuple[str, str]], gone: Sequence[CommentRow]) -> str:
     marker = re.sub(r"[^A-Za-z0-9._]+", "-", comment.title)
     title = f"{escaped(comment.title)}: " if comment.title else ""
     lines = [f"<!-- rocelab:review {marker or '-'} -->", f"### {title}{comment.headline}", ""]
@@ -170,7 +170,7 @@ def _headline(review: Review) -> str:
     return "no disruption" if review.effects else "no changes"
 
 
-def _rows(effects: Iterable[Effect], *, names: bool) -> Iterator[Row]:
+def _rows(effects: Iterable[Effect], *, names: bool) -> Iterator[CommentRow]:
     places = {kind: place for place, kind in enumerate(Kind)}
     errors: list[Effect] = []
     fields: dict[tuple[int, str], list[Effect]] = {}
@@ -194,18 +194,18 @@ def _rows(effects: Iterable[Effect], *, names: bool) -> Iterator[Row]:
             yield _row(same, "; ".join(filter(None, (said, note))), names)
 
 
-def _errors(errors: Sequence[Effect], *, names: bool) -> Iterator[Row]:
+def _errors(errors: Sequence[Effect], *, names: bool) -> Iterator[CommentRow]:
     """The first ones; all of them are in the log of the preview."""
     texts = _alike({(one.name, one.what) for one in errors})
     count = plural(len(texts), "error")
     if texts and not names:
-        yield Row(kind=Kind.FAILED, where="", change=f"{count}, in the log of the preview", count=count)
+        yield CommentRow(kind=Kind.FAILED, where="", change=f"{count}, in the log of the preview", count=count)
         return
     for name, text in texts[:MOST_ERRORS]:
-        yield Row(kind=Kind.FAILED, where=name, change=_cut(text, LONGEST_ERROR), count="1 error")
+        yield CommentRow(kind=Kind.FAILED, where=name, change=_cut(text, LONGEST_ERROR), count="1 error")
     if len(texts) > MOST_ERRORS:
         more = plural(len(texts) - MOST_ERRORS, "more error")
-        yield Row(kind=Kind.FAILED, where="", change=f"{more}, in the log of the preview", count=more)
+        yield CommentRow(kind=Kind.FAILED, where="", change=f"{more}, in the log of the preview", count=more)
 
 
 def _alike(errors: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -225,7 +225,7 @@ def _alike(errors: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return found
 
 
-def _row(same: Sequence[Effect], values: str, names: bool) -> Row:
+def _row(same: Sequence[Effect], values: str, names: bool) -> CommentRow:
     kind, what = same[0].kind, same[0].what
     if kind.rank is Rank.UNREAD and not names:
         what = "its changes may be missing here"
@@ -234,7 +234,7 @@ def _row(same: Sequence[Effect], values: str, names: bool) -> Row:
     change = redacted("; ".join(filter(None, [f"{what} {values}".strip(), *use])))
     count = _counted(kind, same)
     where = folded_places((one.name, one.part) for one in same) if names or kind is Kind.HOSTS_UNREAD else count
-    return Row(kind=kind, where=where, change=_cut(change, LONGEST_CHANGE), count=count)
+    return CommentRow(kind=kind, where=where, change=_cut(change, LONGEST_CHANGE), count=count)
 
 
 def _counted(kind: Kind, same: Sequence[Effect]) -> str:
@@ -243,7 +243,7 @@ def _counted(kind: Kind, same: Sequence[Effect]) -> str:
     return f"{plural(parts, 'port')} of {hosts}" if parts else hosts
 
 
-def _cells(row: Row, longest: int = 0) -> tuple[str, str]:
+def _cells(row: CommentRow, longest: int = 0) -> tuple[str, str]:
     """Where and what, as a table takes them."""
     where, change = row.where, row.change
     if longest:

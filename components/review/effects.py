@@ -13,7 +13,7 @@ from components.hosts.changes import SILENT, Change, changes
 from components.hosts.losses import Known, known_of, without_users
 from components.hosts.records import PREFIX as HOST_PREFIX
 from components.hosts.records import HostRecord, records_of
-from components.review.preview import Preview, Props, State, Step
+from components.review.preview import Preview, PreviewStep, Props, State
 from components.switches.records import PREFIX as PORT_PREFIX
 from components.switches.records import ports_of, record_of
 from components.switches.settings import differences
@@ -168,7 +168,7 @@ def _silent(preview: Preview) -> Iterator[Effect]:
             yield Effect(kind=Kind.UNREAD, name=said["name"], what=what)
 
 
-def _of_step(step: Step) -> Iterator[Effect]:
+def _of_step(step: PreviewStep) -> Iterator[Effect]:
     verb = VERBS[step.op]
     if step.type == FLEET:
         yield from _hosts(step)
@@ -183,15 +183,15 @@ def _of_step(step: Step) -> Iterator[Effect]:
         yield _resource(step)
 
 
-def _resource(step: Step) -> Effect:
+def _resource(step: PreviewStep) -> Effect:
     return Effect(kind=Kind.RESOURCE, name=step.name, what=f"{_short_type(step)} {VERBS[step.op]}")
 
 
-def _short_type(step: Step) -> str:
+def _short_type(step: PreviewStep) -> str:
     return step.type.rpartition(":")[2]
 
 
-def _hosts(step: Step) -> Iterator[Effect]:
+def _hosts(step: PreviewStep) -> Iterator[Effect]:
     old, new = _known(step.old), _asked(step.new)
     olds, news = _records(old), _records(new)
     hidden = {*_hidden(old, olds, HOST_PREFIX), *_hidden(new, news, HOST_PREFIX)}
@@ -259,7 +259,7 @@ def _vfs(pf: str, known: Known | None) -> tuple[str, int | None]:
     return offered, int(count[0]) if count else 0
 
 
-def _switch(step: Step) -> Iterator[Effect]:
+def _switch(step: PreviewStep) -> Iterator[Effect]:
     old, new = _known(step.old), _asked(step.new)
     try:
         name = record_of(new or old).switch.name
@@ -284,7 +284,7 @@ def _switch(step: Step) -> Iterator[Effect]:
             yield Effect(kind=Kind.PORT, name=name, part=port, what="leaves; its first settings are put back")
 
 
-def _machine(step: Step) -> Iterator[Effect]:
+def _machine(step: PreviewStep) -> Iterator[Effect]:
     old, new, verb = _known(step.old), _asked(step.new), VERBS[step.op]
     name = next((name for name in (new.get("name"), old.get("name")) if isinstance(name, str)), step.name)
     if step.type == MACHINE and verb != "updated":
@@ -300,7 +300,7 @@ def _machine(step: Step) -> Iterator[Effect]:
     yield Effect(kind=Kind.VM_RESTART if certain else Kind.VM_MAY_RESTART, name=name, what=", ".join(changed))
 
 
-def _changed(step: Step, old: Props, new: Props) -> set[str]:
+def _changed(step: PreviewStep, old: Props, new: Props) -> set[str]:
     """Properties of a VM that change and may need it powered off."""
     if step.type == HARDWARE:
         versions = {"roce_version"} if new.get("roce_version") else set()  # without one it is vCenter's own business
@@ -327,7 +327,7 @@ def _without(records: Mapping[str, T], names: set[str]) -> dict[str, T]:
     return {name: record for name, record in records.items() if name not in names}
 
 
-def _facts(step: Step) -> dict[str, JsonValue]:
+def _facts(step: PreviewStep) -> dict[str, JsonValue]:
     text = _known(step.old).get("facts")
     try:
         found = json.loads(text) if isinstance(text, str) else {}

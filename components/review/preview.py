@@ -35,7 +35,7 @@ class State(BaseModel):
         return self.outputs or self.inputs
 
 
-class Step(BaseModel):
+class PreviewStep(BaseModel):
     """What happens to one resource."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -83,7 +83,7 @@ class Preview(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PreviewStep, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     corrupt: bool = Field(default=False, alias="maybeCorrupt")
 

@@ -39,7 +39,7 @@ class Login:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
+class LabAccess:
     """SSH login of the nodes, and the kubeconfig."""
 
     login: Login
@@ -59,7 +59,7 @@ def configured_lab(setting: Setting) -> Lab:
     return parse_lab(text, "rocelab:lab")
 
 
-def access_to(lab: Lab, root: Path, setting: Setting) -> Access:
+def access_to(lab: Lab, root: Path, setting: Setting) -> LabAccess:
     """Reads keys and kubeconfig; not for use inside a running event loop.
 
     Raises:
@@ -67,8 +67,8 @@ def access_to(lab: Lab, root: Path, setting: Setting) -> Access:
     """
     login = login_to(lab, root, setting)
     if planes := control_planes_of(lab, login.endpoints):
-        return Access(login=login, kubeconfig=asyncio.run(admin_config(planes, login.keys)))
-    return Access(login=login, kubeconfig=kubeconfig(lab, setting, root))
+        return LabAccess(login=login, kubeconfig=asyncio.run(admin_config(planes, login.keys)))
+    return LabAccess(login=login, kubeconfig=kubeconfig(lab, setting, root))
 
 
 def login_to(lab: Lab, root: Path, setting: Setting) -> Login:

@@ -16,7 +16,7 @@ LARGEST_OUTPUT = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Done:
+class CommandResult:
     """How a remote program ended."""
 
     code: int | None
@@ -46,11 +46,11 @@ class Session:
         async with asyncio.timeout(timeout_s):
             return (await self._process.stdout.readline()).strip()
 
-    async def done(self, timeout_s: float) -> Done:
+    async def done(self, timeout_s: float) -> CommandResult:
         async with asyncio.timeout(timeout_s):
             out, err = await asyncio.gather(_all(self._process.stdout), _all(self._process.stderr))
             await self._process.wait_closed()
-        return Done(code=self._process.exit_status, out=out, err="".join(self._early) + err)
+        return CommandResult(code=self._process.exit_status, out=out, err="".join(self._early) + err)
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def session(connection: Connection, command: str) -> AsyncIterator[Session
         process.close()
 
 
-async def run(connection: Connection, command: str, timeout_s: float) -> Done:
+async def run(connection: Connection, command: str, timeout_s: float) -> CommandResult:
     """Runs a remote program to its end.
 
     Raises:
@@ -90,7 +90,7 @@ async def run(connection: Connection, command: str, timeout_s: float) -> Done:
         raise NoAnswerError(f"no answer within {timeout_s:.0f} s") from None
 
 
-async def feed(connection: Connection, command: str, sent: bytes) -> Done:
+async def feed(connection: Connection, command: str, sent: bytes) -> CommandResult:
     """Runs a remote program that reads these bytes and then the end of its input.
 
     Raises:
@@ -106,7 +106,7 @@ async def feed(connection: Connection, command: str, sent: bytes) -> Done:
         raise
     except (OSError, asyncssh.Error) as error:
         raise BrokenError(f"the connection broke: {in_short(error)}") from None
-    return Done(code=done.exit_status, out=_text(done.stdout), err=_text(done.stderr))
+    return CommandResult(code=done.exit_status, out=_text(done.stdout), err=_text(done.stderr))
 
 
 async def first_answer(connection: Connection, command: str, sent: bytes, most_bytes: int) -> str:

@@ -37,7 +37,17 @@ from components.switches.records import (
 )
 from components.switches.settings import PortFacts, PortSettings, differences, ports_text
 from components.switches.talk import talking
-from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore, unconfirmed, unheard
+from components.switches.work import (
+    SwitchOutcome,
+    Task,
+    configure,
+    merged,
+    observe,
+    refusals,
+    restore,
+    unconfirmed,
+    unheard,
+)
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.words import plural
@@ -123,7 +133,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
             "neighbours": json.dumps(_neighbours(outcome.found), sort_keys=True),
         }
 
-    async def _configured(self, task: Task, record: SwitchRecord, kept: list[str]) -> Outcome:
+    async def _configured(self, task: Task, record: SwitchRecord, kept: list[str]) -> SwitchOutcome:
         folder = self._folder()
 
         def keep(text: str) -> None:

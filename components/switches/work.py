@@ -123,7 +123,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class SwitchOutcome:
     """The result of `configure`."""
 
     before: Mapping[str, PortSettings]
@@ -186,7 +186,7 @@ def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
     return said + [f"{text}; correct switches[].ports, or move the cable" for text in wrong]
 
 
-async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | None = None) -> Outcome:
+async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | None = None) -> SwitchOutcome:
     """Configures the ports; sends only what differs.
 
     Args:
@@ -209,7 +209,7 @@ async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | No
     needed = {port: list(differences(task.ports[port], facts.settings)) for port, facts in found.items()}
     needed = {port: each for port, each in needed.items() if each}
     if not needed and not task.global_lines:
-        return Outcome(before=before, found=found, changed=())
+        return SwitchOutcome(before=before, found=found, changed=())
     keep(await talk.ask(task.dialect.backup()))
     if first:
         first.add({port: before[port] for port in needed if port in known or not found[port].settings.owner})
@@ -227,7 +227,7 @@ async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | No
     changed = tuple(
         f"{port} {each.field} {each.found} => {each.expected}" for port, of in needed.items() for each in of
     )
-    return Outcome(before=before, found=after, changed=changed)
+    return SwitchOutcome(before=before, found=after, changed=changed)
 
 
 async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Literal
 from components.jobs.bitfusion import BitfusionCheck
 from components.ssh.connection import connected
 from components.ssh.credentials import Login
-from components.ssh.session import Done, run
+from components.ssh.session import CommandResult, run
 from components.validation.benchmarks.verbs.commands import LATE, bounded
 from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth, parse_latency
 from components.validation.parsers import ResultFormatError
@@ -32,7 +32,7 @@ UNHEARD = "Couldn't connect to"
 
 State = Literal["pass", "fail", "skip", "error", "not rated"]
 GOOD: set[State] = {"pass", "not rated"}
-Program = Callable[[str, Sequence[str], int], Awaitable[Done]]
+Program = Callable[[str, Sequence[str], int], Awaitable[CommandResult]]
 """Runs words on a client within some seconds."""
 
 
@@ -74,7 +74,7 @@ async def prove(
     return proofs
 
 
-def _ended(check: BitfusionCheck, done: Done) -> Proof:
+def _ended(check: BitfusionCheck, done: CommandResult) -> Proof:
     if done.code == 0:
         return Proof(check=check, state="pass", said="ran on a GPU of the server")
     how = "did not end in time" if done.code == LATE else f"exit {done.code}"
@@ -119,12 +119,12 @@ def _reported(check: BitfusionCheck, average_gbit_s: float, *, simulated: bool) 
     return Proof(check=check, state="pass", said=said)
 
 
-def _last(done: Done) -> str:
+def _last(done: CommandResult) -> str:
     lines = [line.strip() for line in (done.out + done.err).splitlines() if line.strip()]
     return lines[-1][:160] if lines else "it printed nothing"
 
 
-async def over_ssh(login: Login, client: str, words: Sequence[str], limit_s: int) -> Done:
+async def over_ssh(login: Login, client: str, words: Sequence[str], limit_s: int) -> CommandResult:
     """Runs words on a client of the lab."""
     async with connected(login.endpoints[client], login.keys, name=client) as connection:
         return await run(connection, bounded(words, limit_s), limit_s + MARGIN_S)

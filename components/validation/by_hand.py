@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from components.ssh.credentials import Access, Setting, access_to
+from components.ssh.credentials import LabAccess, Setting, access_to
 from components.stack import Stack
 from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.document import RunDocument, declared_rails
@@ -77,7 +77,7 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
     return HandRun(record=record, summary=summary, raw=folder / f"{record.run_id}{RAW}")
 
 
-def _needles(secret: Setting, access: Access) -> tuple[str, ...]:
+def _needles(secret: Setting, access: LabAccess) -> tuple[str, ...]:
     """Texts that must not be stored. Without the engine the run still measures, and warns about its secrets."""
     try:
         return needles_of(secret, access)

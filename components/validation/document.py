@@ -9,7 +9,7 @@ from components.validation.judging.stale import HostStates
 from components.validation.judging.verdict import judge
 from components.validation.memory.history import Entry, history_of
 from components.validation.planning.plan import Plan
-from components.validation.records import Frozen, HostFacts, RunRecord
+from components.validation.records import Frozen, MeasuredHost, RunRecord
 from components.validation.summary import Summary
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
@@ -74,7 +74,7 @@ def with_inventory(record: RunRecord, hosts: HostStates) -> RunRecord:
     )
 
 
-def _described(facts: HostFacts, printed: Mapping[str, object]) -> HostFacts:
+def _described(facts: MeasuredHost, printed: Mapping[str, object]) -> MeasuredHost:
     nics = printed.get("nics")
     found = [nic for nic in nics.values() if isinstance(nic, Mapping)] if isinstance(nics, Mapping) else []
     first = {key: next((str(nic[key]) for nic in found if nic.get(key)), "") for key in ("model", "driver", "firmware")}

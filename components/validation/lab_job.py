@@ -4,7 +4,7 @@ from typing import get_args
 
 from pydantic import JsonValue
 
-from components.jobs.mpijob import LAB_LABEL, Program, mpi_job
+from components.jobs.mpijob import LAB_LABEL, MpiProgram, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce
 from components.jobs.workers import JobRequest, Transport, Workers, workers_of
 from components.validation.benchmarks import training_benchmark
@@ -41,7 +41,7 @@ def job_of(
     return mpi_job(name, workers, _program(job, workers, benchmarks), {LAB_LABEL: lab.name})
 
 
-def _program(job: str, workers: Workers, benchmarks: Benchmarks) -> Program:
+def _program(job: str, workers: Workers, benchmarks: Benchmarks) -> MpiProgram:
     if job != "nccl":
         return training_benchmark(job).program(workers, by_hand=True)
     sizes = benchmarks.nccl

@@ -296,7 +296,7 @@ class JobResult(LogResult):
     """Other facts from the log, such as the program's own summary: shown, never judged."""
 
 
-class HostFacts(Frozen):
+class MeasuredHost(Frozen):
     """A host as it was measured. NIC and kernel are what it reported to the Fleet."""
 
     nic: str = ""
@@ -345,7 +345,7 @@ class RunRecord(RunHead):
     rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
     jobs: tuple[JobResult, ...] = ()
-    hosts: dict[str, HostFacts] = {}
+    hosts: dict[str, MeasuredHost] = {}
     """By node."""
     notes: tuple[str, ...] = ()
 

@@ -7,7 +7,7 @@ from stacks.benchmarks import Benchmarks
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma
 from stacks.images import Images
-from stacks.report import Report
+from stacks.report import ReportStore
 from stacks.rules.parts import Fault, Parts
 from stacks.words import plural, some
 
@@ -70,7 +70,7 @@ THROWN_AWAY = (".sim", ".engine", ".venv")
 """Folders of a checkout that `make clean` removes."""
 
 
-def refuse_a_store_that_does_not_outlive_the_simulator(parts: Parts, report: Report) -> Iterator[Fault]:
+def refuse_a_store_that_does_not_outlive_the_simulator(parts: Parts, report: ReportStore) -> Iterator[Fault]:
     if report.store is None or parts.kind != "hardware":
         return
     first = PurePosixPath(report.store).parts[0]

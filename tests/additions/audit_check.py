@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View
 
@@ -16,7 +16,7 @@ from components.audit.view import View
     source=PRACTICE,
     remedy="install the generic kernel of the distribution",
 )
-def kernel_flavour(view: View) -> Iterator[Fault]:
+def kernel_flavour(view: View) -> Iterator[AuditFault]:
     generic = {True: "generic", False: "another"}
     return view.unlike(view.places, lambda place: place.host.system.kernel.map(_is_generic), True, generic.__getitem__)
 

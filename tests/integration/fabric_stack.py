@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from components.fabric.vcenter.client import OPTION, RULESET, Endpoint, session
+from components.fabric.vcenter.client import OPTION, RULESET, VcenterEndpoint, session
 from components.fabric.vcenter.privileges import Need, needs_of
 from stacks.base import LabError
 from stacks.read import parse_lab
@@ -37,7 +37,7 @@ class Vsphere:
 
     folder: Path
     env: dict[str, str]
-    endpoint: Endpoint
+    endpoint: VcenterEndpoint
     fabric: dict[str, Any]
     nodes: list[dict[str, Any]] = field(default_factory=list)
     hosts: dict[str, Any] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Vsphere:
             return vcenter.option(host, OPTION), vcenter.ruleset(host, RULESET).enabled
 
 
-def a_stack(folder: Path, endpoint: Endpoint) -> Vsphere:
+def a_stack(folder: Path, endpoint: VcenterEndpoint) -> Vsphere:
     """A stack in that vCenter whose state and file lie in `folder`, with the engine set as for a lab with a fabric."""
     (folder / "backend").mkdir()
     (folder / "__main__.py").write_text(PROGRAM)
@@ -117,7 +117,7 @@ def a_stack(folder: Path, endpoint: Endpoint) -> Vsphere:
     return stack
 
 
-def a_fabric(endpoint: Endpoint) -> dict[str, Any]:
+def a_fabric(endpoint: VcenterEndpoint) -> dict[str, Any]:
     return {
         "vcenter": endpoint.address,
         "port": endpoint.port,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.fabric.vcenter.session import Endpoint
+from components.fabric.vcenter.session import VcenterEndpoint
 from engine.recover import recover
 from simulator.vcenter.part import VCenter
 from stacks.read import parse_lab
@@ -45,7 +45,9 @@ def test_a_stack_starts_afresh_in_a_new_vcenter_and_keeps_what_was_not_in_the_ol
     try:
         address, port = told[-1].partition("https://")[2].partition(",")[0].split(":")
         seen = thumbprint(address, int(port))
-        endpoint = Endpoint(address=address, port=int(port), user="rocelab", password=PASSWORD, thumbprint_sha256=seen)
+        endpoint = VcenterEndpoint(
+            address=address, port=int(port), user="rocelab", password=PASSWORD, thumbprint_sha256=seen
+        )
         stack = a_stack(tmp_path, endpoint)
         (tmp_path / "__main__.py").write_text(PROGRAM + BESIDE)
         stack.fabric["switches"][0]["hosts"] = [{"name": "DC0_C0_H0", "vmkernel": {"existing": "vmk0"}}]

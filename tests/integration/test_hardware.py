@@ -7,7 +7,7 @@ from pyVmomi import vim
 
 from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.power import is_on
-from components.fabric.vms.hardware import Change, Hardware, find, observe, put, refuse_unknown_profiles
+from components.fabric.vms.hardware import Hardware, HardwareChange, find, observe, put, refuse_unknown_profiles
 from components.fabric.vms.spread import drs_refusal, faults_of, places_of
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
@@ -18,9 +18,9 @@ pytestmark = [
     pytest.mark.skipif(not (ENGINE / "vcenter").exists(), reason="SIM LANE NOT RUN: run make setup"),
 ]
 
-NEW = Change(new=True, may_restart=False, guest_s=0)
-IN_USE = Change(new=False, may_restart=False, guest_s=0)
-ALLOWED = Change(new=False, may_restart=True, guest_s=0)
+NEW = HardwareChange(new=True, may_restart=False, guest_s=0)
+IN_USE = HardwareChange(new=False, may_restart=False, guest_s=0)
+ALLOWED = HardwareChange(new=False, may_restart=True, guest_s=0)
 NONE = Hardware(vgpus=(), roce_version="")
 
 

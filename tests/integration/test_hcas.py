@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyVmomi import vim
 
-from components.fabric.hcas import Hcas
+from components.fabric.hcas import VcenterHcas
 from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.esxcli import esxcli
 from simulator.switch.commands import Commands
@@ -84,7 +84,7 @@ class answering:  # noqa: N801  # reads as what it does
 
 
 def test_a_host_s_counters_grow_by_what_its_machines_send_and_get(vcenter: VCenter, port: Port) -> None:
-    hcas, wanted = Hcas(vcenter, FABRIC), [("pvrdma", MACHINE)]
+    hcas, wanted = VcenterHcas(vcenter, FABRIC), [("pvrdma", MACHINE)]
     (before,) = hcas.look(wanted).values()
     port.counters.in_bytes += 5_000_000_000
     port.counters.out_bytes += 70_000
@@ -98,7 +98,7 @@ def test_a_host_s_counters_grow_by_what_its_machines_send_and_get(vcenter: VCent
 
 
 def test_a_machine_that_moves_is_seen_on_its_new_host_at_once(vcenter: VCenter) -> None:
-    hcas, machine = Hcas(vcenter, FABRIC), machine_named(vcenter.host(H0), MACHINE)
+    hcas, machine = VcenterHcas(vcenter, FABRIC), machine_named(vcenter.host(H0), MACHINE)
     places = []
     for host in (H1, H0):
         done(machine.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(host))))
@@ -108,7 +108,7 @@ def test_a_machine_that_moves_is_seen_on_its_new_host_at_once(vcenter: VCenter) 
 
 
 def test_what_is_not_known_is_said_of_each_machine(vcenter: VCenter) -> None:
-    hcas, machine = Hcas(vcenter, FABRIC), machine_named(vcenter.host(H0), MACHINE)
+    hcas, machine = VcenterHcas(vcenter, FABRIC), machine_named(vcenter.host(H0), MACHINE)
     done(machine.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H2))))
     try:
         found = hcas.look([("pvrdma", MACHINE), ("pvrdma", "nobody")])

@@ -20,7 +20,7 @@ import yaml
 from components.hosts.bootstrap.join import unite
 from components.hosts.bootstrap.nodes import forget, part
 from components.hosts.calls import HostCalls
-from components.hosts.drain import Cluster
+from components.hosts.drain import NodeDrainer
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.repair import Crew, Outcome
 from components.kubernetes.client import KubernetesApi, at
@@ -186,7 +186,7 @@ def _place_a_network(made: Made, api: KubernetesApi) -> None:
 def _let_leave(made: Made, name: str) -> None:
     """What the Fleet does with a node that is taken out: emptied, undone, forgotten."""
     gone = {name: made.records()[name]}
-    cluster, outcome = Cluster(made.kubeconfig()), Outcome()
+    cluster, outcome = NodeDrainer(made.kubeconfig()), Outcome()
 
     async def leave() -> None:
         assert await part(cluster, made.said.append, gone) == {}

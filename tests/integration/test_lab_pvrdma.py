@@ -12,7 +12,7 @@ import yaml
 
 from components.fabric.vcenter.client import OPTION, RULESET, session
 from components.fabric.vcenter.properties import collect
-from components.fabric.vcenter.session import Endpoint
+from components.fabric.vcenter.session import VcenterEndpoint
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node, provider_code, wait_for_reboot
@@ -37,7 +37,7 @@ def stack(simulator: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def made(stack: Stack, endpoint: Endpoint) -> Iterator[Stack]:
+def made(stack: Stack, endpoint: VcenterEndpoint) -> Iterator[Stack]:
     """The lab as the first test makes it and the last takes it away, also in a lane that leaves those two out."""
     if not stack.outputs():
         stack.up().succeeded()
@@ -48,9 +48,9 @@ def made(stack: Stack, endpoint: Endpoint) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Endpoint:
+def endpoint() -> VcenterEndpoint:
     fabric = yaml.safe_load((ROOT / f"Pulumi.{NAME}.yaml").read_text())["config"]["rocelab:lab"]["fabric"]
-    return Endpoint(
+    return VcenterEndpoint(
         address=fabric["vcenter"],
         port=fabric["port"],
         user=fabric["user"],
@@ -59,7 +59,7 @@ def endpoint() -> Endpoint:
     )
 
 
-def machines(endpoint: Endpoint) -> set[str]:
+def machines(endpoint: VcenterEndpoint) -> set[str]:
     with session(endpoint) as vcenter:
         folder = vcenter.host("DC0_C0_H0").parent.parent.parent.vmFolder
         return {machine.name for machine in folder.childEntity}
@@ -71,7 +71,7 @@ def guests() -> dict[str, str]:
     return {words[0]: words[3] for words in map(str.split, shown.splitlines()) if words[0].startswith("gpu")}
 
 
-def told(endpoint: Endpoint, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+def told(endpoint: VcenterEndpoint, name: str) -> tuple[dict[str, Any], dict[str, str]]:
     """What a machine's tools report, and what it was told by guestinfo."""
     with session(endpoint) as vcenter:
         machine = machine_named(vcenter.host("DC0_C0_H0"), name)
@@ -80,7 +80,7 @@ def told(endpoint: Endpoint, name: str) -> tuple[dict[str, Any], dict[str, str]]
         return found, {one.key: str(one.value) for one in found["config.extraConfig"]}
 
 
-def test_one_up_goes_from_an_empty_vcenter_to_a_verdict(stack: Stack, endpoint: Endpoint) -> None:
+def test_one_up_goes_from_an_empty_vcenter_to_a_verdict(stack: Stack, endpoint: VcenterEndpoint) -> None:
     before = machines(endpoint)
     assert guests() == {"gpu01": "idle", "gpu02": "idle"}, "nobody has a node before its machine is powered on"
 
@@ -100,7 +100,7 @@ def test_one_up_goes_from_an_empty_vcenter_to_a_verdict(stack: Stack, endpoint: 
 
 
 def test_a_node_presents_the_key_that_its_machine_was_given_and_nobody_else_can_read_it(
-    stack: Stack, endpoint: Endpoint
+    stack: Stack, endpoint: VcenterEndpoint
 ) -> None:
     _, given = told(endpoint, "gpu01")
     userdata = given["guestinfo.userdata"]
@@ -137,7 +137,9 @@ def test_after_a_reboot_the_rdma_driver_is_loaded_anew_once_its_netdev_has_an_ad
 
 
 @pytest.mark.whole
-def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(made: Stack, endpoint: Endpoint) -> None:
+def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(
+    made: Stack, endpoint: VcenterEndpoint
+) -> None:
     with session(endpoint) as vcenter:
         vcenter.set_option(vcenter.host("DC0_C0_H1"), OPTION, "")  # another adapter is refused under running machines
         vcenter.set_ruleset(vcenter.host("DC0_C0_H2"), RULESET, enabled=False)
@@ -174,7 +176,7 @@ def test_a_node_with_another_host_key_is_told_nothing(made: Stack) -> None:
     assert re.search(r"127\.0\.12\.2:2222 has another host key than .*: nothing was sent", shown)
 
 
-def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: Endpoint) -> None:
+def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: VcenterEndpoint) -> None:
     stack.pulumi("destroy", "--run-program").succeeded()
 
     assert not machines(endpoint) & {"gpu01", "gpu02"}

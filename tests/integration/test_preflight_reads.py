@@ -6,12 +6,12 @@ from types import MappingProxyType
 
 import pytest
 
-from components.fabric.preflight.facts import HostFacts, Packages
+from components.fabric.preflight.facts import HostFacts, HostPackages
 from components.fabric.preflight.judge import unlike
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import session
 from components.fabric.vcenter.nics import choose
-from components.fabric.vcenter.session import Endpoint
+from components.fabric.vcenter.session import VcenterEndpoint
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
@@ -29,7 +29,7 @@ ESXCLI = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 
 
 @pytest.fixture
-def vcenter(tmp_path: Path) -> Iterator[tuple[Endpoint, Control]]:
+def vcenter(tmp_path: Path) -> Iterator[tuple[VcenterEndpoint, Control]]:
     require_engine()
     control = tmp_path / SOCKET
     with running(tmp_path, f"-control={control}") as endpoint:
@@ -37,7 +37,7 @@ def vcenter(tmp_path: Path) -> Iterator[tuple[Endpoint, Control]]:
 
 
 def read(
-    endpoint: Endpoint, *, gpus: bool = True, before: Mapping[str, Packages] = MappingProxyType({})
+    endpoint: VcenterEndpoint, *, gpus: bool = True, before: Mapping[str, HostPackages] = MappingProxyType({})
 ) -> dict[str, HostFacts]:
     scope = Scope(
         datacenter="DC0", cluster="DC0_C0", hosts=HOSTS, privileges={}, machines=False, gpus=gpus, packages=before
@@ -52,7 +52,9 @@ def warnings(found: dict[str, HostFacts]) -> list[str]:
     return list(unlike("roce", chosen, HOSTS))
 
 
-def test_cards_drivers_and_places_are_read_and_alike_hosts_give_no_word(vcenter: tuple[Endpoint, Control]) -> None:
+def test_cards_drivers_and_places_are_read_and_alike_hosts_give_no_word(
+    vcenter: tuple[VcenterEndpoint, Control],
+) -> None:
     endpoint, control = vcenter
 
     found = read(endpoint)
@@ -67,7 +69,9 @@ def test_cards_drivers_and_places_are_read_and_alike_hosts_give_no_word(vcenter:
     assert not set(ESXCLI) & set(control.calls()), "this ESXi tells all of it without"
 
 
-def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(vcenter: tuple[Endpoint, Control]) -> None:
+def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(
+    vcenter: tuple[VcenterEndpoint, Control],
+) -> None:
     endpoint, control = vcenter
     control.change_host(H1, version="7.0.3", nic="vmnic4", driver_version="4.21.71.101")
 
@@ -83,7 +87,7 @@ def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(vcente
     ]
 
 
-def test_an_esxi_before_7_is_asked_for_its_rdma_devices_by_esxcli(vcenter: tuple[Endpoint, Control]) -> None:
+def test_an_esxi_before_7_is_asked_for_its_rdma_devices_by_esxcli(vcenter: tuple[VcenterEndpoint, Control]) -> None:
     endpoint, control = vcenter
     for host in (H0, H1):
         control.change_host(host, version="6.7.0")
@@ -105,7 +109,9 @@ def test_an_esxi_before_7_is_asked_for_its_rdma_devices_by_esxcli(vcenter: tuple
     assert control.calls()["ExecuteSoap"] == calls + 1, "once a session"
 
 
-def test_a_host_that_may_not_be_asked_is_not_said_to_have_no_rdma_device(vcenter: tuple[Endpoint, Control]) -> None:
+def test_a_host_that_may_not_be_asked_is_not_said_to_have_no_rdma_device(
+    vcenter: tuple[VcenterEndpoint, Control],
+) -> None:
     endpoint, control = vcenter
     control.change_host(H1, version="6.7.0")
     control.fault("refuse", method=ESXCLI[0], privilege="Host.Config.Settings")
@@ -119,7 +125,7 @@ def test_a_host_that_may_not_be_asked_is_not_said_to_have_no_rdma_device(vcenter
         assert "lacks the privilege Host.Config.Settings" in str(said.value)
 
 
-def test_who_may_not_ask_knows_no_version_and_goes_on(vcenter: tuple[Endpoint, Control]) -> None:
+def test_who_may_not_ask_knows_no_version_and_goes_on(vcenter: tuple[VcenterEndpoint, Control]) -> None:
     endpoint, control = vcenter
     control.change_host(H1, version="7.0.3")
     for method in (*ESXCLI, PACKAGES):
@@ -133,7 +139,7 @@ def test_who_may_not_ask_knows_no_version_and_goes_on(vcenter: tuple[Endpoint, C
 
 
 def test_without_the_privilege_for_packages_esxcli_reports_the_vgpu_driver(
-    vcenter: tuple[Endpoint, Control],
+    vcenter: tuple[VcenterEndpoint, Control],
 ) -> None:
     endpoint, control = vcenter
     control.fault("refuse", method=PACKAGES, privilege="Host.Config.Image")
@@ -141,7 +147,9 @@ def test_without_the_privilege_for_packages_esxcli_reports_the_vgpu_driver(
     assert read(endpoint)[H0].vgpu_driver == "NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"
 
 
-def test_packages_are_read_again_of_hosts_that_have_changed_and_of_no_others(vcenter: tuple[Endpoint, Control]) -> None:
+def test_packages_are_read_again_of_hosts_that_have_changed_and_of_no_others(
+    vcenter: tuple[VcenterEndpoint, Control],
+) -> None:
     endpoint, control = vcenter
     control.change_host(H3, version="8.0.2", build="1")
 
@@ -156,7 +164,7 @@ def test_packages_are_read_again_of_hosts_that_have_changed_and_of_no_others(vce
     assert {host.vgpu_driver for host in again.values()} == {"NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"}
 
 
-def test_a_card_in_another_slot_is_seen_with_its_way_to_the_gpus(vcenter: tuple[Endpoint, Control]) -> None:
+def test_a_card_in_another_slot_is_seen_with_its_way_to_the_gpus(vcenter: tuple[VcenterEndpoint, Control]) -> None:
     endpoint, control = vcenter
     control.change_host(H0, nic="vmnic4", pci="0000:af:00.0")
 
@@ -171,7 +179,7 @@ def test_a_card_in_another_slot_is_seen_with_its_way_to_the_gpus(vcenter: tuple[
     ]
 
 
-def test_cards_are_not_read_where_no_vgpu_is_asked_for(vcenter: tuple[Endpoint, Control]) -> None:
+def test_cards_are_not_read_where_no_vgpu_is_asked_for(vcenter: tuple[VcenterEndpoint, Control]) -> None:
     endpoint, control = vcenter
 
     found = read(endpoint, gpus=False)

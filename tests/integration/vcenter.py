@@ -13,7 +13,7 @@ from typing import Any
 from pyVmomi import vim
 
 from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.session import Endpoint
+from components.fabric.vcenter.session import VcenterEndpoint
 from tests.conftest import ROOT
 
 ADDRESS = "127.0.12.203"
@@ -25,7 +25,7 @@ TASK_S = 60
 
 
 @contextmanager
-def running(folder: Path, *flags: str) -> Iterator[Endpoint]:
+def running(folder: Path, *flags: str) -> Iterator[VcenterEndpoint]:
     """A vCenter with the first inventory, ended afterwards; `folder` takes its password's file."""
     (folder / "password").write_text(PASSWORD)
     with socket.socket() as free:
@@ -37,7 +37,7 @@ def running(folder: Path, *flags: str) -> Iterator[Endpoint]:
     )
     try:
         seen = thumbprint(ADDRESS, port)
-        yield Endpoint(address=ADDRESS, port=port, user="rocelab", password=PASSWORD, thumbprint_sha256=seen)
+        yield VcenterEndpoint(address=ADDRESS, port=port, user="rocelab", password=PASSWORD, thumbprint_sha256=seen)
     finally:
         process.terminate()
         process.wait()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, ip_network
 from itertools import islice
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Place, Port
 from components.audit.registry import PRACTICE, check
 from components.audit.routing import interface_to
@@ -29,7 +29,7 @@ LOST = frozenset({"FAILED", "INCOMPLETE"})
     source=PRACTICE,
     remedy="add the address, also to the file that sets it at boot",
 )
-def rail_address(view: View) -> Iterator[Fault]:
+def rail_address(view: View) -> Iterator[AuditFault]:
     for port, reading, _ in view.each((port for port in view.ports if port.declared), lambda port: port.pf.addresses):
         if port.declared and port.declared.address not in port.ipv4:
             own = ", ".join(map(str, port.ipv4))
@@ -51,7 +51,7 @@ def rail_address(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="correct the address or its prefix length, also in the file that sets it at boot",
 )
-def rail_subnet(view: View) -> Iterator[Fault]:
+def rail_subnet(view: View) -> Iterator[AuditFault]:
     def subnets(port: Port) -> Reading[str]:
         return port.pf.addresses.map(lambda _: ", ".join(sorted({str(one.network) for one in port.ipv4})))
 
@@ -69,7 +69,7 @@ def rail_subnet(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="renumber one of them",
 )
-def address_twice(view: View) -> Iterator[Fault]:
+def address_twice(view: View) -> Iterator[AuditFault]:
     owners: dict[str, list[tuple[Place, Pf]]] = {}
     for place, pf in _every_pf(view):
         for text in view.read(place.node, pf.addresses) or ():
@@ -95,7 +95,7 @@ def _every_pf(view: View) -> Iterator[tuple[Place, Pf]]:
     source=PRACTICE,
     remedy="give cloned machines MACs of their own; a NIC with a wrong burnt-in MAC needs its vendor",
 )
-def mac_twice(view: View) -> Iterator[Fault]:
+def mac_twice(view: View) -> Iterator[AuditFault]:
     owners: dict[str, list[tuple[Place, Pf]]] = {}
     for place, pf in _every_pf(view):
         mac = view.read(place.node, pf.mac)
@@ -129,7 +129,7 @@ def _shared(view: View) -> Iterator[tuple[Host, list[Port]]]:
     source=RDMACM,
     remedy="net.ipv4.conf.all.arp_ignore=2 and arp_announce=2 in /etc/sysctl.d, or a subnet for each rail",
 )
-def arp_flux(view: View) -> Iterator[Fault]:
+def arp_flux(view: View) -> Iterator[AuditFault]:
     for host, ports in _shared(view):
         sysctls = view.read(host.name, host.network.sysctls)
         for port in ports if sysctls is not None else ():
@@ -150,7 +150,7 @@ def arp_flux(view: View) -> Iterator[Fault]:
     source=SYSCTLS,
     remedy="net.ipv4.conf.INTERFACE.rp_filter=2 in /etc/sysctl.d; the larger of `all` and the interface counts",
 )
-def rp_filter(view: View) -> Iterator[Fault]:
+def rp_filter(view: View) -> Iterator[AuditFault]:
     shared = {(port.node, port.pf.pci) for _, ports in _shared(view) for port in ports}
     for port in view.ports:
         routes = view.read(port.node, port.host.network.routes)
@@ -178,7 +178,7 @@ def _larger(sysctls: dict[str, int], port: Port, name: str) -> int | None:
     source=NCCL,
     remedy="a rule `from ADDRESS` with a table of its own for each port; a subnet of its own for each rail",
 )
-def rail_route(view: View) -> Iterator[Fault]:
+def rail_route(view: View) -> Iterator[AuditFault]:
     near: dict[tuple[str, IPv4Network], list[IPv4Address]] = {}
     far: dict[str, dict[IPv4Network, IPv4Address]] = {}
     for port in view.ports:
@@ -212,7 +212,7 @@ def rail_route(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="move the default route to the management interface",
 )
-def default_route(view: View) -> Iterator[Fault]:
+def default_route(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         carriers = view.read(port.node, port.host.carriers.default_route)
         if carriers is not None and port.interface in carriers:
@@ -228,7 +228,7 @@ def default_route(view: View) -> Iterator[Fault]:
     source="https://github.com/Mellanox/network-operator-docs",
     remedy="swap the two addresses on one of the ends, then correct the route",
 )
-def gateway_swapped(view: View) -> Iterator[Fault]:
+def gateway_swapped(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         for own in port.ipv4:
             if own.network.prefixlen != 31:
@@ -257,7 +257,7 @@ def gateway_swapped(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="renumber the rail; the pod and service networks of a running cluster can hardly be changed",
 )
-def subnets_overlap(view: View) -> Iterator[Fault]:
+def subnets_overlap(view: View) -> Iterator[AuditFault]:
     rails: dict[IPv4Network, Port] = {}
     for port in view.ports:
         for one in port.ipv4:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 
@@ -18,7 +18,7 @@ SWAP = "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-m
     source=PRACTICE,
     remedy="cpupower frequency-set -g performance, at each boot",
 )
-def governor(view: View) -> Iterator[Fault]:
+def governor(view: View) -> Iterator[AuditFault]:
     for place, reading, names in view.each(view.places, lambda place: place.host.system.governors):
         others = sorted({*names} - {"performance"})
         if others:
@@ -34,7 +34,7 @@ def governor(view: View) -> Iterator[Fault]:
     source=SWAP,
     remedy="swapoff -a, and remove it from /etc/fstab",
 )
-def swap(view: View) -> Iterator[Fault]:
+def swap(view: View) -> Iterator[AuditFault]:
     words = {True: "swap", False: "none"}
     return view.unlike(view.places, lambda place: place.host.system.swap_kib.map(bool), False, words.__getitem__)
 
@@ -48,6 +48,6 @@ def swap(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="enable chrony or systemd-timesyncd with a server that the host reaches",
 )
-def clock(view: View) -> Iterator[Fault]:
+def clock(view: View) -> Iterator[AuditFault]:
     words = {True: "synchronized", False: "not synchronized"}
     return view.unlike(view.places, lambda place: place.host.system.clock_synchronized, True, words.__getitem__)

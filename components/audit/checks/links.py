@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -33,7 +33,7 @@ def gbit(speed_mbit_s: int) -> str:
     source=MONITOR,
     remedy="check cable, optic and switch port; a node that is out of service belongs in the lab file as drained",
 )
-def link_down(view: View) -> Iterator[Fault]:
+def link_down(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         if port.pf.up.value is False:
             yield fault(port, port.pf.up, "set down", "up with carrier")
@@ -50,7 +50,7 @@ def link_down(view: View) -> Iterator[Fault]:
     source=MONITOR,
     remedy="compare cable, optic, FEC and the speed set on the switch port with a peer's",
 )
-def link_speed(view: View) -> Iterator[Fault]:
+def link_speed(view: View) -> Iterator[AuditFault]:
     return view.unlike_peers(_linked(view), lambda port: port.pf.speed_mbit_s, gbit)
 
 
@@ -63,7 +63,7 @@ def link_speed(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="check whether cable, optic and switch port support the speed; waive it for a slower switch",
 )
-def link_below_nic(view: View) -> Iterator[Fault]:
+def link_below_nic(view: View) -> Iterator[AuditFault]:
     for port, reading, speed in view.each(_linked(view), lambda port: port.pf.speed_mbit_s):
         supported = view.read(port.node, port.pf.supported_speeds_mbit_s)
         if supported and speed < max(supported):
@@ -79,7 +79,7 @@ def link_below_nic(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="set the same FEC on NIC and switch port, or leave both at auto",
 )
-def link_fec(view: View) -> Iterator[Fault]:
+def link_fec(view: View) -> Iterator[AuditFault]:
     return view.unlike_peers(_linked(view), lambda port: port.pf.fec)
 
 
@@ -92,7 +92,7 @@ def link_fec(view: View) -> Iterator[Fault]:
     source=THRESHOLDS,
     remedy="clean or replace optic and cable, then look again",
 )
-def link_flaps(view: View) -> Iterator[Fault]:
+def link_flaps(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         before = view.fleet.earlier_hosts.get(port.node)
         old_pf = before.pf(port.pf.pci) if before else None
@@ -113,7 +113,7 @@ def link_flaps(view: View) -> Iterator[Fault]:
     source=THRESHOLDS,
     remedy="clean the optic, swap cable and optic with a good peer's, and see which end the errors follow",
 )
-def link_errors(view: View) -> Iterator[Fault]:
+def link_errors(view: View) -> Iterator[AuditFault]:
     for port, name, rate, source in view.deltas(BIT_ERRORS):
         if rate * 3600 > BIT_ERRORS_PER_HOUR:
             yield view.rate_fault(port, source, f"{name} rises by {rate * 3600:.3g} per hour", "at most 120 per hour")
@@ -128,7 +128,7 @@ def link_errors(view: View) -> Iterator[Fault]:
     source=COUNTERS,
     remedy="check the air flow, then replace optic or cable",
 )
-def link_module(view: View) -> Iterator[Fault]:
+def link_module(view: View) -> Iterator[AuditFault]:
     return view.rises(MODULE_FAULTS, idle_proves=True)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator
 from statistics import median
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View
@@ -40,7 +40,7 @@ FEW_PAUSES_PER_S, TIMES_MEDIAN = 100, 10
     source=THRESHOLDS,
     remedy="compare QoS of NIC and switch first, then cable and optic; look for a pause storm at the receivers",
 )
-def packet_loss(view: View) -> Iterator[Fault]:
+def packet_loss(view: View) -> Iterator[AuditFault]:
     for port, name, rate, source in view.deltas(LIMITS):
         if rate > LIMITS[name]:
             yield view.rate_fault(port, source, f"{name} {rate:.3g}/s", f"at most {LIMITS[name]}/s")
@@ -55,7 +55,7 @@ def packet_loss(view: View) -> Iterator[Fault]:
     source=COUNTERS,
     remedy="drain this node: look at PCIe link, IOMMU, NUMA and hung processes on it",
 )
-def pause_storm(view: View) -> Iterator[Fault]:
+def pause_storm(view: View) -> Iterator[AuditFault]:
     return view.rises(STORMS, idle_proves=True)
 
 
@@ -68,7 +68,7 @@ def pause_storm(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="find the receiver behind the pauses: the node with a pause storm, a narrow PCIe link or a wrong MTU",
 )
-def pause_rate(view: View) -> Iterator[Fault]:
+def pause_rate(view: View) -> Iterator[AuditFault]:
     groups: dict[Hashable, list[tuple[Port, str, float, str]]] = {}
     for port, name, rate, source in view.deltas(PAUSES):
         groups.setdefault((port.peers, name), []).append((port, name, rate, source))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.registry import check
 from components.audit.view import View, fault
 from components.inventory.model import Attachment
@@ -32,7 +32,7 @@ def path_mtu(mtu_bytes: int) -> int:
     source=CHAIN,
     remedy="set one MTU on all PFs of the rail, also in the file that sets it at boot",
 )
-def mtu_pf(view: View) -> Iterator[Fault]:
+def mtu_pf(view: View) -> Iterator[AuditFault]:
     return view.unlike_declared(
         view.ports, lambda port: port.pf.mtu_bytes, lambda port: port.lab_rail.mtu_bytes if port.lab_rail else None
     )
@@ -47,7 +47,7 @@ def mtu_pf(view: View) -> Iterator[Fault]:
     source=VF_MTU,
     remedy="set the MTU of each idle VF, and mtu in the CNI configuration or the operator's policy",
 )
-def mtu_vf(view: View) -> Iterator[Fault]:
+def mtu_vf(view: View) -> Iterator[AuditFault]:
     wrong = view.places_of(mtu_pf)
     for port, _, mtu in view.each(view.ports, lambda port: port.pf.mtu_bytes):
         if (port.node, port.part) in wrong:
@@ -70,7 +70,7 @@ def mtu_vf(view: View) -> Iterator[Fault]:
     source=CHAIN,
     remedy="set mtu in the NetworkAttachmentDefinition to the MTU of the rail, or leave it out and set it on the VFs",
 )
-def mtu_pod(view: View) -> Iterator[Fault]:
+def mtu_pod(view: View) -> Iterator[AuditFault]:
     cluster = view.fleet.inventory.cluster
     if cluster is None or view.lab is None:
         return
@@ -102,7 +102,7 @@ def _mtu_in(attachment: Attachment) -> int | None:
     source=IB_ADDR,
     remedy="set the MTU of the rail to 4200 or more on PFs, VFs and switch ports",
 )
-def mtu_rdma(view: View) -> Iterator[Fault]:
+def mtu_rdma(view: View) -> Iterator[AuditFault]:
     wrong = view.places_of(mtu_pf)
     for port, _, devices in view.each(view.ports, lambda port: port.pf.rdma):
         largest = path_mtu(port.lab_rail.mtu_bytes) if port.lab_rail else LARGEST_PATH_MTU
@@ -121,7 +121,7 @@ def mtu_rdma(view: View) -> Iterator[Fault]:
     source=CHAIN,
     remedy="set the switch port to 9216, or to the largest MTU that it takes",
 )
-def mtu_switch(view: View) -> Iterator[Fault]:
+def mtu_switch(view: View) -> Iterator[AuditFault]:
     for port, uplink in view.uplinks():
         mtu, allowed = view.read(port.node, port.pf.mtu_bytes), view.read(port.node, uplink.port.mtu_bytes)
         if mtu is not None and allowed is not None and allowed < mtu:
@@ -137,5 +137,5 @@ def mtu_switch(view: View) -> Iterator[Fault]:
     source=COUNTERS,
     remedy="set one MTU on both ends",
 )
-def mtu_peer(view: View) -> Iterator[Fault]:
+def mtu_peer(view: View) -> Iterator[AuditFault]:
     return view.rises(OVERSIZE)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import check
 from components.audit.view import View, fault
@@ -39,7 +39,7 @@ USUAL_SHARE, FEWEST_PEERS = 2 / 3, 3
     remedy="power the host off, reseat card and riser, check the slot's bifurcation in the BIOS; waive it for a slot "
     "that is older than the NIC",
 )
-def pcie_link(view: View) -> Iterator[Fault]:
+def pcie_link(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         pf = port.pf
         speed, fastest = view.read(port.node, pf.pcie_speed_gt_s), view.read(port.node, pf.pcie_max_speed_gt_s)
@@ -60,7 +60,7 @@ def pcie_link(view: View) -> Iterator[Fault]:
     source=COUNTERS,
     remedy="move the NIC to another slot to see whether the errors follow it; update its firmware and the BIOS",
 )
-def pcie_errors(view: View) -> Iterator[Fault]:
+def pcie_errors(view: View) -> Iterator[AuditFault]:
     return view.rises(INTEGRITY)
 
 
@@ -73,7 +73,7 @@ def pcie_errors(view: View) -> Iterator[Fault]:
     source=MONITOR,
     remedy="drain the node and power it off and on; replace the NIC or its firmware if the message returns",
 )
-def kernel_complaints(view: View) -> Iterator[Fault]:
+def kernel_complaints(view: View) -> Iterator[AuditFault]:
     for place, reading, lines in view.each(view.places, lambda place: place.host.system.kernel_complaints):
         said = {(_nic_of(line, place.host), text) for line in lines for text in _meanings(line)}
         for part, text in sorted(said):
@@ -100,7 +100,7 @@ def _nic_of(line: str, host: Host) -> str:
     source=MONITOR,
     remedy="read the kernel's log, power the host off and on, reseat the card",
 )
-def pci_missing(view: View) -> Iterator[Fault]:
+def pci_missing(view: View) -> Iterator[AuditFault]:
     having: dict[object, list[tuple[int, frozenset[str]]]] = {}
     for at, place in enumerate(view.places):
         host = place.host
@@ -130,7 +130,7 @@ def pci_missing(view: View) -> Iterator[Fault]:
     remedy="switch ACS off for these bridges (BIOS, or the kernel argument config_acs); `rdma_topo check` of rdma-core "
     "knows what a platform needs; leave it on where VMs use the devices",
 )
-def acs(view: View) -> Iterator[Fault]:
+def acs(view: View) -> Iterator[AuditFault]:
     for place, reading, redirecting in view.each(view.places, lambda place: place.host.system.acs_bridges):
         system = place.host.system
         if HYPERVISORS.search(f"{system.vendor.or_else('')} {system.product.or_else('')}"):
@@ -163,7 +163,7 @@ def _between(port: Port) -> set[str]:
     source=IOMMU,
     remedy="add the kernel argument iommu=pt and reboot; leave it where VMs or untrusted users own the devices",
 )
-def iommu(view: View) -> Iterator[Fault]:
+def iommu(view: View) -> Iterator[AuditFault]:
     for port, reading, kind in view.each(view.ports, lambda port: port.pf.iommu_group_type):
         if kind not in {"", "identity"}:
             yield fault(port, reading, kind, "identity")
@@ -178,7 +178,7 @@ def iommu(view: View) -> Iterator[Fault]:
     source=NCCL_ENV,
     remedy="move the card to the slot that its peers use",
 )
-def gpu_far(view: View) -> Iterator[Fault]:
+def gpu_far(view: View) -> Iterator[AuditFault]:
     near: dict[object, list[bool]] = {}
     for port in view.ports:
         if port.pf.nearest_gpus.value is not None:

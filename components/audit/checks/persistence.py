@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from components.audit.checks.addressing import rail_address, rail_subnet
 from components.audit.checks.mtu import mtu_pf
 from components.audit.checks.pods import vfs
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 from components.inventory.reading import known
@@ -20,7 +20,7 @@ from components.inventory.reading import known
     source=PRACTICE,
     remedy="write what runs into the file that sets it at boot, and remove other files that set the same interface",
 )
-def not_persistent(view: View) -> Iterator[Fault]:
+def not_persistent(view: View) -> Iterator[AuditFault]:
     wrong = {judge: view.places_of(judge) for judge in (mtu_pf, rail_address, rail_subnet, vfs)}
     for port, _, files in view.each(view.ports, lambda port: port.pf.config_files):
         here = port.node, port.part

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import check
 from components.audit.view import View, fault
@@ -29,7 +29,7 @@ NO_CLUSTER = "no cluster in the inventory"
     source=OPERATOR,
     remedy="drain the node, write 0 and then the number to sriov_numvfs, then restart its device plugin",
 )
-def vfs(view: View) -> Iterator[Fault]:
+def vfs(view: View) -> Iterator[AuditFault]:
     operated = _operated(view)
 
     def declared(port: Port) -> int | None:
@@ -49,7 +49,7 @@ def vfs(view: View) -> Iterator[Fault]:
     source=PLUGIN,
     remedy="delete the device plugin's pod on this node",
 )
-def allocatable(view: View) -> Iterator[Fault]:
+def allocatable(view: View) -> Iterator[AuditFault]:
     cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
     if cluster is None or not _offers_vfs(view):
         return
@@ -119,7 +119,7 @@ def _offers_vfs(view: View) -> bool:
     source=EXTERNAL,
     remedy="take the PF out of the operator's policies, or let the operator make its VFs: profile sriov_operator",
 )
-def vf_owners(view: View) -> Iterator[Fault]:
+def vf_owners(view: View) -> Iterator[AuditFault]:
     cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
     states = view.read("", cluster.sriov_node_states) if cluster else None
     managed = {state.name: managed_pfs(state) for state in states or ()}
@@ -141,7 +141,7 @@ def vf_owners(view: View) -> Iterator[Fault]:
     source=OPERATOR,
     remedy="read the log of the node's sriov-network-config-daemon",
 )
-def vf_operator(view: View) -> Iterator[Fault]:
+def vf_operator(view: View) -> Iterator[AuditFault]:
     cluster = view.fleet.inventory.cluster
     if cluster is None:
         view.skip("", NO_CLUSTER)
@@ -163,7 +163,7 @@ def vf_operator(view: View) -> Iterator[Fault]:
     source=MULTUS,
     remedy="create it in the namespace, with the annotation k8s.v1.cni.cncf.io/resourceName",
 )
-def attachment(view: View) -> Iterator[Fault]:
+def attachment(view: View) -> Iterator[AuditFault]:
     cluster = view.fleet.inventory.cluster
     if cluster is None:
         view.skip("", NO_CLUSTER)
@@ -208,7 +208,7 @@ def plugin_types(one: Attachment) -> set[str]:
     source=MULTUS,
     remedy="options ib_core netns_mode=0 in /etc/modprobe.d, then reboot: it cannot change while namespaces exist",
 )
-def rdma_namespaces(view: View) -> Iterator[Fault]:
+def rdma_namespaces(view: View) -> Iterator[AuditFault]:
     cluster = view.fleet.inventory.cluster
     if cluster is None:
         view.skip("", NO_CLUSTER)
@@ -227,7 +227,7 @@ def rdma_namespaces(view: View) -> Iterator[Fault]:
     source=TOPOLOGY,
     remedy="topologyManagerPolicy: restricted in the kubelet's configuration, then restart it on the drained node",
 )
-def topology_policy(view: View) -> Iterator[Fault]:
+def topology_policy(view: View) -> Iterator[AuditFault]:
     for place, reading, policy in view.each(view.places, lambda place: place.host.system.kubelet_topology_policy):
         if policy == "none" and place.host.system.numa_nodes.or_else(2) > 1:
             yield fault(place, reading, "none", "restricted, or another that aligns")
@@ -242,7 +242,7 @@ def topology_policy(view: View) -> Iterator[Fault]:
     source=NODE_IP,
     remedy="--node-ip for the kubelet, then restart it on the drained node",
 )
-def node_ip(view: View) -> Iterator[Fault]:
+def node_ip(view: View) -> Iterator[AuditFault]:
     cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
     if cluster is None:
         return

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 from stacks.qos import Qos
@@ -40,7 +40,7 @@ def numbers(values: tuple[int, ...]) -> str:
     source=QOS,
     remedy="mlnx_qos -i INTERFACE --trust=dscp, at each boot",
 )
-def qos_trust(view: View) -> Iterator[Fault]:
+def qos_trust(view: View) -> Iterator[AuditFault]:
     return view.unlike(view.ports, lambda port: port.pf.qos.trust, "dscp")
 
 
@@ -53,7 +53,7 @@ def qos_trust(view: View) -> Iterator[Fault]:
     source=PAUSE,
     remedy="ethtool -A INTERFACE autoneg off rx off tx off, at each boot",
 )
-def global_pause(view: View) -> Iterator[Fault]:
+def global_pause(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         ways = {"rx": port.pf.qos.pause_rx, "tx": port.pf.qos.pause_tx}
         on = [way for way, reading in ways.items() if view.read(port.node, reading)]
@@ -70,7 +70,7 @@ def global_pause(view: View) -> Iterator[Fault]:
     source=FLOW,
     remedy="one set of priorities on both ends: mlnx_qos --pfc and the switch's priority flow control",
 )
-def pfc_switch(view: View) -> Iterator[Fault]:
+def pfc_switch(view: View) -> Iterator[AuditFault]:
     for port, uplink in view.uplinks():
         own = view.read(port.node, port.pf.qos.pfc_priorities)
         other = view.read(port.node, uplink.port.pfc_priorities)
@@ -88,7 +88,7 @@ def pfc_switch(view: View) -> Iterator[Fault]:
     source=FLOW,
     remedy="set the priorities of the rail: mlnx_qos --pfc, at each boot",
 )
-def pfc_peers(view: View) -> Iterator[Fault]:
+def pfc_peers(view: View) -> Iterator[AuditFault]:
     qos = view.lab.qos if view.lab else None
     declared: tuple[int, ...] | None = None if qos is None else (qos.priority,) if qos.mode == "lossless" else ()
     unlike = view.unlike_declared(view.ports, lambda port: port.pf.qos.pfc_priorities, lambda _: declared, numbers)
@@ -105,7 +105,7 @@ def pfc_peers(view: View) -> Iterator[Fault]:
     source=CUMULUS,
     remedy="one map on both ends: mlnx_qos --dscp2prio, and the QoS map of the switch",
 )
-def dscp_map(view: View) -> Iterator[Fault]:
+def dscp_map(view: View) -> Iterator[AuditFault]:
     roce = of_roce(view)
     for port, uplink in view.uplinks():
         own = view.read(port.node, port.pf.qos.dscp_priority)
@@ -126,7 +126,7 @@ def dscp_map(view: View) -> Iterator[Fault]:
     source=DCBX,
     remedy="mlnx_qos -i INTERFACE --dcbx=os, at each boot",
 )
-def dcbx(view: View) -> Iterator[Fault]:
+def dcbx(view: View) -> Iterator[AuditFault]:
     return view.unlike(view.ports, lambda port: port.pf.qos.dcbx_mode, "os")
 
 
@@ -139,7 +139,7 @@ def dcbx(view: View) -> Iterator[Fault]:
     source=ECN,
     remedy="write 1 to /sys/class/net/INTERFACE/ecn/roce_np/enable/PRIORITY and roce_rp, at each boot",
 )
-def ecn(view: View) -> Iterator[Fault]:
+def ecn(view: View) -> Iterator[AuditFault]:
     priority = of_roce(view).priority
     for port in view.ports:
         ways = {"np": port.pf.qos.ecn_np_priorities, "rp": port.pf.qos.ecn_rp_priorities}
@@ -158,7 +158,7 @@ def ecn(view: View) -> Iterator[Fault]:
     source=CUMULUS,
     remedy="write /sys/class/net/INTERFACE/ecn/roce_np/cnp_dscp and cnp_802p_prio, or change the switch's map",
 )
-def cnp(view: View) -> Iterator[Fault]:
+def cnp(view: View) -> Iterator[AuditFault]:
     roce = of_roce(view)
     for port, reading, dscp in view.each(view.ports, lambda port: port.pf.qos.cnp_dscp):
         priority = view.read(port.node, port.pf.qos.cnp_priority)
@@ -180,7 +180,7 @@ def _class_text(value: int) -> str:
     source=PRACTICE,
     remedy="echo 106 > /sys/class/infiniband/DEVICE/tc/1/traffic_class, at each boot",
 )
-def traffic_class(view: View) -> Iterator[Fault]:
+def traffic_class(view: View) -> Iterator[AuditFault]:
     declared = view.lab.qos.tos if view.lab and view.lab.qos else None
     with_device = (port for port in view.ports if port.pf.rdma.or_else(()))
     return view.unlike_declared(

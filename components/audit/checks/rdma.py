@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -35,7 +35,7 @@ def rdma_ports(view: View) -> Iterator[tuple[Port, RdmaPort]]:
     source=MONITOR,
     remedy="load mlx5_ib (or the RDMA driver of the NIC), set the interface up, then read the kernel's log",
 )
-def rdma_port(view: View) -> Iterator[Fault]:
+def rdma_port(view: View) -> Iterator[AuditFault]:
     for port, reading, devices in view.each(view.ports, lambda port: port.pf.rdma):
         if not devices:
             yield fault(port, reading, "no RDMA device", "an ACTIVE RDMA device")
@@ -54,7 +54,7 @@ def rdma_port(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="mstconfig -d PCI set LINK_TYPE_P1=2 and a cold reboot, or take the NIC out of the rail",
 )
-def rdma_link_layer(view: View) -> Iterator[Fault]:
+def rdma_link_layer(view: View) -> Iterator[AuditFault]:
     kinds: dict[object, list[str]] = {}
     found = []
     for port, device in rdma_ports(view):
@@ -77,7 +77,7 @@ def rdma_link_layer(view: View) -> Iterator[Fault]:
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     remedy="set the interface down and up; check that the address is on the PF and not on a bridge or bond above it",
 )
-def rocev2_gid(view: View) -> Iterator[Fault]:
+def rocev2_gid(view: View) -> Iterator[AuditFault]:
     for port, device in rdma_ports(view):
         addresses = {str(one.ip) for one in port.ipv4}
         gids = view.read(port.node, device.gids) if addresses else None
@@ -94,7 +94,7 @@ def rocev2_gid(view: View) -> Iterator[Fault]:
     source=NAMES,
     remedy="pin the name to the PCI address or MAC with a systemd .link file or a udev rule",
 )
-def rdma_name(view: View) -> Iterator[Fault]:
+def rdma_name(view: View) -> Iterator[AuditFault]:
     if view.lab is None:
         yield from view.unlike_peers(
             view.ports, lambda port: port.pf.interfaces, lambda names: ", ".join(names) or "none"
@@ -127,7 +127,7 @@ def rdma_name(view: View) -> Iterator[Fault]:
     source=GPUDIRECT,
     remedy="modprobe nvidia_peermem and load it at boot, or install the open kernel modules of the GPU driver",
 )
-def gpudirect(view: View) -> Iterator[Fault]:
+def gpudirect(view: View) -> Iterator[AuditFault]:
     def way(modules: tuple[str, ...]) -> bool:
         return bool(PEER_MEMORY & {*modules})
 
@@ -154,7 +154,7 @@ def _release(kernel: str) -> tuple[int, ...]:
     source=MEMLOCK,
     remedy="a systemd drop-in for containerd with LimitMEMLOCK=infinity, then restart containerd and the pods",
 )
-def memlock(view: View) -> Iterator[Fault]:
+def memlock(view: View) -> Iterator[AuditFault]:
     for place, reading, limit in view.each(view.places, lambda place: place.host.system.containerd_memlock):
         if limit not in {"", "infinity"}:
             yield fault(place, reading, f"{limit} bytes" if limit.isdecimal() else limit, "infinity")

@@ -6,8 +6,8 @@ from string import ascii_letters
 
 from components.audit.checks.links import link_speed
 from components.audit.checks.qos import pfc_switch
-from components.audit.findings import Fault, Severity
-from components.audit.fleet import Port, Uplink
+from components.audit.findings import AuditFault, Severity
+from components.audit.fleet import AuditUplink, Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 from components.inventory.reading import Reading
@@ -30,7 +30,7 @@ UNHEARD = "neither LLDP nor a MAC table says which switch it is on"
     source=LLDP,
     remedy="swap the cables; if both ends of a pair are listed, they are each other's",
 )
-def cross_cabled(view: View) -> Iterator[Fault]:
+def cross_cabled(view: View) -> Iterator[AuditFault]:
     declared = {
         (node, interface): (switch.name, name)
         for switch in (view.lab.switches if view.lab else ())
@@ -56,7 +56,7 @@ def _number(port: str) -> str:
     return port.lstrip(ascii_letters)
 
 
-def _on_leaves_of_others(view: View, found: list[tuple[Port, str]]) -> Iterator[Fault]:
+def _on_leaves_of_others(view: View, found: list[tuple[Port, str]]) -> Iterator[AuditFault]:
     """A leaf belongs to a rail when most hosts on it have this rail there and no other."""
     rails_on: dict[str, dict[str, set[str]]] = {}
     for port, leaf in found:
@@ -73,7 +73,7 @@ def _on_leaves_of_others(view: View, found: list[tuple[Port, str]]) -> Iterator[
             yield fault(port, _source(port, view.fleet.uplink(port)), leaf, wanted)
 
 
-def _source(port: Port, uplink: Uplink | None) -> Reading[object]:
+def _source(port: Port, uplink: AuditUplink | None) -> Reading[object]:
     if port.pf.lldp.value or uplink is None:
         return port.pf.lldp
     return uplink.port.neighbours if uplink.port.neighbours.value else uplink.switch.macs
@@ -88,9 +88,9 @@ def _source(port: Port, uplink: Uplink | None) -> Reading[object]:
     source=PRACTICE,
     remedy="compare the port's speed, FEC and breakout with a peer's",
 )
-def switch_speed(view: View) -> Iterator[Fault]:
+def switch_speed(view: View) -> Iterator[AuditFault]:
     slow = view.places_of(link_speed)
-    groups: dict[Hashable, list[tuple[Uplink, int]]] = {}
+    groups: dict[Hashable, list[tuple[AuditUplink, int]]] = {}
     for port, uplink in view.uplinks():
         speed = view.read(port.node, uplink.port.speed_mbit_s)
         if speed and (port.node, port.part) not in slow:
@@ -112,7 +112,7 @@ def switch_speed(view: View) -> Iterator[Fault]:
     source=CUMULUS,
     remedy="apply one QoS profile to all ports with hosts, on all switches",
 )
-def switch_qos(view: View) -> Iterator[Fault]:
+def switch_qos(view: View) -> Iterator[AuditFault]:
     ports = {(uplink.switch.name, uplink.port.name): (port, uplink) for port, uplink in view.uplinks()}
     one_sided = view.places_of(pfc_switch)
     for what, text_of in _SETTINGS.items():
@@ -132,16 +132,16 @@ def switch_qos(view: View) -> Iterator[Fault]:
                 yield view.switch_fault(uplink, reading, f"{what} {text}", f"{what} {usual}, as most peers")
 
 
-def _trust(uplink: Uplink) -> tuple[Reading[str], str]:
+def _trust(uplink: AuditUplink) -> tuple[Reading[str], str]:
     return uplink.port.trust, uplink.port.trust.or_else("")
 
 
-def _pfc(uplink: Uplink) -> tuple[Reading[tuple[int, ...]], str]:
+def _pfc(uplink: AuditUplink) -> tuple[Reading[tuple[int, ...]], str]:
     on = uplink.port.pfc_priorities
     return on, " ".join(map(str, on.or_else(()))) or "none"
 
 
-def _ecn(uplink: Uplink) -> tuple[Reading[dict[int, str]], str]:
+def _ecn(uplink: AuditUplink) -> tuple[Reading[dict[int, str]], str]:
     marking = uplink.port.ecn
     return marking, ", ".join(f"{text} on class {tc}" for tc, text in sorted(marking.or_else({}).items())) or "off"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from components.audit.findings import Fault, Severity
+from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -23,7 +23,7 @@ FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-g
     source=CLUSTER_HEALTH,
     remedy="update the minority with mlxfwmanager, drained, one host at a time",
 )
-def nic_firmware(view: View) -> Iterator[Fault]:
+def nic_firmware(view: View) -> Iterator[AuditFault]:
     equal = (
         replace(port, peers=(port.pf.device_id.or_else(""), port.pf.board_id.or_else("")))
         for port in _with_firmware(view)
@@ -45,7 +45,7 @@ def _with_firmware(view: View) -> Iterator[Port]:
     source=CLUSTER_HEALTH,
     remedy="swap the card, or accept the difference with a waiver",
 )
-def nic_model(view: View) -> Iterator[Fault]:
+def nic_model(view: View) -> Iterator[AuditFault]:
     return view.unlike_peers(_with_firmware(view), lambda port: port.pf.board_id)
 
 
@@ -58,7 +58,7 @@ def nic_model(view: View) -> Iterator[Fault]:
     source=NEXT_BOOT,
     remedy="drain the node and boot it cold, or set them back with mstconfig",
 )
-def firmware_pending(view: View) -> Iterator[Fault]:
+def firmware_pending(view: View) -> Iterator[AuditFault]:
     if all(port.pf.pending_firmware is NOT_READ for port in view.ports):
         view.skip("", "not asked for: rocelab look --firmware")
         return
@@ -76,7 +76,7 @@ def firmware_pending(view: View) -> Iterator[Fault]:
     source=CLUSTER_HEALTH,
     remedy="upgrade the minority and hold the kernel package",
 )
-def kernel_version(view: View) -> Iterator[Fault]:
+def kernel_version(view: View) -> Iterator[AuditFault]:
     return view.unlike_peers(view.places, lambda place: place.host.system.kernel)
 
 
@@ -89,7 +89,7 @@ def kernel_version(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="drain the node and reboot it",
 )
-def driver_not_loaded(view: View) -> Iterator[Fault]:
+def driver_not_loaded(view: View) -> Iterator[AuditFault]:
     for place, _, drivers in view.each(view.places, lambda place: place.host.system.drivers):
         for driver in drivers:
             if not driver.loaded.or_else(""):
@@ -113,7 +113,7 @@ def driver_not_loaded(view: View) -> Iterator[Fault]:
     source=PRACTICE,
     remedy="drain the node and reboot it",
 )
-def reboot_pending(view: View) -> Iterator[Fault]:
+def reboot_pending(view: View) -> Iterator[AuditFault]:
     words = {True: "reboot required", False: "no reboot required"}
     return view.unlike(view.places, lambda place: place.host.system.reboot_required, False, words.__getitem__)
 
@@ -127,7 +127,7 @@ def reboot_pending(view: View) -> Iterator[Fault]:
     source=FABRIC_MANAGER,
     remedy="install the Fabric Manager of the driver's version and restart nvidia-fabricmanager",
 )
-def fabric_manager(view: View) -> Iterator[Fault]:
+def fabric_manager(view: View) -> Iterator[AuditFault]:
     for place, _, driver in view.each(view.places, lambda place: place.host.system.gpu_driver):
         reading = place.host.system.fabric_manager
         version = view.read(place.node, reading) if driver else None
@@ -144,7 +144,7 @@ def fabric_manager(view: View) -> Iterator[Fault]:
     source=FABRIC_MANAGER,
     remedy="install nvidia-fabricmanager in the version of the GPU driver, and enable it",
 )
-def fabric_manager_missing(view: View) -> Iterator[Fault]:
+def fabric_manager_missing(view: View) -> Iterator[AuditFault]:
     with_driver = (place for place in view.places if place.host.system.gpu_driver.value)
     return view.lacking(
         with_driver, lambda place: place.host.system.fabric_manager.map(bool), "installed", "not installed"

@@ -146,7 +146,7 @@ def _vlan(number: int | None) -> str:
     return "a trunk or private VLAN" if number is None else f"VLAN {number}"
 
 
-class _Asked(NamedTuple):
+class _ClaimedName(NamedTuple):
     where: str
     """Dotted path, in which `*` is the VM's name."""
     name: str
@@ -166,7 +166,7 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
         "management_network": facts.networks,
         "host": facts.host_names,
     }
-    wanted: dict[_Asked, list[str]] = {}
+    wanted: dict[_ClaimedName, list[str]] = {}
     for asked, machine in _asked(lab):
         wanted.setdefault(asked, []).append(machine)
     for (where, name), machines in wanted.items():
@@ -180,16 +180,16 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
     yield from _old_hosts(lab, facts)
 
 
-def _asked(lab: Lab) -> Iterator[tuple[_Asked, str]]:
+def _asked(lab: Lab) -> Iterator[tuple[_ClaimedName, str]]:
     for node, machine in _new_machines(lab):
         for field in WHAT:
             if name := getattr(machine, field):
-                yield _Asked(f"nodes.*.machine.{field}", name), node.name
+                yield _ClaimedName(f"nodes.*.machine.{field}", name), node.name
     if lab.bitfusion is not None:
-        yield _Asked("bitfusion.management_network", lab.bitfusion.management_network), ""
+        yield _ClaimedName("bitfusion.management_network", lab.bitfusion.management_network), ""
         for server in lab.bitfusion.servers:
-            yield _Asked("bitfusion.servers.*.datastore", server.datastore), server.name
-            yield _Asked("bitfusion.servers.*.host", server.host), server.name
+            yield _ClaimedName("bitfusion.servers.*.datastore", server.datastore), server.name
+            yield _ClaimedName("bitfusion.servers.*.host", server.host), server.name
 
 
 def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:

@@ -48,7 +48,7 @@ class VmkernelFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Packages:
+class HostPackages:
     """What a host reported about its packages, and what shows that it has not changed since."""
 
     driver: str
@@ -83,7 +83,7 @@ class HostFacts:
     """Where NICs and GPUs are plugged in."""
     vgpu_profiles: frozenset[str] = frozenset()
     """What NVIDIA's host driver offers; empty: the driver (a VIB) is not there, or found no GPU."""
-    packages: Packages | None = None
+    packages: HostPackages | None = None
     """None: not read."""
     ntp_servers: tuple[str, ...] = ()
     ntp_running: bool = False

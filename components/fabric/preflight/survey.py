@@ -13,8 +13,8 @@ from pyVmomi import vim, vmodl
 from components.fabric.preflight.facts import (
     FabricFacts,
     HostFacts,
+    HostPackages,
     MachineFacts,
-    Packages,
     Pcie,
     SwitchFacts,
     VmkernelFacts,
@@ -63,7 +63,7 @@ class Scope:
     """Whether to read VMs and templates, of which a vCenter may have thousands."""
     gpus: bool
     """Whether to read packages and PCIe devices of the hosts; packages need the privilege Host.Config.Image."""
-    packages: Mapping[str, Packages] = field(default_factory=dict)
+    packages: Mapping[str, HostPackages] = field(default_factory=dict)
     """Packages by host from the last run; a host that has not restarted is not read again."""
 
 
@@ -297,32 +297,32 @@ LONGEST_DRIVER = 200
 """Characters kept of a driver's name and version."""
 
 
-def kept(state: object) -> dict[str, Packages]:
+def kept(state: object) -> dict[str, HostPackages]:
     """Packages by host from the state, without entries that cannot be read."""
     found = {}
     for host, entry in state.items() if isinstance(state, Mapping) else ():
         if isinstance(entry, Mapping):
             texts = {key: str(entry.get(key) or "") for key in ("driver", "build", "booted")}
-            found[str(host)] = Packages(**texts)
+            found[str(host)] = HostPackages(**texts)
     return found
 
 
-def packages_of(host: vim.HostSystem, name: str, found: Mapping[str, Any], before: Packages | None) -> Packages:
+def packages_of(host: vim.HostSystem, name: str, found: Mapping[str, Any], before: HostPackages | None) -> HostPackages:
     """A host's packages, or those of the last run (`before`) if nothing indicates a change.
 
     A driver changes with a restart or in maintenance mode, so a host in that mode is always read.
     """
     product, booted = found.get("config.product"), found.get("runtime.bootTime")
-    now = Packages(
+    now = HostPackages(
         driver="", build=str(product.build or "") if product else "", booted=booted.isoformat() if booted else ""
     )
     if before is not None and not found.get("runtime.inMaintenanceMode") and _unchanged(before, now):
         return before
     driver = _driver(host, name, found.get("configManager.imageConfigManager"))[:LONGEST_DRIVER]
-    return Packages(driver=driver, build=now.build, booted=now.booted)
+    return HostPackages(driver=driver, build=now.build, booted=now.booted)
 
 
-def _unchanged(before: Packages, now: Packages) -> bool:
+def _unchanged(before: HostPackages, now: HostPackages) -> bool:
     if not before.lasting or before.build != now.build or not now.booted:
         return False
     try:

@@ -13,7 +13,7 @@ from pyVmomi import vim, vmodl
 from components.fabric.vcenter.nics import Nic, RdmaDevices, needs_esxcli, nics_of, rdma_by_esxcli, rdma_in
 from components.fabric.vcenter.properties import Found, collect, collect_all, known
 from components.fabric.vcenter.refusals import doing
-from components.fabric.vcenter.session import Endpoint, connected
+from components.fabric.vcenter.session import VcenterEndpoint, connected
 from stacks.base import LabError
 
 Say = Callable[[str], None]
@@ -219,7 +219,7 @@ class VCenter:
 
 
 @contextmanager
-def session(endpoint: Endpoint, say: Say = lambda _: None) -> Iterator[VCenter]:
+def session(endpoint: VcenterEndpoint, say: Say = lambda _: None) -> Iterator[VCenter]:
     """A session that is logged out at the end, whatever happens.
 
     Raises:

@@ -20,7 +20,7 @@ CONNECT_S = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Endpoint:
+class VcenterEndpoint:
     """Address, login and pinned identity of a vCenter."""
 
     address: str
@@ -32,7 +32,7 @@ class Endpoint:
 
 
 @contextmanager
-def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
+def connected(endpoint: VcenterEndpoint) -> Iterator[vim.ServiceInstance]:
     """The API after a login; always logs out at the end.
 
     Raises:
@@ -64,7 +64,7 @@ def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
         Disconnect(first)
 
 
-def verify(endpoint: Endpoint) -> None:
+def verify(endpoint: VcenterEndpoint) -> None:
     """Makes a TLS handshake and sends nothing else.
 
     Raises:
@@ -79,12 +79,12 @@ def verify(endpoint: Endpoint) -> None:
             pass
 
 
-def _named(endpoint: Endpoint) -> str:
+def _named(endpoint: VcenterEndpoint) -> str:
     return f"vCenter {endpoint.address}:{endpoint.port}"
 
 
 @contextmanager
-def _reaching(endpoint: Endpoint) -> Iterator[None]:
+def _reaching(endpoint: VcenterEndpoint) -> Iterator[None]:
     try:
         yield
     except vim.fault.InvalidLogin:
@@ -105,7 +105,7 @@ class _Relogging(SoapAdapter.StubAdapterBase):
     pyVmomi's own adapter also repeats calls after broken connections, when the first may have succeeded.
     """
 
-    def __init__(self, stub: SoapAdapter.SoapStubAdapter, endpoint: Endpoint) -> None:
+    def __init__(self, stub: SoapAdapter.SoapStubAdapter, endpoint: VcenterEndpoint) -> None:
         super().__init__(version=stub.version)  # type: ignore[no-untyped-call]  # pyVmomi types its objects only
         self._stub, self._endpoint = stub, endpoint
 
@@ -127,7 +127,7 @@ class _Relogging(SoapAdapter.StubAdapterBase):
             content.sessionManager.Login(self._endpoint.user, self._endpoint.password, None)
 
 
-def _trust(endpoint: Endpoint) -> ssl.SSLContext:
+def _trust(endpoint: VcenterEndpoint) -> ssl.SSLContext:
     if endpoint.thumbprint_sha256 is None:
         try:
             return ssl.create_default_context(cafile=endpoint.ca_file)
@@ -149,7 +149,7 @@ def _trust(endpoint: Endpoint) -> ssl.SSLContext:
     return context
 
 
-def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> Endpoint:
+def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> VcenterEndpoint:
     """The vCenter of a lab.
 
     Raises:
@@ -160,9 +160,9 @@ def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> Endpoint:
     return replace(peer_of(fabric, root), user=fabric.user, password=password)
 
 
-def peer_of(fabric: Fabric, root: Path) -> Endpoint:
+def peer_of(fabric: Fabric, root: Path) -> VcenterEndpoint:
     """The vCenter of a lab without a login."""
-    return Endpoint(
+    return VcenterEndpoint(
         address=fabric.vcenter,
         port=fabric.port,
         ca_file=root / fabric.ca_file if fabric.ca_file else None,

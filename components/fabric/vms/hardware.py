@@ -23,7 +23,7 @@ class Hardware:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class HardwareChange:
     """What a change of hardware may do to the VM."""
 
     new: bool
@@ -71,7 +71,7 @@ def refuse_unknown_profiles(vcenter: VCenter, name: str, profiles: Iterable[str]
     return ""
 
 
-def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Change) -> None:
+def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: HardwareChange) -> None:
     """Sets the hardware with the VM powered off, and reads it back.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from components.hosts.bootstrap.decide import STEP, Refusal
 from components.hosts.bootstrap.join import remembered_ca, unite
 from components.hosts.calls import Say
-from components.hosts.drain import Cluster, Drainer, DrainError
+from components.hosts.drain import Drainer, DrainError, NodeDrainer
 from components.hosts.facts import Facts
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome
@@ -100,7 +100,7 @@ class Nodes:
         self._crew, self._way_in = crew, way_in
         self._made_here = any("kubernetes" in record.document for record in records.values())
         self._gone: dict[str, HostRecord] = {}
-        self._cluster: Cluster | None = None
+        self._cluster: NodeDrainer | None = None
 
     async def part(
         self, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
@@ -117,7 +117,7 @@ class Nodes:
             return {name: {"status": "failed", "step": STEP, "reason": reason, "hint": hint} for name in self._gone}
         if config is None:
             return {}  # no control plane stays, so the cluster ends with its nodes
-        self._cluster = Cluster(config)
+        self._cluster = NodeDrainer(config)
         return await part(self._cluster, self._crew.say, self._gone)
 
     async def parted(self, kept: Mapping[str, Refusal], outcome: Outcome) -> None:
@@ -142,7 +142,7 @@ class Nodes:
         """
         try:
             config = kubeconfig or await self._kubeconfig(facts)
-            return Cluster(config) if config else None
+            return NodeDrainer(config) if config else None
         except LabError as error:
             return _NoWayIn(str(error).splitlines()[0])
 

@@ -24,7 +24,7 @@ TOOLS = ("netplan", "nmcli")
 Words = List[List[str]]
 
 
-class Plan(NamedTuple):
+class GuestPlan(NamedTuple):
     """A tool's file for one interface, and the commands that activate it."""
 
     path: str
@@ -50,12 +50,12 @@ def tool_of(machine: Machine, asked: str) -> str:
     return found
 
 
-def plan_for(tool: str, pf: Dict[str, Any]) -> Plan:
+def plan_for(tool: str, pf: Dict[str, Any]) -> GuestPlan:
     """File and commands of a tool for a PF."""
     return {"netplan": _netplan, "nmcli": _nmcli}[tool](pf)
 
 
-def _netplan(pf: Dict[str, Any]) -> Plan:
+def _netplan(pf: Dict[str, Any]) -> GuestPlan:
     """`optional`: a rail without cable must not hold up the boot. The renderer is the guest's own."""
     name = pf["interface"]
     lines = (
@@ -70,10 +70,10 @@ def _netplan(pf: Dict[str, Any]) -> Plan:
         "      addresses:",
         f"        - {pf['address']}",
     )
-    return Plan(f"{NETPLAN}/90-rocelab-{name}.yaml", MARK + "\n".join(lines) + "\n", [], [])
+    return GuestPlan(f"{NETPLAN}/90-rocelab-{name}.yaml", MARK + "\n".join(lines) + "\n", [], [])
 
 
-def _nmcli(pf: Dict[str, Any]) -> Plan:
+def _nmcli(pf: Dict[str, Any]) -> GuestPlan:
     """A keyfile: every NetworkManager reads these, even where the distribution uses ifcfg files.
 
     The priority is the highest there is: cloud-init's profiles have 120, those of VMware's customization up to 999,
@@ -105,7 +105,7 @@ def _nmcli(pf: Dict[str, Any]) -> Plan:
     )
     wait = ["nmcli", "--wait", str(ACTIVATION_S), "connection"]
     start = [["nmcli", "connection", "load", path], [*wait, "up", profile]]
-    return Plan(path, MARK + "\n".join(lines) + "\n", start, [[*wait, "down", profile]])
+    return GuestPlan(path, MARK + "\n".join(lines) + "\n", start, [[*wait, "down", profile]])
 
 
 def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:

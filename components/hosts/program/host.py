@@ -10,7 +10,7 @@ from .pods import allocated_devices
 Document = Dict[str, Any]
 
 
-class Vf(NamedTuple):
+class VirtualFunction(NamedTuple):
     """A virtual function, found through its PF's `virtfn` link: its netdev may be in a pod."""
 
     number: int
@@ -90,14 +90,16 @@ class Host:
         """The driver of a netdev; empty when it has none."""
         return self.machine.target(f"/sys/class/net/{netdev}/device/driver")
 
-    def vfs(self, pf: str) -> List[Vf]:
+    def vfs(self, pf: str) -> List[VirtualFunction]:
         device, machine = f"/sys/class/net/{pf}/device", self.machine
         found = []
         for name in machine.names(device):
             if name.startswith("virtfn"):
                 path = f"{device}/{name}"
                 netdev = (machine.names(path + "/net") or [""])[0]
-                found.append(Vf(int(name[6:]), path, machine.target(path), machine.target(path + "/driver"), netdev))
+                found.append(
+                    VirtualFunction(int(name[6:]), path, machine.target(path), machine.target(path + "/driver"), netdev)
+                )
         return sorted(found)
 
     def rdma_parents(self) -> Dict[str, str]:
@@ -127,7 +129,9 @@ class Host:
         found = {vf.number: self._use(vf, allocated, devices[vf.number], open_on) for vf in vfs}
         return {index: reason for index, reason in found.items() if reason}
 
-    def _use(self, vf: Vf, allocated: Optional[Set[str]], devices: List[str], open_on: Optional[Set[str]]) -> str:
+    def _use(
+        self, vf: VirtualFunction, allocated: Optional[Set[str]], devices: List[str], open_on: Optional[Set[str]]
+    ) -> str:
         above = [name[6:] for name in self.machine.names(f"{vf.path}/net/{vf.netdev}") if name.startswith("upper_")]
         busy = devices if open_on is None else [name for name in devices if name in open_on]
         reasons = (
@@ -141,7 +145,7 @@ class Host:
         )
         return next((reason for holds, reason in reasons if holds), "")
 
-    def _rdma_devices_of(self, vf: Vf, parents: Dict[str, str]) -> List[str]:
+    def _rdma_devices_of(self, vf: VirtualFunction, parents: Dict[str, str]) -> List[str]:
         soft = [name for name, parent in parents.items() if vf.netdev and parent == vf.netdev]
         return self.machine.names(vf.path + "/infiniband") + soft
 

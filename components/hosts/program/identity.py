@@ -26,22 +26,22 @@ AlternativeNamesPolicy=database onboard slot path
 """systemd.link(5); udev reads it whether systemd-networkd is there or not. Driver: representors have the same slot."""
 
 
-class Nic(NamedTuple):
+class NicIdentity(NamedTuple):
     """What stays the same when a netdev is renamed."""
 
     pci_address: str
     mac: str
 
 
-def nic_of(host: Host, pf: str) -> Nic:
+def nic_of(host: Host, pf: str) -> NicIdentity:
     """The NIC behind a netdev, with the card's permanent MAC."""
     link = host.links().get(pf, {})
-    return Nic(host.pci_address(pf), link.get("permaddr") or link.get("address", ""))
+    return NicIdentity(host.pci_address(pf), link.get("permaddr") or link.get("address", ""))
 
 
-def known_nics(machine: Machine) -> Dict[str, Nic]:
+def known_nics(machine: Machine) -> Dict[str, NicIdentity]:
     """The recorded NICs, by the PF's name in the lab file."""
-    return {name: Nic(*entry) for name, entry in load_json(machine, NICS_FILE).get("pfs", {}).items()}
+    return {name: NicIdentity(*entry) for name, entry in load_json(machine, NICS_FILE).get("pfs", {}).items()}
 
 
 def remember_nics(host: Host) -> None:
@@ -123,7 +123,7 @@ def _link_files(host: Host) -> Dict[str, str]:
     return found
 
 
-def _netdev_of(host: Host, pf: str, nic: Nic) -> str:
+def _netdev_of(host: Host, pf: str, nic: NicIdentity) -> str:
     """The netdev of a NIC as it is called now; of several in one slot (representors) the one with its MAC."""
     links = host.links()
     there: List[str] = [name for name in sorted(links) if host.pci_address(name) == nic.pci_address]

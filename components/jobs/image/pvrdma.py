@@ -152,7 +152,7 @@ OUR_LABEL = "rocelab.dev/verbs=distribution"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verbs:
+class ImageVerbs:
     """The RDMA user space of an image."""
 
     distribution: str
@@ -169,7 +169,7 @@ class Verbs:
     """apt sources of the vendor."""
 
 
-def judge(files: ImageFiles) -> Verbs:
+def judge(files: ImageFiles) -> ImageVerbs:
     """Checks an image.
 
     Raises:
@@ -183,7 +183,7 @@ def judge(files: ImageFiles) -> Verbs:
         )
     packages = _packages(files)
     vendor = tuple(sorted(package for package, (version, by) in packages.items() if _is_vendors(version, by)))
-    return Verbs(
+    return ImageVerbs(
         distribution=name,
         codename=system.get("VERSION_CODENAME") or system.get("UBUNTU_CODENAME", ""),
         packages={package: version for package, (version, _) in sorted(packages.items())},
@@ -247,7 +247,7 @@ def _is_vendors(version: str, maintainer: str) -> bool:
     )
 
 
-def repair_dockerfile(base: str, verbs: Verbs) -> str:
+def repair_dockerfile(base: str, verbs: ImageVerbs) -> str:
     """Replaces the vendor's builds, as the image names them, by those of the distribution.
 
     Raises:
@@ -280,7 +280,7 @@ def repair_dockerfile(base: str, verbs: Verbs) -> str:
     return "\n".join(lines) + "\n"
 
 
-def client_dockerfile(base: str, verbs: Verbs, client: BitfusionClient) -> str:
+def client_dockerfile(base: str, verbs: ImageVerbs, client: BitfusionClient) -> str:
     """The repair, then the Bitfusion article's TensorRT samples and client, for an authorized machine."""
     package = f"/build/{client.package.url.rpartition('/')[2]}"
     samples = "/workspace/tensorrt"

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from components.by_name import class_named
-from components.jobs.mpijob import Program
+from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
 from components.validation.records import Unit
 
@@ -18,7 +18,7 @@ ALL_REDUCE, MPI_ALL_REDUCE = "nccl_all_reduce", "mpi_all_reduce"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class LogReading:
     """The numbers of a log."""
 
     samples: tuple[float, ...]
@@ -35,11 +35,11 @@ class TrainingBenchmark(ABC):
     """Assumed for the estimate of a run: start of the framework, building the graph, all iterations."""
 
     @abstractmethod
-    def program(self, workers: Workers, *, by_hand: bool = False) -> Program:
+    def program(self, workers: Workers, *, by_hand: bool = False) -> MpiProgram:
         """The command that the launcher runs; by hand it may take as long as the job's deadline allows."""
 
     @abstractmethod
-    def read(self, log: str, ranks: int) -> Reading:
+    def read(self, log: str, ranks: int) -> LogReading:
         """The numbers of the launcher's log.
 
         Raises:

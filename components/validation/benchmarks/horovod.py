@@ -6,9 +6,9 @@ from statistics import fmean, pstdev
 
 from pydantic import JsonValue
 
-from components.jobs.mpijob import Program
+from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
-from components.validation.benchmarks import SCRIPTS, Reading, TrainingBenchmark, horovod_variables
+from components.validation.benchmarks import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
 from components.validation.parsers import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
 from stacks.words import plural
 
@@ -27,13 +27,13 @@ CONFIDENCE = 1.96
 class Horovod(TrainingBenchmark):
     """Ten iterations of ten batches, with synthetic data."""
 
-    def program(self, workers: Workers, *, by_hand: bool = False) -> Program:
+    def program(self, workers: Workers, *, by_hand: bool = False) -> MpiProgram:
         del by_hand  # ten iterations end by themselves
         script = f"{SCRIPTS}/tensorflow2_synthetic_benchmark.py"
         words = ("python3", script, "--model", "ResNet50", "--batch-size", "32", "--num-iters", "10")
-        return Program(words=words, variables=horovod_variables(workers))
+        return MpiProgram(words=words, variables=horovod_variables(workers))
 
-    def read(self, log: str, ranks: int) -> Reading:
+    def read(self, log: str, ranks: int) -> LogReading:
         del ranks  # the log says itself how many devices took part
         training = parse_training(log)
         details: dict[str, JsonValue] = {
@@ -42,7 +42,7 @@ class Horovod(TrainingBenchmark):
             "mean_img_s": round(training.mean_per_device, 2),
             "spread_img_s": round(training.spread_per_device, 2),
         }
-        return Reading(samples=training.iterations_per_device, details=details)
+        return LogReading(samples=training.iterations_per_device, details=details)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
-from components.jobs.mpijob import Program
+from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
-from components.validation.benchmarks import SCRIPTS, Reading, TrainingBenchmark, horovod_variables
+from components.validation.benchmarks import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
 from components.validation.parsers import INTEGER, Line, ResultFormatError, integer, lines_of, number
 from stacks.words import plural
 
@@ -29,17 +29,17 @@ STEPS_APART = 0.10
 class TfCnnBenchmark(TrainingBenchmark):
     """ResNet-50 with synthetic data and the options of the vSphere RDG."""
 
-    def program(self, workers: Workers, *, by_hand: bool = False) -> Program:
+    def program(self, workers: Workers, *, by_hand: bool = False) -> MpiProgram:
         script = f"{SCRIPTS}/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
         options = ("--model=resnet50", "--batch_size=32", "--variable_update=horovod", "--use_fp16", "--xla=True")
         batches = BATCHES_BY_HAND if by_hand else BATCHES
         words = ("python3", script, *options, f"--num_batches={batches}")
         # under Horovod each rank prints its own steps and total
-        return Program(words=words, variables=horovod_variables(workers), tagged=True)
+        return MpiProgram(words=words, variables=horovod_variables(workers), tagged=True)
 
-    def read(self, log: str, ranks: int) -> Reading:
+    def read(self, log: str, ranks: int) -> LogReading:
         run = parse_tf_cnn(log, ranks)
-        return Reading(samples=(run.total / ranks,), details={"total_img_s": round(run.total, 2), "ranks": ranks})
+        return LogReading(samples=(run.total / ranks,), details={"total_img_s": round(run.total, 2), "ranks": ranks})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,7 +37,7 @@ STEPS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fabric:
+class MeasuredFabric:
     """The values of a run, and what is known about the fabric."""
 
     values: Mapping[Flow, Value]
@@ -114,7 +114,7 @@ class Fabric:
 class Repeated:
     """A run together with repeated measurements of single transfers."""
 
-    fabric: Fabric
+    fabric: MeasuredFabric
     values: Retests
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Self
 
-from components.validation.judging.parts import Cause, Parts
+from components.validation.judging.parts import Cause, FabricParts
 from components.validation.records import Flow
 
 MOST_STARTS = 5
@@ -21,7 +21,7 @@ MOST_CAUSES = 64
 class Sums:
     """The weights of all unexplained transfers, summed by group."""
 
-    def __init__(self, parts: Parts, weights: Sequence[float]) -> None:
+    def __init__(self, parts: FabricParts, weights: Sequence[float]) -> None:
         self._parts, self._weights = parts, weights
         self._sums = {group: math.fsum([weights[n] for n in through]) for group, through in parts.groups.items()}
         least = min(parts.cost["pair"] / 2, parts.cost["one_way"])
@@ -67,7 +67,7 @@ class Sums:
                 yield both - cost["pair"], Cause("pair", rail, (min(client, server), max(client, server)))
 
 
-def explain(parts: Parts, weights: Sequence[float]) -> tuple[tuple[Cause, float], ...]:
+def explain(parts: FabricParts, weights: Sequence[float]) -> tuple[tuple[Cause, float], ...]:
     """The best explanation found: each cause with what it adds to the score.
 
     The part with the largest gain need not belong to the best explanation, so the search starts from several parts.
@@ -97,7 +97,7 @@ def _completed(sums: Sums, start: Cause) -> list[Cause]:
     return found
 
 
-def _pruned(parts: Parts, weights: Sequence[float], found: list[Cause]) -> list[Cause]:
+def _pruned(parts: FabricParts, weights: Sequence[float], found: list[Cause]) -> list[Cause]:
     """Drops causes that later ones made redundant."""
     score = _score(parts, weights, found)
     for cause in list(found) if len(found) > 1 else []:
@@ -107,7 +107,7 @@ def _pruned(parts: Parts, weights: Sequence[float], found: list[Cause]) -> list[
     return found
 
 
-def _score(parts: Parts, weights: Sequence[float], causes: Sequence[Cause]) -> float:
+def _score(parts: FabricParts, weights: Sequence[float], causes: Sequence[Cause]) -> float:
     covered = {number for cause in causes for number in parts.through(cause)}
     return math.fsum([weights[number] for number in covered]) - math.fsum([parts.cost[c.part] for c in causes])
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Literal
 
-from components.validation.judging.evidence import Fabric, Repeated
+from components.validation.judging.evidence import MeasuredFabric, Repeated
 from components.validation.judging.parts import Cause, Part
 from components.validation.judging.statistics import at_most
 from components.validation.records import Frozen
@@ -63,7 +63,7 @@ class FaultEvidence(Frozen):
     """Median of the run's values over the level of a sound path; None when all failed."""
 
 
-class Fault(Frozen):
+class LocatedFault(Frozen):
     """One part that explains slow or failed transfers."""
 
     kind: Kind
@@ -79,7 +79,7 @@ class Fault(Frozen):
     """Natural logarithm of how much likelier the values are with this fault than without it."""
 
     @classmethod
-    def of(cls, cause: Cause, evidence: FaultEvidence, log_odds: float) -> "Fault":
+    def of(cls, cause: Cause, evidence: FaultEvidence, log_odds: float) -> "LocatedFault":
         """The fault of a part."""
         kind, code = CODES[cause.part]
         if 2 * evidence.failed > evidence.bad:
@@ -136,7 +136,7 @@ class Fault(Frozen):
 class Located(Frozen):
     """The result of a search."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[LocatedFault, ...]
     cleared: int
     """Transfers that were slow once and good when measured again: noise."""
     measured_again: int
@@ -158,7 +158,7 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> FaultEvidence:
     )
 
 
-def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[Fault]:
+def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[LocatedFault]:
     """Rails on which more transfers than chance explains are slow together and good with half as many at once."""
     by_rail: dict[str, list[int]] = {}
     for number in rest:
@@ -169,7 +169,7 @@ def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[Fault]:
             yield fault
 
 
-def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> Fault | None:
+def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> LocatedFault | None:
     fabric, evidence = repeated.fabric, evidence_of(numbers, repeated)
     again = [n for n in numbers if fabric.first[n] > 0 and fabric.flows[n] in repeated.values]
     if not again or evidence.recovered < LEAST_RECOVERED * len(again):
@@ -182,7 +182,7 @@ def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> Fault | N
     leaves = sorted({leaf for (_, where), leaf in fabric.leaf_of.items() if where == rail})
     inside = [number for number in numbers if _leaves(fabric, number) == 1]
     local = sum(fabric.first[number] > 0 for number in inside) > CROWDED_SHARE * len(inside)
-    return Fault(
+    return LocatedFault(
         kind="congestion",
         code=CONGESTION,
         leaves=tuple(leaves) if len(leaves) > 1 and inside and not local else (),
@@ -192,24 +192,24 @@ def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> Fault | N
     )
 
 
-def _leaves(fabric: Fabric, number: int) -> int:
+def _leaves(fabric: MeasuredFabric, number: int) -> int:
     flow = fabric.flows[number]
     return len({fabric.leaf_of.get((node, flow.rail), "") for node in (flow.client, flow.server)})
 
 
-def merged(faults: Sequence[Fault], rails: Sequence[str]) -> tuple[Fault, ...]:
+def merged(faults: Sequence[LocatedFault], rails: Sequence[str]) -> tuple[LocatedFault, ...]:
     """The faults, the most certain first; a fault that all of several rails share becomes one."""
-    groups: dict[tuple[object, ...], list[Fault]] = {}
+    groups: dict[tuple[object, ...], list[LocatedFault]] = {}
     for fault in faults:
         groups.setdefault((fault.code, fault.nodes, fault.leaves, fault.direction), []).append(fault)
-    found: list[Fault] = []
+    found: list[LocatedFault] = []
     for same in groups.values():
         everywhere = len(rails) > 1 and {fault.rail for fault in same} == set(rails)
         found += [_over_all(same)] if everywhere else same
     return tuple(sorted(found, key=lambda fault: -fault.log_odds))
 
 
-def _over_all(faults: Sequence[Fault]) -> Fault:
+def _over_all(faults: Sequence[LocatedFault]) -> LocatedFault:
     counts = ("tested", "bad", "failed", "measured_again", "recovered")
     ratios = [ratio for fault in faults if (ratio := fault.evidence.median_ratio) is not None]
     return faults[0].model_copy(

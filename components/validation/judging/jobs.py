@@ -71,7 +71,7 @@ OVERHEAD = 0.97
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class TransportComparison:
     """One program over several transports, by medians over all their runs without outliers."""
 
     program: str
@@ -92,9 +92,9 @@ class Comparison:
         return None if self.host is None else self.roce / self.host < OVERHEAD
 
 
-def comparisons(jobs: Sequence[JobResult]) -> list[Comparison]:
+def comparisons(jobs: Sequence[JobResult]) -> list[TransportComparison]:
     """Every program that ran over RoCE and over another transport; replayed logs are not compared."""
-    found: list[Comparison] = []
+    found: list[TransportComparison] = []
     for program in dict.fromkeys(job.program for job in jobs):
         runs = [job for job in jobs if (job.program, job.outcome, job.replayed) == (program, "measured", False)]
         samples = {name: [v for job in runs if job.transport == name for v in job.samples] for name in TRANSPORTS}
@@ -103,7 +103,7 @@ def comparisons(jobs: Sequence[JobResult]) -> list[Comparison]:
         if roce is None or (tcp is None and host is None):
             continue
         found.append(
-            Comparison(
+            TransportComparison(
                 program=program,
                 unit=runs[0].unit,
                 roce=roce,

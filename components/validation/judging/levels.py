@@ -5,7 +5,7 @@ from statistics import median
 
 from components.validation.benchmarks.verbs.judge import ceiling_of
 from components.validation.benchmarks.verbs.stages import Stage
-from components.validation.judging.evidence import USUAL, Fabric, Value
+from components.validation.judging.evidence import USUAL, MeasuredFabric, Value
 from components.validation.planning.plan import Plan
 from components.validation.records import Flow, TransferResult
 
@@ -28,7 +28,7 @@ def fabric_of(
     stage: Stage,
     transfers: Iterable[TransferResult],
     topology: Mapping[tuple[str, str], str] | None = None,
-) -> Fabric:
+) -> MeasuredFabric:
     """The values of a stage, each with its own ceiling, since NICs of one rail may have different line rates.
 
     Args:
@@ -52,7 +52,7 @@ def fabric_of(
         expected[rail.name] = share * middle
         ceilings |= {flow: share * value for flow, value in known.items() if value != middle}
     rated = stage.bandwidth and not plan.simulated
-    return Fabric(values=values, expected=expected, ceiling_of=ceilings, leaf_of=topology or {}, rated=rated)
+    return MeasuredFabric(values=values, expected=expected, ceiling_of=ceilings, leaf_of=topology or {}, rated=rated)
 
 
 def first_value(transfer: TransferResult) -> float | None:

@@ -1,6 +1,6 @@
 """Locates the fault of a slow or broken fabric: node, NIC, rail, direction, path, or congestion.
 
-    search = Localiser(Fabric(values=..., expected=...))
+    search = Localiser(MeasuredFabric(values=..., expected=...))
     while flows := search.suspects(retests):
         ...measure each of them again, half as many at once as before, and add the values to retests
     located = search.localise(retests)
@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from components.validation.judging.evidence import GOOD_FROM, Fabric, Repeated, Retests
+from components.validation.judging.evidence import GOOD_FROM, MeasuredFabric, Repeated, Retests
 from components.validation.judging.explain import explain
-from components.validation.judging.findings import Fault, Located, congestion, evidence_of, merged
-from components.validation.judging.parts import Cause, Parts
+from components.validation.judging.findings import Located, LocatedFault, congestion, evidence_of, merged
+from components.validation.judging.parts import Cause, FabricParts
 from components.validation.records import Flow
 
 ENOUGH = 3.0
@@ -39,11 +39,11 @@ MANY, MANY_SHARE = 48, 0.2
 class Localiser:
     """The search over one run. The same values and retests always give the same answer."""
 
-    fabric: Fabric
+    fabric: MeasuredFabric
 
     @cached_property
-    def _parts(self) -> Parts:
-        return Parts(self.fabric)
+    def _parts(self) -> FabricParts:
+        return FabricParts(self.fabric)
 
     @cached_property
     def _at_first(self) -> tuple[tuple[Cause, frozenset[int]], ...]:
@@ -161,7 +161,7 @@ class Localiser:
         """The faults, the most certain first."""
         repeated = Repeated(self.fabric, retests)
         weights = self._weights(repeated)
-        faults: list[Fault] = []
+        faults: list[LocatedFault] = []
         covered: set[int] = set()
         for cause, gain in self._explained(weights):
             through = self._parts.through(cause)
@@ -170,7 +170,7 @@ class Localiser:
             slow = 2 * evidence.failed > evidence.tested or (evidence.median_ratio or 1.0) < GOOD_FROM
             if gain >= ENOUGH and again >= 0 and slow:
                 covered.update(through)
-                faults.append(Fault.of(cause, evidence, log_odds=round(gain, 1)))
+                faults.append(LocatedFault.of(cause, evidence, log_odds=round(gain, 1)))
         rest = [number for number in range(len(weights)) if number not in covered]
         crowded = list(congestion(repeated, rest))
         return Located(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from components.validation.judging.evidence import Fabric
+from components.validation.judging.evidence import MeasuredFabric
 from components.validation.records import Flow
 
 Part = Literal["node", "nic", "tx", "rx", "node_tx", "node_rx", "rail", "leaf", "leaf_pair", "pair", "one_way"]
@@ -27,7 +27,7 @@ COST: dict[Part, float] = {
     "pair": 5.0,
     "one_way": 6.0,
 }
-"""Logarithm of the odds against a fault in any part of a kind; `Parts.cost` adds the number of such parts."""
+"""Logarithm of the odds against a fault in any part of a kind; `FabricParts.cost` adds the number of such parts."""
 
 
 class Cause(NamedTuple):
@@ -44,10 +44,10 @@ Group = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Parts:
+class FabricParts:
     """The parts of a fabric, and their transfers as indexes into `fabric.flows`. Each part consists of groups."""
 
-    fabric: Fabric
+    fabric: MeasuredFabric
 
     @cached_property
     def groups(self) -> dict[Group, list[int]]:

@@ -12,7 +12,7 @@ from stacks.host_keys import SEED_KEY
 from stacks.secret_files import BITFUSION_KEY, LICENCE_KEY
 
 if TYPE_CHECKING:
-    from components.ssh.credentials import Access, Setting
+    from components.ssh.credentials import LabAccess, Setting
 
 SECRETS = ("sshPrivateKey", "kubeconfig", "vcenterPassword", SEED_KEY, LICENCE_KEY, BITFUSION_KEY)
 """Keys of the stack whose values must not be kept."""
@@ -69,7 +69,7 @@ def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue
     return walk(fields)
 
 
-def needles_of(setting: "Setting", access: "Access | None") -> tuple[str, ...]:
+def needles_of(setting: "Setting", access: "LabAccess | None") -> tuple[str, ...]:
     """The texts of a stack that must not be stored: its secrets, and the keys to hosts and cluster, if it has any."""
     configured = [value for name in SECRETS if isinstance(value := setting(name), str)]
     opened = [access.login.private_key, access.kubeconfig] if access else []

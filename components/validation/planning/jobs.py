@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pydantic import Field, JsonValue
 
-from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, Program, mpi_job
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, MpiProgram, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce, job_name, mpi_all_reduce
 from components.jobs.workers import JobRequest, Transport, Workers, workers_of
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark
@@ -52,7 +52,7 @@ class PlannedJob(Frozen):
         """The name of the MPIJob; with `-worker-NNNN` behind it still a DNS label."""
         return f"{job_name(run_id)}-{turn}"
 
-    def _program(self, workers: Workers) -> Program:
+    def _program(self, workers: Workers) -> MpiProgram:
         if self.program == MPI_ALL_REDUCE and self.smallest_bytes and self.largest_bytes:
             return mpi_all_reduce(self.smallest_bytes, self.largest_bytes)
         if self.program != ALL_REDUCE:

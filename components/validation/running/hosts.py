@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from components.kubernetes.client import KubernetesApi
 from components.ssh.connection import Connection, connected
-from components.ssh.credentials import Access, Login
+from components.ssh.credentials import LabAccess, Login
 from components.ssh.session import run, session
 from components.validation.benchmarks.verbs.commands import HELD, INSPECT, inspect, inspect_words, lease
-from components.validation.benchmarks.verbs.ports import Ports, parse_ports
+from components.validation.benchmarks.verbs.ports import HostPorts, parse_ports
 from components.validation.benchmarks.verbs.run import Bench, BusyError, as_raw
 from components.validation.planning.plan import Plan
 from components.validation.running.kube import holders
@@ -30,7 +30,7 @@ LEASE_MARGIN_S = 900
 
 
 @asynccontextmanager
-async def taken(plan: Plan, access: Access, run_id: str, notes: list[str]) -> AsyncIterator[Bench]:
+async def taken(plan: Plan, access: LabAccess, run_id: str, notes: list[str]) -> AsyncIterator[Bench]:
     """The hosts of the plan; connections and leases end with the block.
 
     Raises:
@@ -49,7 +49,7 @@ async def taken(plan: Plan, access: Access, run_id: str, notes: list[str]) -> As
         looks = asyncio.gather(*(_inspect(plan, connections[node], node) for node in leased))
         pods = asyncio.to_thread(_pods, plan, access.kubeconfig)
         looked, (unasked, foreign) = await asyncio.gather(looks, pods)
-        ports = {node: found for node, found, _ in looked if isinstance(found, Ports)}
+        ports = {node: found for node, found, _ in looked if isinstance(found, HostPorts)}
         unreachable |= {node: found for node, found, _ in looked if isinstance(found, str)}
         raw = {f"{LOOKS}{node}": text for node, _, text in looked if text}
         raw |= {f"{LOOKS}{SCRIPT}": INSPECT} if raw else {}
@@ -95,7 +95,7 @@ async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_i
     )
 
 
-async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, Ports | str, str]:
+async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, HostPorts | str, str]:
     """The node, its ports or why they are unknown, and the raw output."""
     ends = [end for rail in plan.rails for end in rail.ends if end.node == node]
     try:
@@ -121,7 +121,7 @@ def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
         return f"the cluster does not tell which pods are on the rails: {str(error)[:160]}", []
 
 
-def _refuse_busy(ports: dict[str, Ports], foreign: list[str], *, asked: bool) -> None:
+def _refuse_busy(ports: dict[str, HostPorts], foreign: list[str], *, asked: bool) -> None:
     # a cluster that was asked knows more about a pod: its name, and whether it is a leftover of a run
     away = [] if asked else [f"{node}: {vf}" for node, found in ports.items() for vf in found.away]
     uses = (

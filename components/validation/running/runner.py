@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from components.ssh.credentials import Access
+from components.ssh.credentials import LabAccess
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
 from components.validation.benchmarks.nccl.rings import run_rings
 from components.validation.benchmarks.nccl.run import run_nccl
@@ -23,8 +23,8 @@ from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import (
     GpuTransfer,
-    HostFacts,
     JobResult,
+    MeasuredHost,
     NcclResult,
     NodeRing,
     Outcome,
@@ -66,13 +66,15 @@ class RunContext:
 NO_CONTEXT = RunContext()
 
 
-async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", around: RunContext = NO_CONTEXT) -> Run:
+async def measure(
+    plan: Plan, access: LabAccess, say: Say, fingerprint: str = "", around: RunContext = NO_CONTEXT
+) -> Run:
     """Runs the plan. Faults of hosts and cluster are results, never exceptions."""
     record, clock = _begun(plan, fingerprint), time.monotonic()
     say(f"run {record.run_id}: {shown(plan)}")
     notes: list[str] = []
     raw: dict[str, str] = {}
-    hosts: dict[str, HostFacts] = {}
+    hosts: dict[str, MeasuredHost] = {}
     try:
         async with taken(plan, access, record.run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas

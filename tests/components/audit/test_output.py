@@ -17,7 +17,7 @@ from components.audit.rows import report_of
 from components.audit.waivers import read_waivers
 from components.cli.app import main
 from components.inventory.document import save
-from components.inventory.look import Request
+from components.inventory.look import LookRequest
 from components.inventory.model import Attachment, Inventory, PodOnRails
 from components.inventory.reading import unknown
 from tests.components.audit.spoilt import (
@@ -234,7 +234,7 @@ def test_without_a_file_it_looks_first_and_keeps_stdout_for_the_audit(
 ) -> None:
     asked = []
 
-    def look(request: Request, _say: object) -> Inventory:
+    def look(request: LookRequest, _say: object) -> Inventory:
         asked.append(request)
         return SPOILS["mtu-pf"](healthy())
 

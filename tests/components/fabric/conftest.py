@@ -8,9 +8,9 @@ from components.fabric.vcenter import session
 
 
 @pytest.fixture(autouse=True, scope="module")
-def peers() -> Iterator[list[session.Endpoint]]:
+def peers() -> Iterator[list[session.VcenterEndpoint]]:
     """What a program looked at, in place of looking."""
-    seen: list[session.Endpoint] = []
+    seen: list[session.VcenterEndpoint] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "verify", seen.append)
         yield seen

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
-from components.fabric.vcenter.session import Endpoint
+from components.fabric.vcenter.session import VcenterEndpoint
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 from stacks.read import parse_lab
@@ -24,7 +24,7 @@ def lab() -> Lab:
 
 
 @pytest.fixture(scope="module")
-def seen(lab: Lab, peers: list[Endpoint]) -> Recorded:
+def seen(lab: Lab, peers: list[VcenterEndpoint]) -> Recorded:
     del peers  # used for its effect
     assert lab.fabric is not None
     return recorded(lab, lab.fabric)
@@ -85,7 +85,7 @@ def test_a_switch_has_one_uplink_that_we_name_and_no_teaming(seen: Recorded) -> 
 
 @pytest.mark.parametrize(("vlan", "given"), [(0, None), (211, 211)])
 def test_a_vlan_is_read_back_since_the_provider_takes_0_for_none_given(
-    lab: Lab, peers: list[Endpoint], vlan: int, given: int | None
+    lab: Lab, peers: list[VcenterEndpoint], vlan: int, given: int | None
 ) -> None:
     del peers  # used for its effect
     assert lab.fabric is not None
@@ -98,7 +98,7 @@ def test_a_vlan_is_read_back_since_the_provider_takes_0_for_none_given(
     assert "fabric-pvrdma-group" in kept.depends_on
 
 
-def test_switches_are_changed_one_after_the_other(lab: Lab, peers: list[Endpoint]) -> None:
+def test_switches_are_changed_one_after_the_other(lab: Lab, peers: list[VcenterEndpoint]) -> None:
     del peers  # used for its effect
     assert lab.fabric is not None
     (switch,) = lab.fabric.switches
@@ -132,7 +132,7 @@ def test_machines_come_after_the_preflight_and_their_hosts_settings_and_go_befor
 
 
 def test_the_vcenter_is_looked_at_before_the_provider_which_trusts_any_then(
-    seen: Recorded, peers: list[Endpoint]
+    seen: Recorded, peers: list[VcenterEndpoint]
 ) -> None:
     assert seen["fabric-provider"].inputs["allowUnverifiedSsl"] == "true"
     assert {(peer.address, peer.password) for peer in peers} == {("127.0.12.201", "")}

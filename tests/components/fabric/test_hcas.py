@@ -67,7 +67,7 @@ def looked(vcenter, monkeypatch, row, names=("gpu01",)):
         return [row]
 
     monkeypatch.setattr(hcas, "esxcli", answer)
-    return hcas.Hcas(vcenter, FABRIC).look([("a", name) for name in names]), asked
+    return hcas.VcenterHcas(vcenter, FABRIC).look([("a", name) for name in names]), asked
 
 
 def test_a_name_of_two_vms_or_of_one_without_a_host_is_unknown(vcenter):
@@ -108,4 +108,4 @@ def test_a_vcenter_that_breaks_off_is_one_reason_for_all(vcenter, monkeypatch):
     monkeypatch.setattr(spread, "collect_all", broken)
 
     with pytest.raises(LabError, match="does not report where the VMs run: reset by peer"):
-        hcas.Hcas(vcenter, FABRIC).look([("a", "gpu01")])
+        hcas.VcenterHcas(vcenter, FABRIC).look([("a", "gpu01")])

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from components.hosts.drain import Cluster, DrainError
+from components.hosts.drain import DrainError, NodeDrainer
 
 
 class Api(BaseHTTPRequestHandler):
@@ -49,11 +49,13 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     server.server_close()
 
 
-def cluster(port: int) -> Cluster:
+def cluster(port: int) -> NodeDrainer:
     place = {"name": "lab", "cluster": {"server": f"http://127.0.0.1:{port}"}}
     context = {"name": "lab", "context": {"cluster": "lab", "user": "lab"}}
     users = [{"name": "lab", "user": {}}]
-    return Cluster(json.dumps({"clusters": [place], "contexts": [context], "users": users, "current-context": "lab"}))
+    return NodeDrainer(
+        json.dumps({"clusters": [place], "contexts": [context], "users": users, "current-context": "lab"})
+    )
 
 
 def test_a_node_is_known_closed_opened_and_forgotten(port):

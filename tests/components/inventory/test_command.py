@@ -10,7 +10,7 @@ from components.cli import look as command
 from components.cli.app import main
 from components.inventory.document import load
 from components.inventory.hosts import UNPINNED
-from components.inventory.look import Request
+from components.inventory.look import LookRequest
 from components.inventory.model import Host, Inventory
 from tests.components.inventory.fabricate import changed, fabricate
 from tests.conftest import ROOT
@@ -19,14 +19,14 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8Ht8Z3j6yDWPBHQtOp/R9rjWvfMYo3MSA/K
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[LookRequest]:
     """What was looked at; the answer is a cluster of two hosts, of which the second is not pinned."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "known_hosts").write_text("")
-    requests: list[Request] = []
+    requests: list[LookRequest] = []
     unpinned = Host(name="gpu02", address="198.18.0.2", unread=UNPINNED, offered_key=KEY)
 
-    def answered(request: Request, _say: object) -> Inventory:
+    def answered(request: LookRequest, _say: object) -> Inventory:
         requests.append(request)
         return changed(fabricate(), "gpu02", lambda _host: unpinned)
 
@@ -37,7 +37,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
 LOGIN = ("--user", "ops", "--known-hosts", "known_hosts")
 
 
-def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[Request]) -> None:
+def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[LookRequest]) -> None:
     main(["look", "--hosts", "gpu[01-02]=192.0.2.[11-12]", "--hosts", "old1", *LOGIN, "--port", "2222"])
 
     [request] = asked
@@ -49,7 +49,9 @@ def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[Request])
 
 
 @pytest.mark.parametrize(("place", "port"), [("192.0.2.201", 22), ("192.0.2.201:2222", 2222)])
-def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(asked: list[Request], place: str, port: int) -> None:
+def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(
+    asked: list[LookRequest], place: str, port: int
+) -> None:
     main(["look", "--hosts", "gpu01", *LOGIN, "--switch", f"leaf1=sonic@{place}", "--switch-user", "ops"])
 
     [switch] = asked[0].switches
@@ -57,7 +59,7 @@ def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(asked: list[R
     assert (switch.ssh_port, switch.user) == (port, "ops")
 
 
-def test_without_hosts_the_nodes_and_switches_of_a_lab_are_looked_at(asked: list[Request]) -> None:
+def test_without_hosts_the_nodes_and_switches_of_a_lab_are_looked_at(asked: list[LookRequest]) -> None:
     file = tree_of(Path.cwd())
 
     main(["look", "--config-file", str(file)])
@@ -88,7 +90,7 @@ def tree_of(folder: Path) -> Path:
 
 
 def test_the_inventory_is_written_and_what_was_not_read_ends_with_4(
-    asked: list[Request], capsys: pytest.CaptureFixture[str]
+    asked: list[LookRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["look", "--hosts", "gpu[01-02]", *LOGIN])
     said = capsys.readouterr()
@@ -99,7 +101,7 @@ def test_the_inventory_is_written_and_what_was_not_read_ends_with_4(
     assert f"198.18.0.2 {KEY}  # gpu02 SHA256:" in said.err, "a line for known_hosts, with the fingerprint"
 
 
-def test_as_json_the_summary_is_one_document(asked: list[Request], capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json_the_summary_is_one_document(asked: list[LookRequest], capsys: pytest.CaptureFixture[str]) -> None:
     main(["look", "--hosts", "gpu[01-02]", *LOGIN, "--out", "today.json", "--json"])
 
     document = json.loads(capsys.readouterr().out)
@@ -107,7 +109,7 @@ def test_as_json_the_summary_is_one_document(asked: list[Request], capsys: pytes
     assert document["unread"] == [{"name": "gpu02", "reason": UNPINNED, "offered_key": KEY}]
 
 
-def test_a_look_at_everything_ends_with_0(asked: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_at_everything_ends_with_0(asked: list[LookRequest], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "look", lambda _request, _say: replace(fabricate(), cluster=None))
 
     assert main(["look", "--hosts", "gpu[01-02]", *LOGIN]) == 0
@@ -128,7 +130,7 @@ def test_a_look_at_everything_ends_with_0(asked: list[Request], monkeypatch: pyt
     ],
     ids=["no login", "unequal sets", "no set", "twice", "system", "address", "port", "no hosts"],
 )
-def test_bad_words_end_with_2_and_nothing_is_asked(asked: list[Request], words: tuple[str, ...]) -> None:
+def test_bad_words_end_with_2_and_nothing_is_asked(asked: list[LookRequest], words: tuple[str, ...]) -> None:
     assert main(["look", *words]) == 2
     assert asked == []
     assert not Path("inventory.json").exists()

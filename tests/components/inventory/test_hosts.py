@@ -12,7 +12,7 @@ import asyncssh
 import pytest
 
 from components.inventory import hosts
-from components.inventory.hosts import UNPINNED, HostLooks, Target, command
+from components.inventory.hosts import UNPINNED, HostLooks, LookTarget, command
 from components.inventory.model import Host
 from components.inventory.reading import known
 from simulator.hosts.farm import Farm, places_of
@@ -38,7 +38,8 @@ def looked(folder: Path, faults: dict[str, str], unpinned: str = "") -> dict[str
         lines = farm.known_hosts.splitlines()
         known_hosts = KnownHosts(line for line in lines if not unpinned or str(farm.places[unpinned]) not in line)
         targets = [
-            Target(name=name, address=str(address), ssh_port=port, user="ops") for name, address in farm.places.items()
+            LookTarget(name=name, address=str(address), ssh_port=port, user="ops")
+            for name, address in farm.places.items()
         ]
         try:
             return await HostLooks([KEY], known_hosts, sudo=True, say=lambda _line: None).look(targets)

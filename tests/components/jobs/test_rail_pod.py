@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.jobs.rail_pod import LIMIT_S, PEERS, SCRIPT, RailPod, rail_pod, script_words
-from components.jobs.workers import Attachment
+from components.jobs.workers import RailAttachment
 from components.validation.benchmarks.pod_rails.log import PodFacts, parse_pod
 
 VF = "0000:18:00.2"
@@ -17,8 +17,8 @@ VF = "0000:18:00.2"
 
 def pod() -> RailPod:
     attachments = (
-        Attachment(rail="rail-a", network="default/sriov111", resource="intel.com/sriov_111"),
-        Attachment(rail="rail-b", network="default/sriov112", resource="intel.com/sriov_112"),
+        RailAttachment(rail="rail-a", network="default/sriov111", resource="intel.com/sriov_111"),
+        RailAttachment(rail="rail-b", network="default/sriov112", resource="intel.com/sriov_112"),
     )
     return RailPod(namespace="bench", image="registry:5000/nccl:1", node="gpu01", attachments=attachments)
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from components.ports import connect, esxi
-from components.ports.esxi import End, pinged, shut
+from components.ports.esxi import EsxiEnd, pinged, shut
 from stacks.base import LabError
 
-ONE = End(name="esx1", host=object(), device="vmk3", address="192.168.0.1", mtu_bytes=9000)
-OTHER = End(name="esx2", host=object(), device="vmk2", address="192.168.0.2", mtu_bytes=9000)
+ONE = EsxiEnd(name="esx1", host=object(), device="vmk3", address="192.168.0.1", mtu_bytes=9000)
+OTHER = EsxiEnd(name="esx2", host=object(), device="vmk2", address="192.168.0.2", mtu_bytes=9000)
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_what_a_ping_s_end_means(asked, answer, meaning):
     assert meaning in pinged(ONE, OTHER, 8972)
 
 
-def end(**fields: Any) -> End:
-    return End(name="esx2", address="192.168.0.2", **fields)
+def end(**fields: Any) -> EsxiEnd:
+    return EsxiEnd(name="esx2", address="192.168.0.2", **fields)
 
 
 def test_a_list_of_allowed_addresses_that_leaves_a_peer_out_is_named():

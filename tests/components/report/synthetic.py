@@ -4,7 +4,7 @@ import random
 from ipaddress import IPv4Address
 
 from components.report.sources import Material, raw_files
-from components.ssh.session import Done
+from components.ssh.session import CommandResult
 from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.verbs.commands import INSPECT
@@ -15,8 +15,8 @@ from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.planning.plan import End, Plan, PlannedRail, plan_of
 from components.validation.records import (
     CurvePoint,
-    HostFacts,
     JobResult,
+    MeasuredHost,
     NcclResult,
     PodRails,
     RailInPods,
@@ -75,7 +75,8 @@ class Model:
         table = parse_nccl(ALL_REDUCE)
         self.raw[f"{LOOKS}{SCRIPT}"] = INSPECT
         self.raw[f"{LOOKS}gpu01"] = as_raw(
-            ["sh", SCRIPT, "ib_write_bw", "mlx5_0", "enp5s0"], Done(code=0, out="speed mlx5_0 100000\n", err="")
+            ["sh", SCRIPT, "ib_write_bw", "mlx5_0", "enp5s0"],
+            CommandResult(code=0, out="speed mlx5_0 100000\n", err=""),
         )
         return RunRecord(
             run_id=self.run_id,
@@ -291,9 +292,9 @@ class Model:
         rails = (RailInPods(rail=rail, pods=2, pairs=1, reached=1, mtu_bytes=of_rail) for rail, of_rail in mtus.items())
         return PodRails(outcome="measured", rails=tuple(rails))
 
-    def _host(self, index: int) -> HostFacts:
+    def _host(self, index: int) -> MeasuredHost:
         odd = index == 2
-        return HostFacts(
+        return MeasuredHost(
             nic="ConnectX-6 Dx",
             driver="mlx5_core 24.10-1.1.4",
             firmware="22.43.1014" if not odd else "22.39.2048",

@@ -12,7 +12,7 @@ from components.ssh.connection import Endpoint
 from components.switches.records import SwitchRecord, switch_record, task_of
 from components.switches.settings import PortFacts, PortSettings, cables_of
 from components.switches.talk import Talk, talking
-from components.switches.work import Outcome, Task, configure, observe, restore
+from components.switches.work import SwitchOutcome, Task, configure, observe, restore
 from simulator.switch.client import FRONT_KEY
 from simulator.switch.front import serve
 from simulator.switch.onyx import Console
@@ -63,8 +63,8 @@ class Rig:
         finally:
             server.close()
 
-    def configure(self, lab: Lab) -> Outcome:
-        async def work() -> Outcome:
+    def configure(self, lab: Lab) -> SwitchOutcome:
+        async def work() -> SwitchOutcome:
             async with self.talk() as talk:
                 return await configure(talk, self.task(lab), self.backups.append)
 

@@ -10,7 +10,7 @@ from components.switches.os import dialect_of
 from components.switches.records import switch_record, task_of
 from components.switches.settings import cables_of
 from components.switches.text import switch_text
-from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, restore, unconfirmed
+from components.switches.work import NotOursError, SwitchOutcome, Task, WrongValueError, configure, restore, unconfirmed
 from tests.components.switches.labs import switch_entry, with_switches
 from tests.components.switches.systems import BACK, CANCEL, ORDER, PORTS, REVISIONS, WRONG, answers_of
 
@@ -44,7 +44,7 @@ def task(system: str) -> Task:
     return task_of(switch_record(lab, lab.switches[0], "ssh-ed25519 AAAA"), {first.port: first.settings}, lab)
 
 
-def run(system: str, talk: Scripted) -> Outcome:
+def run(system: str, talk: Scripted) -> SwitchOutcome:
     return asyncio.run(configure(talk, task(system), lambda _: None))
 
 

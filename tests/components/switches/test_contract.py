@@ -19,7 +19,7 @@ from components.switches.dialect import AnswerError, Dialect
 from components.switches.os import dialect_of
 from components.switches.records import switch_record, task_of
 from components.switches.settings import cables_of, differences
-from components.switches.work import Outcome, configure, observe, restore
+from components.switches.work import SwitchOutcome, configure, observe, restore
 from stacks.base import members
 from stacks.qos import Qos
 from stacks.switches import Switch
@@ -92,7 +92,7 @@ def test_a_switch_that_conforms_is_sent_nothing_however_often_it_is_looked_at(sy
     talk = Conforming(system)
     task = task_of(switch_record(lab, switch, "ssh-ed25519 AAAA"), {cable.port: cable.settings}, lab)
 
-    async def twice() -> list[Outcome]:
+    async def twice() -> list[SwitchOutcome]:
         return [await configure(talk, task, lambda _: None) for _ in range(2)]
 
     assert [outcome.changed for outcome in asyncio.run(twice())] == [(), ()]

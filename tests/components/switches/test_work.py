@@ -12,7 +12,7 @@ from components.ssh.connection import Endpoint, NoAnswerError
 from components.switches.backup import FirstTouch
 from components.switches.dialect import RefusedError
 from components.switches.talk import Talk, talking
-from components.switches.work import NotOursError, Outcome, WrongValueError, configure, unheard
+from components.switches.work import NotOursError, SwitchOutcome, WrongValueError, configure, unheard
 from simulator.switch.onyx import Console
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
@@ -140,7 +140,7 @@ def test_a_refused_update_leaves_the_values_that_ran_and_not_those_from_before_t
 ) -> None:
     first = FirstTouch(rig.folder / "backups", "sw1")
 
-    async def work(lab: Lab) -> Outcome:
+    async def work(lab: Lab) -> SwitchOutcome:
         async with rig.talk() as talk:
             return await configure(talk, rig.task(lab), rig.backups.append, first)
 
@@ -242,7 +242,7 @@ def test_a_run_killed_in_the_middle_of_a_change_forgets_nothing_of_what_was_ther
         async with rig.talk() as talk:
             await configure(Dying(talk, at), rig.task(lab), rig.backups.append, first)
 
-    async def next_run() -> Outcome:
+    async def next_run() -> SwitchOutcome:
         async with rig.talk() as talk:
             return await configure(talk, rig.task(lab), rig.backups.append, first)
 
@@ -259,7 +259,7 @@ def test_a_run_killed_in_the_middle_of_a_change_forgets_nothing_of_what_was_ther
 def test_a_port_that_was_given_up_is_remembered_as_it_is_found_again(rig: Rig) -> None:
     first = FirstTouch(rig.folder / "backups", "sw1")
 
-    async def work() -> Outcome:
+    async def work() -> SwitchOutcome:
         async with rig.talk() as talk:
             return await configure(talk, rig.task(rig.lab()), rig.backups.append, first)
 

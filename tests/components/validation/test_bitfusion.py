@@ -15,7 +15,7 @@ from components.cli import bitfusion as verb
 from components.cli.app import main
 from components.jobs.bitfusion import IN_IMAGE, BitfusionCheck, checks
 from components.ssh.connection import NoAnswerError
-from components.ssh.session import Done
+from components.ssh.session import CommandResult
 from components.validation.bitfusion import Proof, judged, prove
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
@@ -25,7 +25,9 @@ MEASURED = (ROOT / "tests/samples/perftest/slat.client.txt").read_text()
 """A real run on soft-RoCE: 2209.40 us."""
 BANDWIDTH = (ROOT / "tests/samples/perftest/sbw.client.txt").read_text()
 """A real run on soft-RoCE: 0.059888 Gbit/s."""
-UNHEARD = Done(code=1, out="", err="Couldn't connect to 192.168.0.60:18515\nUnable to init the socket connection\n")
+UNHEARD = CommandResult(
+    code=1, out="", err="Couldn't connect to 192.168.0.60:18515\nUnable to init the socket connection\n"
+)
 
 
 @pytest.fixture
@@ -56,12 +58,12 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 class Client:
     """Answers each program with what was recorded, the last one again and again."""
 
-    def __init__(self, **answers: list[Done]) -> None:
+    def __init__(self, **answers: list[CommandResult]) -> None:
         self._answers = answers
         self.ran: list[tuple[str, tuple[str, ...]]] = []
         self.said: list[str] = []
 
-    async def run(self, client: str, words: Sequence[str], limit_s: int) -> Done:
+    async def run(self, client: str, words: Sequence[str], limit_s: int) -> CommandResult:
         assert limit_s > 0
         self.ran.append((client, tuple(words)))
         found = self._answers[words[0]]
@@ -77,9 +79,9 @@ def proven(
 def test_both_are_run_on_the_client_and_the_server_s_end_is_asked_for_first(lab: Lab) -> None:
     slow = MEASURED.replace("2209.40", "  48.20").replace("764.31", " 41.31").replace("2550.18", "  49.18")
     client = Client(
-        bitfusion=[Done(code=0, out="PASSED", err="")],
-        ib_send_lat=[UNHEARD, Done(code=0, out=slow, err="")],
-        ib_send_bw=[Done(code=0, out=BANDWIDTH, err="")],
+        bitfusion=[CommandResult(code=0, out="PASSED", err="")],
+        ib_send_lat=[UNHEARD, CommandResult(code=0, out=slow, err="")],
+        ib_send_bw=[CommandResult(code=0, out=BANDWIDTH, err="")],
     )
 
     proof, latency, bandwidth = proven(checks(lab), client)
@@ -134,12 +136,12 @@ def test_a_server_where_nothing_listens_is_a_skip_and_never_a_pass(lab: Lab) -> 
 @pytest.mark.parametrize(
     ("done", "said"),
     [
-        (Done(code=1, out="", err="bitfusion: no GPU is free\n"), "exit 1; bitfusion: no GPU is free"),
-        (Done(code=124, out="", err=""), "did not end in time; it printed nothing"),
-        (Done(code=None, out="", err=""), "exit None; it printed nothing"),
+        (CommandResult(code=1, out="", err="bitfusion: no GPU is free\n"), "exit 1; bitfusion: no GPU is free"),
+        (CommandResult(code=124, out="", err=""), "did not end in time; it printed nothing"),
+        (CommandResult(code=None, out="", err=""), "exit None; it printed nothing"),
     ],
 )
-def test_a_sample_that_did_not_run_fails_with_its_last_line(lab: Lab, done: Done, said: str) -> None:
+def test_a_sample_that_did_not_run_fails_with_its_last_line(lab: Lab, done: CommandResult, said: str) -> None:
     (proof,) = proven(checks(lab)[:1], Client(bitfusion=[done]))
 
     assert proof.state == "fail"
@@ -147,7 +149,9 @@ def test_a_sample_that_did_not_run_fails_with_its_last_line(lab: Lab, done: Done
 
 
 def test_a_broken_test_is_named_by_its_cause(lab: Lab) -> None:
-    broken = Done(code=1, out="", err="Completion with error at client\nFailed status 12: wr_id 0 syndrom 0x81\n")
+    broken = CommandResult(
+        code=1, out="", err="Completion with error at client\nFailed status 12: wr_id 0 syndrom 0x81\n"
+    )
 
     (latency,) = proven(checks(lab)[1:2], Client(ib_send_lat=[broken]))
 
@@ -159,12 +163,14 @@ def test_a_broken_test_is_named_by_its_cause(lab: Lab) -> None:
 
 def test_a_client_that_does_not_answer_is_an_error_and_the_next_check_goes_on(lab: Lab) -> None:
     class Silent(Client):
-        async def run(self, client: str, words: Sequence[str], limit_s: int) -> Done:
+        async def run(self, client: str, words: Sequence[str], limit_s: int) -> CommandResult:
             if words[0] == "bitfusion":
                 raise NoAnswerError("gpu02 (127.0.12.2:2222) does not answer over SSH in time")
             return await super().run(client, words, limit_s)
 
-    proof, latency = proven(checks(lab)[:2], Silent(ib_send_lat=[Done(code=0, out=MEASURED, err="")]), simulated=True)
+    proof, latency = proven(
+        checks(lab)[:2], Silent(ib_send_lat=[CommandResult(code=0, out=MEASURED, err="")]), simulated=True
+    )
 
     assert (proof.state, latency.state) == ("error", "not rated")
 
@@ -176,9 +182,9 @@ def test_the_command_goes_inside_the_image_and_returns_what_came_of_it(
     file: Path, monkeypatch: pytest.MonkeyPatch, code: int, status: int, last: str
 ) -> None:
     client = Client(
-        docker=[Done(code=code, out="", err="")],
-        ib_send_lat=[Done(code=0, out=MEASURED, err="")],
-        ib_send_bw=[Done(code=0, out=BANDWIDTH, err="")],
+        docker=[CommandResult(code=code, out="", err="")],
+        ib_send_lat=[CommandResult(code=0, out=MEASURED, err="")],
+        ib_send_bw=[CommandResult(code=0, out=BANDWIDTH, err="")],
     )
     monkeypatch.setattr(verb, "login_to", lambda *_: None)
     monkeypatch.setattr(verb, "over_ssh", lambda _login, *words: client.run(*words))

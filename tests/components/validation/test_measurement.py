@@ -21,12 +21,12 @@ from components.validation.measurement import MeasurementProvider
 from components.validation.memory.history import history_in
 from components.validation.memory.store import read_document
 from components.validation.planning.plan import Plan
-from components.validation.records import HostFacts, RunRecord, TransferResult
+from components.validation.records import MeasuredHost, RunRecord, TransferResult
 from components.validation.running.runner import Run
 from components.validation.summary import Summary, closed
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
-from stacks.report import Report
+from stacks.report import ReportStore
 from tests.components.validation.labs import changed, hardware, paired, plan_for, record, reduced, with_nodes
 
 LABS: list[Lab] = []
@@ -107,7 +107,7 @@ def test_the_state_of_a_large_lab_has_the_verdict_and_the_store_every_transfer(
 def test_the_document_has_what_the_lab_declared_and_what_the_hosts_printed(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = {"gpu01": HostFacts(perftest="6.29", mtu_bytes={"enp5s0": 9000})}
+    looked = {"gpu01": MeasuredHost(perftest="6.29", mtu_bytes={"enp5s0": 9000})}
     answering(monkeypatch, record(plan_for(lab)).model_copy(update={"hosts": looked}))
     outs = provider(lab).create(props(plan_for(lab))).outs
 
@@ -235,7 +235,7 @@ def test_what_was_too_slow_is_measured_again_as_long_as_it_fails_an_up(  # noqa:
 
 def on_hardware(lab: Lab) -> Lab:
     """The lab on real machines, with its store in the checkout."""
-    return hardware(lab).model_copy(update={"report": Report(store=".sim/runs")})
+    return hardware(lab).model_copy(update={"report": ReportStore(store=".sim/runs")})
 
 
 def bounded(lab: Lab, threshold: Threshold) -> Lab:
@@ -364,7 +364,7 @@ def test_no_secret_of_the_stack_comes_into_state_or_store(
 
 
 def test_raw_outputs_go_where_the_lab_says(lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = lab.model_copy(update={"report": Report(store="kept")})
+    stored = lab.model_copy(update={"report": ReportStore(store="kept")})
     answering(monkeypatch, record(plan_for(lab)))
     provider(stored).create(props(plan_for(lab)))
 

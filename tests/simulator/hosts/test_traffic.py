@@ -11,7 +11,7 @@ import asyncssh
 import pytest
 
 from components.ssh.connection import Endpoint
-from components.ssh.credentials import Access, Login
+from components.ssh.credentials import LabAccess, Login
 from components.validation.judging.verdict import judge
 from components.validation.planning.plan import plan_of
 from components.validation.running.runner import Run, measure
@@ -55,7 +55,7 @@ def measured(
         }
         login = Login(private_key=KEY.export_private_key().decode(), endpoints=endpoints)
         try:
-            run = await measure(plan, Access(login=login, kubeconfig=None), lambda _: None)
+            run = await measure(plan, LabAccess(login=login, kubeconfig=None), lambda _: None)
         finally:
             await farm.stop()
         return run, judge(plan, benchmarks, run.record).verdict()

@@ -23,7 +23,7 @@ class Leaf(NamedTuple):
     probe: Callable[[], Any]
 
 
-class Section:
+class LookSection:
     """The leaves of one object, read one after another into `found`, where they are seen while the next one hangs."""
 
     def __init__(self, leaves: List[Leaf], found: Json) -> None:

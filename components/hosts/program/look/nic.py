@@ -29,7 +29,7 @@ OF_A_QUEUE = re.compile(r"^(rx|tx|ch|queue|ptp)_?(queue_)?\d+_|^\[\d+\]")
 MOST_COUNTERS = 1000
 
 
-class Nic:
+class NicReader:
     """One network function, read once."""
 
     def __init__(self, machine: ReadOnly, address: str) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import Any, Dict, List
 
 from . import network, nic, pci, system
-from .leaves import Json, Section, reading
+from .leaves import Json, LookSection, reading
 from .read_only import ReadOnly
 
 SCHEMA = 1
@@ -24,24 +24,26 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
     end_s = time.monotonic() + deadline_s
     found: Json = {"schema": SCHEMA, "system": {}, "network": {}, "carriers": {}}
     listed: Dict[str, Json] = {}
-    opening = _started(Section([], {}), target=lambda: _list(machine, listed))
+    opening = _started(LookSection([], {}), target=lambda: _list(machine, listed))
     _ended_by(opening, end_s)
     nics: Dict[str, Any] = dict(listed.get("nics", {}).get("value", {}))
     sections = [
-        Section(system.leaves(machine), found["system"]),
-        Section(
+        LookSection(system.leaves(machine), found["system"]),
+        LookSection(
             network.leaves(machine, [name for each in nics.values() for name in each.interfaces]), found["network"]
         ),
-        Section(network.carrier_leaves(machine), found["carriers"]),
+        LookSection(network.carrier_leaves(machine), found["carriers"]),
     ]
     pfs: List[Json] = []
     for address, each in nics.items():
         pf: Json = {"pci": address, "qos": {}}
         pfs.append(pf)
-        sections += [Section(each.leaves(firmware=firmware), pf), Section(each.qos_leaves(), pf["qos"])]
+        sections += [LookSection(each.leaves(firmware=firmware), pf), LookSection(each.qos_leaves(), pf["qos"])]
     threads = [(section, _started(section)) for section in sections]
     gpus: Dict[str, Json] = {}
-    of_gpus = _started(Section([], {}), target=lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine))))
+    of_gpus = _started(
+        LookSection([], {}), target=lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine)))
+    )
     for section, thread in threads:
         if not _ended_by(thread, end_s):
             section.give_up(deadline_s)
@@ -55,10 +57,10 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
 
 
 def _list(machine: ReadOnly, listed: Dict[str, Json]) -> None:
-    listed["nics"] = reading(pci.DEVICES, lambda: {each: nic.Nic(machine, each) for each in pci.nics(machine)})
+    listed["nics"] = reading(pci.DEVICES, lambda: {each: nic.NicReader(machine, each) for each in pci.nics(machine)})
 
 
-def _started(section: Section, target: Any = None) -> threading.Thread:
+def _started(section: LookSection, target: Any = None) -> threading.Thread:
     thread = threading.Thread(target=target or section.read, daemon=True)
     thread.start()
     return thread

@@ -30,7 +30,7 @@ AUTHORISED = "yes"
 ANSWER_S = 60
 
 
-class BitfusionClient(Step):
+class BitfusionClientStep(Step):
     """A machine that vCenter's plug-in has enabled is only checked; elsewhere the plug-in's token is put in place."""
 
     name = "bitfusion"

@@ -24,7 +24,7 @@ SYNC_S = 60
 IN_STEP, NOT_IN_STEP = "synchronized", "not synchronized"
 
 
-class Clock(Step):
+class ClockStep(Step):
     """keep: only checked. chrony: installed, running, and preferring the lab's servers to the distribution's."""
 
     name = "clock"

@@ -20,7 +20,7 @@ SHOWN_PACKAGES = 12
 SHOWN_HOLDERS = 3
 
 
-class Driver(Step):
+class DriverStep(Step):
     """A driver counts only if it is installed, built for the running kernel, and loaded.
 
     Nothing is removed without `replace`, and then only packages of the driver's own; firmware is never written.

@@ -10,7 +10,7 @@ from ..step import Before, Fields, Step, interface_of, section_of
 NAMES = ("SRIOV_EN", "NUM_OF_VFS")
 
 
-class Firmware(Step):
+class FirmwareStep(Step):
     """Set now, and read by the NIC at the next boot.
 
     An undo leaves them: they change nothing until VFs are created, and restoring them would need a reboot of every host

@@ -26,7 +26,7 @@ PACKAGES = r"^(nvidia-(?!container)|libnvidia-(?!container)|cuda-drivers|kmod-nv
 SHOWN_PACKAGES = 12
 
 
-class GpuDriver(Step):
+class GpuDriverStep(Step):
     """A working driver is never replaced without `replace`, and never unloaded: a new one waits for a reboot."""
 
     name = "gpu_driver"

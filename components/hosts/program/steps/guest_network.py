@@ -19,7 +19,7 @@ HEADERS_BYTES = 28
 """IPv4 and ICMP headers, which a ping's size leaves out."""
 
 
-class GuestNetwork(Step):
+class GuestNetworkStep(Step):
     """One file per interface. Only that interface changes, and the change reverts unless it is confirmed."""
 
     name = "guest_network"

@@ -25,7 +25,7 @@ IOMMU = {"intel": ("intel_iommu=on", "iommu=pt"), "amd": ("iommu=pt",)}
 VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 
 
-class KernelArguments(Step):
+class KernelArgumentsStep(Step):
     """Adds words and never removes one.
 
     An item is a word, or `iommu=auto` for the words that this host's CPU needs. Without `hosts.allow_reboot` a host

@@ -12,7 +12,7 @@ from ..step import Before, Fields, Step, interface_of
 LINK_FIELDS = {"mtu_bytes": "mtu_bytes", "up": "link", "addresses": "address"}
 
 
-class Link(Step):
+class LinkStep(Step):
     """rocelab owns the PF: other addresses on it are removed."""
 
     name = "link"

@@ -7,7 +7,7 @@ from ..host import Document, Host
 from ..step import Fields, Step, value_or_reason
 
 
-class Packages(Step):
+class PackagesStep(Step):
     """Installed when they are missing, but never upgraded or removed, since other software may rely on them."""
 
     name = "packages"

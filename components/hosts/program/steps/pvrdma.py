@@ -16,7 +16,7 @@ ACTIVE = "ACTIVE"
 PORT_WAIT_S = 30
 
 
-class Pvrdma(Step):
+class PvrdmaStep(Step):
     """The port of each PVRDMA device is active."""
 
     name = "pvrdma"

@@ -7,7 +7,7 @@ from ..machine import StepError
 from ..step import Before, Fields, Step
 
 
-class RdmaDevice(Step):
+class RdmaDeviceStep(Step):
     """Adds and removes soft-RoCE links; a NIC's own device is only checked."""
 
     name = "rdma_device"

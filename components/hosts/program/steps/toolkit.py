@@ -18,7 +18,7 @@ MADE_FILE = STATE + "/containerd-config.sha256"
 """Digest of a configuration that nvidia-ctk created; an undo removes the file only if it is unedited."""
 
 
-class ContainerToolkit(Step):
+class ContainerToolkitStep(Step):
     """A containerd that rocelab configures already names the runtime, so `nvidia-ctk` is not needed."""
 
     name = "toolkit"

@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any, Dict, Iterable, List, Optional, Set
 
-from ..host import Document, Host, Vf
+from ..host import Document, Host, VirtualFunction
 from ..machine import StepError
 from ..places import VF_WAIT_S
 from ..step import Before, Fields, Step
@@ -77,10 +77,10 @@ class Vfs(Step):
             create_vfs(host, pf, before["vfs"])
             bind_vfs(host, host.vfs(pf))
 
-    def _mac(self, host: Host, vf: Vf) -> str:
+    def _mac(self, host: Host, vf: VirtualFunction) -> str:
         return host.machine.read(f"{vf.path}/net/{vf.netdev}/address") if vf.netdev else "no driver"
 
-    def _with_foreign_address(self, host: Host, pf: str) -> List[Vf]:
+    def _with_foreign_address(self, host: Host, pf: str) -> List[VirtualFunction]:
         """Idle VFs without the address that the document gives them, including those without a driver.
 
         A VF in use has the address that its pod needs.
@@ -157,7 +157,7 @@ def create_vfs(host: Host, pf: str, count: int) -> None:
         raise StepError(f"{pf} has {len(host.vfs(pf))} of {count} VFs after {VF_WAIT_S} s", "see dmesg for the reason")
 
 
-def bind_vfs(host: Host, vfs: Iterable[Vf]) -> None:
+def bind_vfs(host: Host, vfs: Iterable[VirtualFunction]) -> None:
     """Starts the driver of VFs and waits for their netdevs under their final names."""
     machine, paths = host.machine, []
     for vf in vfs:

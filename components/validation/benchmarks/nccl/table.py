@@ -29,7 +29,7 @@ SLACK = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
+class NcclPlacement:
     """One half of a row. GB are 10^9 bytes."""
 
     time_us: float
@@ -49,15 +49,15 @@ class Rounding(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class NcclRow:
     """One message size."""
 
     size_bytes: int
-    out_of_place: Placement
-    in_place: Placement | None
+    out_of_place: NcclPlacement
+    in_place: NcclPlacement | None
 
     @property
-    def halves(self) -> tuple[Placement, ...]:
+    def halves(self) -> tuple[NcclPlacement, ...]:
         """The measured placements."""
         return (self.out_of_place, self.in_place) if self.in_place else (self.out_of_place,)
 
@@ -68,7 +68,7 @@ class NcclTable:
 
     ranks: int | None
     """As many as the log lists devices; None where it lists none."""
-    rows: tuple[Row, ...]
+    rows: tuple[NcclRow, ...]
     average_busbw_gbyte_s: float
     """The footer's mean over all rows and both placements; it depends on the sizes, so it is no metric."""
     out_of_bounds: int
@@ -80,7 +80,7 @@ class NcclTable:
         return sum(counts) if counts else None
 
     @property
-    def large(self) -> tuple[Row, ...]:
+    def large(self) -> tuple[NcclRow, ...]:
         """The rows that say what the fabric carries: from 1 GiB up, else the largest one."""
         return tuple(row for row in self.rows if row.size_bytes >= LARGE_BYTES) or self.rows[-1:]
 
@@ -90,7 +90,7 @@ class NcclTable:
         return round(median([row.out_of_place.busbw_gbyte_s for row in self.large]), 4)
 
 
-Measured = tuple[int, Placement, Rounding]
+Measured = tuple[int, NcclPlacement, Rounding]
 """Size, values and how they were rounded."""
 
 
@@ -119,7 +119,7 @@ def refuse_contradictions(halves: list[Measured], ranks: int | None) -> None:
         raise ResultFormatError(f"no collective has a busbw of {least:.4f} to {most:.4f} times its algbw: contradict")
 
 
-def _contradiction(size_bytes: int, half: Placement) -> ResultFormatError:
+def _contradiction(size_bytes: int, half: NcclPlacement) -> ResultFormatError:
     return ResultFormatError(
         f"{size_bytes} bytes: {half.time_us} us, algbw {half.algbw_gbyte_s} and busbw {half.busbw_gbyte_s} "
         "GB/s contradict each other or the rows before"
@@ -273,7 +273,7 @@ def _blocks(columns: list[str]) -> list[int]:
     return starts
 
 
-def _row(columns: list[str], starts: list[int], text: str) -> tuple[Row, list[Measured]]:
+def _row(columns: list[str], starts: list[int], text: str) -> tuple[NcclRow, list[Measured]]:
     cells = text.split()
     if columns[-1] == "timestamp" and _STAMP.match(" ".join(cells[-2:])):
         cells = [*cells[:-2], " ".join(cells[-2:])]  # its one column holds a date and a time
@@ -285,7 +285,7 @@ def _row(columns: list[str], starts: list[int], text: str) -> tuple[Row, list[Me
     halves = list(_measured(size_bytes, columns, starts, cells))
     if cells[starts[0]] == "N/A":
         raise ResultFormatError(f"no out-of-place value: {' '.join(cells)[:80]}")
-    row = Row(
+    row = NcclRow(
         size_bytes=size_bytes,
         out_of_place=halves[0][1],
         in_place=halves[1][1] if len(halves) > 1 else None,
@@ -307,7 +307,7 @@ def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: lis
         numbers = [number(cell, what) for cell in (time, algbw, busbw)]
         if _lost_digits(time, algbw, busbw):
             raise ResultFormatError(f"{what}: a cell has lost digits: {time} {algbw} {busbw}")
-        half = Placement(
+        half = NcclPlacement(
             time_us=numbers[0],
             algbw_gbyte_s=numbers[1],
             busbw_gbyte_s=numbers[2],

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.validation.benchmarks.pod_rails.log import Network, PodFacts, PodRailFacts, variable_of
+from components.validation.benchmarks.pod_rails.log import AttachedNetwork, PodFacts, PodRailFacts, variable_of
 from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
 from components.validation.judging.states import shortened
 from components.validation.records import PodFault, RailInPods
@@ -183,7 +183,7 @@ def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, messag
     return PodFault(code="POD_NETWORK_REFUSED", **known, what=shortened(_innermost(message), LONGEST))
 
 
-def pod_faults(plan: PodPlan, node: str, facts: PodFacts, networks: Sequence[Network]) -> Iterator[PodFault]:
+def pod_faults(plan: PodPlan, node: str, facts: PodFacts, networks: Sequence[AttachedNetwork]) -> Iterator[PodFault]:
     """The faults of the rails in a running pod."""
     if not facts.ping:
         hint = "build and push it again: rocelab image push"
@@ -206,7 +206,7 @@ def pod_faults(plan: PodPlan, node: str, facts: PodFacts, networks: Sequence[Net
 
 
 def _interface_faults(  # noqa: PLR0913, PLR0917  # one rail of one pod, from all who know of it
-    plan: PodPlan, rail: PodRail, node: str, facts: PodFacts, found: PodRailFacts, network: Network
+    plan: PodPlan, rail: PodRail, node: str, facts: PodFacts, found: PodRailFacts, network: AttachedNetwork
 ) -> Iterator[PodFault]:
     known = {"node": node, "rail": rail.name}
     address = network.address
@@ -260,7 +260,7 @@ def _no_device(found: PodRailFacts, own: Sequence[object], usable: Sequence[obje
     return f"no RDMA device belongs to {found.interface}"
 
 
-def shared_addresses(plan: PodPlan, networks: Mapping[str, Sequence[Network]]) -> Iterator[PodFault]:
+def shared_addresses(plan: PodPlan, networks: Mapping[str, Sequence[AttachedNetwork]]) -> Iterator[PodFault]:
     """Addresses that two pods got."""
     for rail in plan.rails:
         by_address: dict[str, list[str]] = {}

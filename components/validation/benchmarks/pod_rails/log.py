@@ -10,7 +10,7 @@ MARK = "rocelab "
 REPORTED, DONE = "reported", "done"
 
 
-class Network(BaseModel):
+class AttachedNetwork(BaseModel):
     """One entry of `network-status` (Network Plumbing Working Group, multi-network specification)."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -30,11 +30,11 @@ class Network(BaseModel):
         return None
 
 
-def networks_of(annotation: str) -> tuple[Network, ...]:
+def networks_of(annotation: str) -> tuple[AttachedNetwork, ...]:
     """The entries of the annotation; none where it is missing or unreadable."""
     try:
         found = json.loads(annotation or "[]")
-        return tuple(Network.model_validate(entry) for entry in found) if isinstance(found, list) else ()
+        return tuple(AttachedNetwork.model_validate(entry) for entry in found) if isinstance(found, list) else ()
     except (ValueError, ValidationError):
         return ()
 

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from components.jobs.programs import job_name
 from components.jobs.rail_pod import RailPod, rail_pod
-from components.jobs.workers import Attachment
+from components.jobs.workers import RailAttachment
 from components.validation.records import Frozen
 from stacks.delivery import Pvrdma, SriovPlain
 from stacks.lab import Lab
@@ -72,7 +72,7 @@ class PodPlan(Frozen):
     def document(self, node: str, lab: str, run_id: str) -> dict[str, JsonValue]:
         """The pod on a node."""
         attachments = tuple(
-            Attachment(rail=rail.name, network=rail.network, resource=rail.resource) for rail in self.rails_of(node)
+            RailAttachment(rail=rail.name, network=rail.network, resource=rail.resource) for rail in self.rails_of(node)
         )
         pod = RailPod(
             namespace=self.namespace,

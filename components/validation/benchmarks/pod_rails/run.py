@@ -25,7 +25,7 @@ from components.validation.benchmarks.pod_rails.faults import (
     shared_addresses,
     start_faults,
 )
-from components.validation.benchmarks.pod_rails.log import Network, PodFacts, networks_of, parse_pod
+from components.validation.benchmarks.pod_rails.log import AttachedNetwork, PodFacts, networks_of, parse_pod
 from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
 from components.validation.planning.plan import Plan
 from components.validation.records import PodFault, PodRails
@@ -70,7 +70,7 @@ class _Check:
     facts: dict[str, PodFacts] = field(default_factory=dict)
     faults: dict[str, tuple[PodFault, ...]] = field(default_factory=dict)
     """Why pods have not started, by node."""
-    networks: dict[str, Sequence[Network]] = field(default_factory=dict)
+    networks: dict[str, Sequence[AttachedNetwork]] = field(default_factory=dict)
     pulling: dict[str, str] = field(default_factory=dict)
     """Why an image pull is being retried, by node."""
 
@@ -226,7 +226,7 @@ class _Check:
         }
         return [f"apart {rail.name} {interface} {peer} {name} {link} 0 -" for name, link in links.items() if link]
 
-    def _network(self, node: str, rail: PodRail) -> Network | None:
+    def _network(self, node: str, rail: PodRail) -> AttachedNetwork | None:
         return next((one for one in self.networks.get(node, ()) if one.name == rail.network), None)
 
     def _pods(self, selector: str) -> list[Pod]:

@@ -10,7 +10,7 @@ from ipaddress import IPv6Address
 
 from components.validation.physics.pcie import pcie_link
 from components.validation.planning.plan import End
-from components.validation.records import HostFacts
+from components.validation.records import MeasuredHost
 from stacks.base import LabError
 from stacks.words import some
 
@@ -32,7 +32,7 @@ PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ports:
+class HostPorts:
     """The ports of a host."""
 
     version: str
@@ -57,7 +57,7 @@ class Ports:
     """PCI address of a GPU with the fewest bridges to it, by device; empty where no NVIDIA driver has a GPU."""
     boot_id: str = ""
     """Of the kernel; another one after each reboot."""
-    facts: HostFacts = field(default_factory=HostFacts)
+    facts: MeasuredHost = field(default_factory=MeasuredHost)
 
     def gid_index(self, end: End) -> int:
         """The RoCE v2 entry that carries the PF's own address: mlx5 has it at 3 and soft-RoCE at 1, by chance.
@@ -112,7 +112,7 @@ class Ports:
         return found
 
 
-def parse_ports(text: str) -> Ports:
+def parse_ports(text: str) -> HostPorts:
     """Reads the answer of `INSPECT`."""
     said: dict[str, list[str]] = defaultdict(list)
     for line in text.splitlines():
@@ -124,7 +124,7 @@ def parse_ports(text: str) -> Ports:
     devices = {*by_device["speed"], *(words[1] for rest in said["vf"] if len(words := rest.split()) > 1)}
     version = next((rest for rest in said["version"] if "Version" in rest), "")
     mtus = (rest.split() for rest in said["mtu"])
-    return Ports(
+    return HostPorts(
         version=version,
         tests=frozenset(said["has"]),
         line_rate_gbit_s=speeds,
@@ -136,7 +136,7 @@ def parse_ports(text: str) -> Ports:
         cuda=frozenset(said["cuda"]),
         nearest_gpu=_nearest(_pairs(said["path"]), _pairs(said["gpu"])),
         cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
-        facts=HostFacts(
+        facts=MeasuredHost(
             perftest=version.removeprefix("Version:").strip(),
             mtu_bytes={words[1]: int(words[2]) for words in mtus if len(words) == 3 and words[2].isdecimal()},
             line_rate_gbit_s=speeds,
@@ -147,7 +147,7 @@ def parse_ports(text: str) -> Ports:
     )
 
 
-def differing_versions(ports: Mapping[str, Ports]) -> str:
+def differing_versions(ports: Mapping[str, HostPorts]) -> str:
     """Which hosts have which perftest; empty when all have the same.
 
     The two ends exchange their versions, and from 5.32, 5.70 and 6.28 on arrange their messages by the other's
@@ -163,7 +163,7 @@ def differing_versions(ports: Mapping[str, Ports]) -> str:
     return f"perftest differs: {listed}; two ends of different versions may not understand each other: install one"
 
 
-def state_of(ports: Mapping[str, Ports]) -> dict[str, str]:
+def state_of(ports: Mapping[str, HostPorts]) -> dict[str, str]:
     """Digest of what can change a host's results: a resumed run continues only on hosts with the same digest."""
     states = {node: json.dumps([port.boot_id, port.facts.model_dump()], sort_keys=True) for node, port in ports.items()}
     return {node: hashlib.sha256(state.encode()).hexdigest() for node, state in states.items()}

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from components.ssh.connection import Connection, NoAnswerError
-from components.ssh.session import Done, session
+from components.ssh.session import CommandResult, session
 from components.validation.benchmarks.verbs.commands import (
     LATE,
     LISTENING,
@@ -21,7 +21,7 @@ from components.validation.benchmarks.verbs.commands import (
     perftest,
 )
 from components.validation.benchmarks.verbs.perftest import cause_of
-from components.validation.benchmarks.verbs.ports import Ports
+from components.validation.benchmarks.verbs.ports import HostPorts
 from components.validation.benchmarks.verbs.reading import Expected, NoResultError, PerftestRun, read
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
@@ -60,7 +60,7 @@ class Bench:
 
     plan: Plan
     connections: dict[str, Connection]
-    ports: dict[str, Ports]
+    ports: dict[str, HostPorts]
     unreachable: dict[str, str]
     """Why a node is left out."""
     begun: float = field(default_factory=time.monotonic)
@@ -240,7 +240,9 @@ class Bench:
         reading.counters.update(Counter(grown(done[0].err)) + Counter(grown(done[1].err)))
         return reading
 
-    async def _both(self, transfer: Transfer, serve: list[str], write: list[str], name: str) -> tuple[Done, Done]:
+    async def _both(
+        self, transfer: Transfer, serve: list[str], write: list[str], name: str
+    ) -> tuple[CommandResult, CommandResult]:
         limit_s, rail = self.plan.verbs.timeout_s, self.plan.rail(transfer.rail)
         client, server = rail.end(transfer.client), rail.end(transfer.server)
         try:
@@ -262,12 +264,12 @@ class Bench:
             raise LabError(_failure(server.node, served))
         return wrote, served
 
-    def _keep(self, name: str, command: list[str], done: Done) -> Done:
+    def _keep(self, name: str, command: list[str], done: CommandResult) -> CommandResult:
         self.raw[name] = as_raw(command, done)
         return done
 
 
-def as_raw(command: Sequence[str], done: Done) -> str:
+def as_raw(command: Sequence[str], done: CommandResult) -> str:
     """A raw output: the command, how it ended, and what it printed."""
     return f"$ {' '.join(command)}\nexit {done.code}\n{done.out}\n[stderr]\n{done.err}"
 
@@ -280,7 +282,7 @@ async def run_round(
     return list(await asyncio.gather(*(bench.transfer(stage, transfer, together, tag) for transfer in transfers)))
 
 
-def _failure(node: str, done: Done) -> str:
+def _failure(node: str, done: CommandResult) -> str:
     """One line about a run that failed."""
     if done.code == LATE:
         return f"{node}: no end in time: no packet arrives, or the peer is gone"

@@ -113,7 +113,7 @@ def leaving(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
         return True
 
     monkeypatch.setattr("components.hosts.bootstrap.nodes.admin_config", admin)
-    monkeypatch.setattr("components.hosts.bootstrap.nodes.Cluster", lambda _config: cluster)
+    monkeypatch.setattr("components.hosts.bootstrap.nodes.NodeDrainer", lambda _config: cluster)
     monkeypatch.setattr("components.hosts.bootstrap.nodes.answers", answers)
     return cluster
 

@@ -11,14 +11,14 @@ from pyVmomi import vim, vmodl
 
 from components.fabric.inspection import KEPT, look
 from components.fabric.preflight import survey as preflight
-from components.fabric.preflight.facts import FabricFacts, HostFacts, Packages
+from components.fabric.preflight.facts import FabricFacts, HostFacts, HostPackages
 from components.fabric.preflight.survey import kept, packages_of
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 
 BOOTED = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
-BEFORE = Packages(driver="NVIDIA-driver 535.1", build="22380479", booted=BOOTED.isoformat())
+BEFORE = HostPackages(driver="NVIDIA-driver 535.1", build="22380479", booted=BOOTED.isoformat())
 THERE = [
     SimpleNamespace(vendor="VMW", name="nmlx5-core", version="4.23"),
     SimpleNamespace(vendor="NVIDIA", name="nmlx5-rdma", version="4.23"),
@@ -123,7 +123,9 @@ def test_a_run_keeps_what_it_read_and_gives_it_to_the_next(monkeypatch):
     def survey(_vcenter, scope):
         seen.append(scope.packages)
         hosts = {name: HostFacts(name=name, connected=False, packages=BEFORE) for name in scope.hosts[:1]}
-        return FabricFacts(hosts=hosts | {"other": HostFacts(name="other", packages=Packages(driver=""))}, switches={})
+        return FabricFacts(
+            hosts=hosts | {"other": HostFacts(name="other", packages=HostPackages(driver=""))}, switches={}
+        )
 
     monkeypatch.setattr("components.fabric.inspection.survey", survey)
     first = look(lab, lab.fabric, None, {})

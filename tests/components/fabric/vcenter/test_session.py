@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from components.fabric import login
 from components.fabric.vcenter import session
-from components.fabric.vcenter.session import Endpoint, connected, verify
+from components.fabric.vcenter.session import VcenterEndpoint, connected, verify
 from stacks.base import LabError
 from stacks.fabric import Fabric
 from tests.labs import FABRIC
@@ -38,8 +38,8 @@ class Server:
     said: list[bytes] = field(default_factory=list)
     heard: threading.Event = field(default_factory=threading.Event)
 
-    def endpoint(self, **others: object) -> Endpoint:
-        return Endpoint(address=ADDRESS, port=self.port, user="rocelab", password=CANARY, **others)  # type: ignore[arg-type]  # of two kinds
+    def endpoint(self, **others: object) -> VcenterEndpoint:
+        return VcenterEndpoint(address=ADDRESS, port=self.port, user="rocelab", password=CANARY, **others)  # type: ignore[arg-type]  # of two kinds
 
     def all_said(self) -> bytes:
         """What it was sent in its one connection, which has ended."""
@@ -176,9 +176,9 @@ def test_an_authority_s_file_that_is_missing_or_holds_none_is_named(tmp_path: Pa
         place = {"address": ADDRESS, "port": listening.getsockname()[1]}
 
         with pytest.raises(LabError, match=r"fabric.ca_file: .*gone.crt cannot be read \(No such file"):
-            verify(Endpoint(**place, ca_file=tmp_path / "gone.crt"))
+            verify(VcenterEndpoint(**place, ca_file=tmp_path / "gone.crt"))
         with pytest.raises(LabError, match=r"fabric.ca_file: .*empty.crt cannot be read"):
-            verify(Endpoint(**place, ca_file=tmp_path / "empty.crt"))
+            verify(VcenterEndpoint(**place, ca_file=tmp_path / "empty.crt"))
 
 
 def test_a_vcenter_that_does_not_answer_is_named() -> None:
@@ -186,7 +186,7 @@ def test_a_vcenter_that_does_not_answer_is_named() -> None:
         port = listening.getsockname()[1]
 
     with pytest.raises(LabError, match=f"vCenter 127.0.0.1:{port} does not answer"):
-        verify(Endpoint(address=ADDRESS, port=port))
+        verify(VcenterEndpoint(address=ADDRESS, port=port))
 
 
 def test_a_program_looks_before_there_is_a_provider_and_ends_with_a_sentence(
@@ -204,7 +204,7 @@ def test_a_program_looks_before_there_is_a_provider_and_ends_with_a_sentence(
 
 
 def test_where_the_provider_checks_by_itself_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[Endpoint] = []
+    looked: list[VcenterEndpoint] = []
     monkeypatch.setattr(session, "verify", looked.append)
 
     login.refuse_another_peer(Fabric.model_validate(FABRIC))

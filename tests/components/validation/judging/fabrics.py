@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from components.validation.judging.evidence import Fabric, Value
+from components.validation.judging.evidence import MeasuredFabric, Value
 from components.validation.judging.findings import Located
 from components.validation.judging.localise import Localiser
 from components.validation.records import Flow
@@ -37,7 +37,7 @@ def searched(
     """The whole search; `halved` is how slow the transfers are when measured again, as at first if not said."""
     values = measured(flows, slow)
     expected = dict.fromkeys((flow.rail for flow in values), CEILING) if ceilings else {}
-    search = Localiser(Fabric(values=values, expected=expected, leaf_of=leaf_of or {}, rated=rated))
+    search = Localiser(MeasuredFabric(values=values, expected=expected, leaf_of=leaf_of or {}, rated=rated))
     retests: dict[Flow, list[Value]] = {}
     for _ in range(20):
         suspects = search.suspects(retests)

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from components.validation.judging.evidence import Fabric, Value
-from components.validation.judging.findings import Fault, Located
+from components.validation.judging.evidence import MeasuredFabric, Value
+from components.validation.judging.findings import Located, LocatedFault
 from components.validation.judging.localise import Localiser
 from components.validation.judging.statistics import at_most
 from components.validation.records import Flow
@@ -58,7 +58,7 @@ class Truth(NamedTuple):
     direction: str | None = None
 
 
-def said(fault: Fault) -> Truth:
+def said(fault: LocatedFault) -> Truth:
     return Truth(fault.kind, tuple(sorted(fault.nodes)), fault.rail, fault.direction)
 
 
@@ -210,7 +210,7 @@ def searched(fabric: Simulated) -> tuple[Located, float]:
     values = fabric.run()
     retests: dict[Flow, list[Value]] = {}
     thought = -time.process_time()
-    search = Localiser(Fabric(values=values, expected=dict.fromkeys(fabric.rail_names, CEILING_GBIT_S)))
+    search = Localiser(MeasuredFabric(values=values, expected=dict.fromkeys(fabric.rail_names, CEILING_GBIT_S)))
     for _ in range(MOST_ROUNDS):
         flows = search.suspects(retests)
         if not flows:

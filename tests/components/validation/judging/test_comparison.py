@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging.jobs import Comparison, comparison_findings, comparisons
+from components.validation.judging.jobs import TransportComparison, comparison_findings, comparisons
 from components.validation.records import JobResult
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record
@@ -83,6 +83,6 @@ def test_overhead_of_virtual_functions_is_found_with_both_numbers(lab: Lab) -> N
 
 
 def test_nothing_is_known_of_a_transport_that_did_not_run() -> None:
-    one = Comparison(program="horovod", unit="img/s", roce=234.7)
+    one = TransportComparison(program="horovod", unit="img/s", roce=234.7)
 
     assert (one.speedup, one.sriov_costs) == (None, None)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.validation.judging.evidence import Fabric, Value
+from components.validation.judging.evidence import MeasuredFabric, Value
 from components.validation.judging.findings import Located
 from components.validation.judging.localise import Localiser
 from components.validation.records import Flow
@@ -201,7 +201,7 @@ def test_unrated_speeds_accuse_nobody_and_failures_do() -> None:
 def test_a_repetition_of_nothing_is_a_failed_one() -> None:
     flows = all_flows(4)
     values = {flow: None if "gpu02" in flow else SOUND for flow in flows}
-    search = Localiser(Fabric(values=values, rated=False))
+    search = Localiser(MeasuredFabric(values=values, rated=False))
     retests = {flow: [0.0] for flow in search.suspects({})}
 
     assert [fault.nodes for fault in search.localise(retests).faults] == [("gpu02",)]
@@ -212,12 +212,12 @@ def test_a_node_with_a_slower_line_is_judged_by_its_own_ceiling() -> None:
     values: dict[Flow, Value] = {flow: SOUND / 4 if "gpu02" in flow else SOUND for flow in flows}
     own = {flow: CEILING / 4 for flow in flows if "gpu02" in flow}
 
-    assert Localiser(Fabric(values=values, expected={"a": CEILING}, ceiling_of=own)).suspects({}) == ()
-    assert Localiser(Fabric(values=values, expected={"a": CEILING})).suspects({}) != ()
+    assert Localiser(MeasuredFabric(values=values, expected={"a": CEILING}, ceiling_of=own)).suspects({}) == ()
+    assert Localiser(MeasuredFabric(values=values, expected={"a": CEILING})).suspects({}) != ()
 
 
 def test_nothing_measured_is_nothing_located() -> None:
-    search = Localiser(Fabric(values={}))
+    search = Localiser(MeasuredFabric(values={}))
 
     assert search.suspects({}) == ()
     assert search.localise({}).faults == ()
@@ -225,7 +225,7 @@ def test_nothing_measured_is_nothing_located() -> None:
 
 def test_without_repetitions_a_fault_says_that_it_may_be_congestion() -> None:
     values: dict[Flow, Value] = {flow: SOUND * (0.7 if "gpu02" in flow else 1) for flow in all_flows(8)}
-    (fault,) = Localiser(Fabric(values=values, expected={"a": CEILING})).localise({}).faults
+    (fault,) = Localiser(MeasuredFabric(values=values, expected={"a": CEILING})).localise({}).faults
 
     assert "may be congestion" in fault.finding().evidence
 
@@ -233,7 +233,7 @@ def test_without_repetitions_a_fault_says_that_it_may_be_congestion() -> None:
 def test_one_slow_transfer_alone_is_never_a_fault() -> None:
     values: dict[Flow, Value] = dict.fromkeys(all_flows(8), SOUND)
     values[Flow("a", "gpu01", "gpu02")] = 0.3 * SOUND
-    search = Localiser(Fabric(values=values, expected={"a": CEILING}))
+    search = Localiser(MeasuredFabric(values=values, expected={"a": CEILING}))
 
     assert search.localise({}).faults == ()
     assert search.suspects({}) == (Flow("a", "gpu01", "gpu02"),)

@@ -6,7 +6,7 @@ from components.validation.judging import regression
 from components.validation.judging.verdict import judge
 from components.validation.memory.entry import config_of, entry_of, judged
 from components.validation.memory.history import Entry, History, Value
-from components.validation.records import HostFacts, JobResult, RunRecord
+from components.validation.records import JobResult, MeasuredHost, RunRecord
 from components.validation.summary import Summary
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
@@ -176,7 +176,7 @@ def test_what_makes_two_runs_comparable_is_named_part_by_part(lab: Lab) -> None:
         return config_of(plan_for(with_nodes(hardware(lab), nodes)), run)
 
     plain = record(plan_for(hardware(lab)))
-    facts = HostFacts(nic="ConnectX-6", driver="mlx5_core 24.10", firmware="20.43")
+    facts = MeasuredHost(nic="ConnectX-6", driver="mlx5_core 24.10", firmware="20.43")
     first = config(plain.model_copy(update={"hosts": {"gpu01": facts, "gpu02": facts}}))
 
     assert first == config(plain.model_copy(update={"hosts": {"gpu02": facts, "gpu01": facts}}))

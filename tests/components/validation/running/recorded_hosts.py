@@ -2,7 +2,7 @@
 
 import asyncio
 
-from components.ssh.credentials import Access
+from components.ssh.credentials import LabAccess
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.running.runner import measure
@@ -68,7 +68,7 @@ def run(plan: Plan, hosts: list[Host], *, wrong_key_on: str = "") -> tuple[RunRe
 
     async def whole() -> RunRecord:
         async with running(hosts, wrong_key_on=wrong_key_on) as login:
-            done = await measure(plan, Access(login=login, kubeconfig=None), lines.append)
+            done = await measure(plan, LabAccess(login=login, kubeconfig=None), lines.append)
             return done.record
 
     return asyncio.run(whole()), lines

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from components.ssh.session import Done
+from components.ssh.session import CommandResult
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
 from components.validation.benchmarks.verbs.commands import inspect
 from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth
@@ -99,7 +99,7 @@ class GpuBench(Bench):
         ):
             own, other = rail.end(node), rail.end(peer)
             out = printed(str(own.address), str(other.address), own.device, self.gbit_s, self.before)
-            done.append(self._keep(f"{name}.{end}", command, Done(code=0, out=out, err="")))
+            done.append(self._keep(f"{name}.{end}", command, CommandResult(code=0, out=out, err="")))
         return done[0], done[1]
 
 

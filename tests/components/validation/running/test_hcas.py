@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.fabric.hcas import HcaCounters
-from components.ssh.credentials import Access
+from components.ssh.credentials import LabAccess
 from components.validation.benchmarks.verbs.hcas import hcas_of, proven_round
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.benchmarks.verbs.schedule import Transfer
@@ -234,7 +234,7 @@ def test_a_whole_run_carries_the_counts_into_its_record_and_its_verdict(lab: Lab
 
     async def whole() -> RunRecord:
         async with running(two_hosts()) as login:
-            access, around = Access(login=login, kubeconfig=None), RunContext(hcas=Vcenter(dict(APART)))
+            access, around = LabAccess(login=login, kubeconfig=None), RunContext(hcas=Vcenter(dict(APART)))
             return (await measure(plan, access, lambda _: None, around=around)).record
 
     record = asyncio.run(whole())

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from components.ssh import connection
-from components.ssh.credentials import Access, Login
+from components.ssh.credentials import LabAccess, Login
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
 from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN
@@ -70,7 +70,7 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
 
     async def measured() -> Run:
         async with running(two_hosts()) as login:
-            return await measure(plan, Access(login=login, kubeconfig="{}"), lines.append)
+            return await measure(plan, LabAccess(login=login, kubeconfig="{}"), lines.append)
 
     done = asyncio.run(measured())
     assert done.record.pods == found
@@ -87,7 +87,7 @@ def test_what_each_host_told_of_its_ports_is_kept_with_the_script_that_asked(lab
 
     async def whole() -> Run:
         async with running(hosts) as login:
-            return await measure(without_nccl(lab), Access(login=login, kubeconfig=None), lambda _: None)
+            return await measure(without_nccl(lab), LabAccess(login=login, kubeconfig=None), lambda _: None)
 
     done = asyncio.run(whole())
 
@@ -188,7 +188,7 @@ def test_a_host_that_accepts_and_never_answers_is_left_in_time(lab: Lab, monkeyp
             port = server.sockets[0].getsockname()[1]
             endpoints = {**login.endpoints, "gpu02": login.endpoints["gpu02"].model_copy(update={"port": port})}
             stalled_login = Login(private_key=login.private_key, endpoints=endpoints)
-            done = await measure(without_nccl(lab), Access(login=stalled_login, kubeconfig=None), lambda _: None)
+            done = await measure(without_nccl(lab), LabAccess(login=stalled_login, kubeconfig=None), lambda _: None)
         server.close()
         await asyncio.sleep(0.1)
         return done.record
@@ -305,7 +305,7 @@ def test_cancelling_a_run_ends_both_ends_and_gives_the_lease_back(lab: Lab) -> N
 
     async def whole() -> None:
         async with running(hosts) as login:
-            work = asyncio.ensure_future(measure(without_nccl(lab), Access(login=login, kubeconfig=None), print))
+            work = asyncio.ensure_future(measure(without_nccl(lab), LabAccess(login=login, kubeconfig=None), print))
             while hosts[0].asked.count("client") < 2:
                 await asyncio.sleep(0.02)
             work.cancel()
@@ -326,7 +326,7 @@ def test_nccl_waits_for_working_rails(lab: Lab) -> None:
 
     async def whole() -> RunRecord:
         async with running(hosts) as login:
-            return (await measure(plan, Access(login=login, kubeconfig="never read"), lambda _: None)).record
+            return (await measure(plan, LabAccess(login=login, kubeconfig="never read"), lambda _: None)).record
 
     record = asyncio.run(whole())
     assert record.nccl
@@ -336,7 +336,7 @@ def test_nccl_waits_for_working_rails(lab: Lab) -> None:
 def test_no_secret_shows_in_a_login_or_an_access() -> None:
     login = Login(private_key="CANARY", endpoints={})
 
-    assert "CANARY" not in f"{login!r} {login} {Access(login=login, kubeconfig='CANARY')!r}"
+    assert "CANARY" not in f"{login!r} {login} {LabAccess(login=login, kubeconfig='CANARY')!r}"
 
 
 def test_a_run_that_cannot_begin_is_a_result_too(lab: Lab) -> None:
