@@ -25,7 +25,7 @@ from components.report.lines import (
     when,
 )
 from components.report.shapes import Matrix, Trend, bytes_text, matrices, mtu_chains, sizes, trends
-from components.report.sources import Material, RawFile, names_again
+from components.report.sources import Material, RawFile
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.judging.jobs import comparisons
 from components.validation.records import CurvePoint, JobResult, MeasuredHost, RunRecord, TransferResult, unit_text
@@ -167,10 +167,11 @@ class Sources:
         record = material.record if self.files else None
         self._nccl = record.nccl.raw if record and record.nccl else ""
         measured = [t for t in record.transfers if t.outcome == "measured" and t.raw] if record else []
-        again = names_again(measured, self.files)
         for transfer in measured:
             group, repetitions = _group(transfer), (transfer.test, AGAIN, transfer.rail)
-            repeated = again.get(transfer.raw[0], ())
+            # a repetition that failed gave no value, and one that is not here shows none
+            repeated = transfer.retest_raw if all(transfer.retest) else ()
+            repeated = repeated if self.files.keys() >= set(repeated) else ()
             self.groups.setdefault(group, []).extend(transfer.raw)
             if repeated:
                 self.groups.setdefault(repetitions, []).extend(repeated)

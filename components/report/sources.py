@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,14 +13,12 @@ from pydantic import JsonValue, ValidationError
 from components.stack import Stack, ask_pulumi
 from components.validation.document import RunDocument
 from components.validation.memory.store import RAW, folder_of, read_document
-from components.validation.records import RunRecord, TransferResult
+from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from stacks.base import LabError, UnreachableError
 
 PROMPT = "$ "
 """A raw output begins with the command that made it, behind this."""
-REPETITION = re.compile(r"retest-(\d+)/(.+)")
-"""Output of a transfer that was measured again with less beside it: when, and the name of its first output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,19 +163,3 @@ def command_in(text: str) -> str:
     """The command that an output names in one of its first lines."""
     lines = text[:2000].splitlines()[:3]
     return next((line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)), "")
-
-
-def names_again(transfers: Iterable[TransferResult], known: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The outputs of repetitions, by the first output of the transfer that they repeat.
-
-    Only of transfers of which every repetition gave a value and has its output: of others nothing can be worked out.
-    """
-    found: dict[str, list[str]] = {}
-    for match in filter(None, map(REPETITION.fullmatch, known)):
-        found.setdefault(match[2], []).append(match[0])
-    return {
-        transfer.raw[0]: tuple(sorted(names))
-        for transfer in transfers
-        if transfer.raw and all(transfer.retest) and (names := found.get(transfer.raw[0]))
-        if len(names) == len(transfer.retest)
-    }

@@ -106,6 +106,8 @@ class TransferResult(FlowResult):
     """Values by message size, of shape sizes."""
     retest: tuple[float, ...] = ()
     """Values of the same transfer measured again with half as many at once; 0 for a repetition that failed."""
+    retest_raw: tuple[str, ...] = ()
+    """Names of their outputs."""
     retest_at_once: int = 0
     """Most transfers that ran at the same time as the repetitions; usually fewer than in the plan."""
     failed_once: str = ""

@@ -131,9 +131,10 @@ def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[flo
         names = tuple(f"{rail}/ib_write_bw/{client}-to-{server}/{n}.client" for n in range(3))
         raw |= {name: bandwidth_text(client, server, value) for name, value in zip(names, samples, strict=True)}
         repeated = (rail, client) == ("rail-b", GO[0])
+        fields: dict[str, object] = {"samples": samples, "raw": names}
         if repeated:
             raw |= {f"retest-{n}/{names[0]}": bandwidth_text(client, server, value) for n, value in enumerate(kept)}
-        fields = {"samples": samples, "raw": names, "retest": again if repeated else ()}
+            fields |= {"retest": again, "retest_raw": tuple(f"retest-{n}/{names[0]}" for n in range(len(again)))}
         pairs.append(measured(rail, client, server, 0, **fields))
     return judged(lab, folder, pairs, raw)
 

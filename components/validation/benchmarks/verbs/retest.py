@@ -131,7 +131,8 @@ def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferRe
             }
         )
     values = tuple(FAILED if (value := first_value(one)) is None else value for one in tries)
-    kept: dict[str, object] = {"retest": values, "retest_at_once": at_once}
+    names = tuple(name for one in tries for name in one.raw)
+    kept: dict[str, object] = {"retest": values, "retest_raw": names, "retest_at_once": at_once}
     if first.outcome == "measured" and bad:
         kept |= {"failed_once": _why(bad[0]), "failed_at_once": bad[0].at_once}
     return first.model_copy(update=kept)

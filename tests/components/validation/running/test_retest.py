@@ -49,6 +49,12 @@ def test_what_was_measured_and_then_failed_keeps_its_values_and_the_reason() -> 
     assert (found.failed_once, found.failed_at_once, found.second_try) == ("failed: no end", 4, False)
 
 
+def test_what_was_measured_twice_names_the_outputs_of_both_values() -> None:
+    found = joined(FIRST, [AGAIN])
+
+    assert (found.samples, found.raw, found.retest, found.retest_raw) == ((9.0,), FIRST.raw, (9.0,), AGAIN.raw)
+
+
 def test_a_later_run_that_contradicts_the_plan_is_no_value() -> None:
     wrong = AGAIN.model_copy(update={"outcome": "failed", "reasons": ("gpu01: path MTU is 1024, the lab says 4096",)})
 
