@@ -65,12 +65,8 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
 
 
 def _short(found: Finding) -> Finding:
-    return Finding(
-        code=found.code,
-        where=shortened(found.where, LONGEST),
-        evidence=shortened(found.evidence, LONGEST),
-        hint=shortened(found.hint, LONGEST),
-    )
+    texts = ("where", "evidence", "hint")
+    return found.model_copy(update={name: shortened(getattr(found, name), LONGEST) for name in texts})
 
 
 def _worst_first(test: JudgedTest) -> tuple[int, int, int]:
