@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.hosts.calls import Report
-from components.hosts.repair import leave, observe, undo_all
+from components.hosts.repair import converge, leave, observe, undo_all
 from components.hosts.roll import Roll, batches, rail_peers
 from stacks.hosts import HostPolicy
 from tests.components.hosts.fleet_hosts import TOO_OLD, FakeHosts, converged, crew, record

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from components.validation.benchmarks.verbs.commands import Side
 from components.validation.benchmarks.verbs.perftest import (
     Bandwidth,
     BandwidthRow,
@@ -13,7 +14,7 @@ from components.validation.benchmarks.verbs.perftest import (
     parse_latency,
 )
 from components.validation.benchmarks.verbs.programs import PROGRAMS
-from components.validation.benchmarks.verbs.stages import Stage
+from components.validation.benchmarks.verbs.stages import Stage, VerbsPlan
 from components.validation.parsers import ResultFormatError, lines_of
 from components.validation.planning.plan import End, PlannedRail
 from stacks.base import LabError
@@ -28,15 +29,10 @@ class Expected:
     """The expected output of one end of a transfer."""
 
     stage: Stage
+    verbs: VerbsPlan
     rail: PlannedRail
-    end: End
+    side: Side
     peer: End
-    gid_index: int
-    """Read on the host: the RoCE v2 entry with the PF's own address."""
-    message_bytes: int
-    iterations: int | None
-    """Over all queue pairs; None: the test ran for a time."""
-    rdma_cm: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,10 +55,10 @@ def read(client: Expected, server: Expected, client_out: str, server_out: str) -
         NoResultError: when an output gives no number.
     """
     try:
-        end = client.end
+        end = client.side.end
         run: Bandwidth | Latency
         run = parse_bandwidth(client_out) if client.stage.bandwidth else parse_latency(client_out)
-        end = server.end
+        end = server.side.end
         if client.stage.bandwidth:
             other = parse_bandwidth(server_out)
             faults = faults_of_end(other, server, other.rows[0])
@@ -88,21 +84,21 @@ def title_of(stage: Stage) -> str:
 
 def faults_of_end(run: Header, expected: Expected, row: BandwidthRow | LatencyRow | None = None) -> list[str]:
     """Contradictions between one end's output and the plan; empty if the transfer ran as planned."""
-    end = expected.end
+    side, end = expected.side, expected.side.end
     planned: list[tuple[str, object, object]] = [
         ("test", run.title, title_of(expected.stage)),
         ("RDMA device", run.device, end.device),
         ("link type", run.link_type, "Ethernet"),
         ("path MTU", run.path_mtu_bytes, expected.rail.path_mtu_bytes),
-        ("GID index", run.gid_index, expected.gid_index),
-        ("rdma_cm", run.rdma_cm, expected.rdma_cm),
+        ("GID index", run.gid_index, side.gid_index),
+        ("rdma_cm", run.rdma_cm, expected.verbs.rdma_cm),
         ("own GID", run.local_gid, end.address),
         ("peer's GID", run.remote_gid, expected.peer.address),
     ]
     if row is not None:
-        planned.append(("message size", row.message_bytes, expected.message_bytes))
-        if expected.iterations is not None:
-            planned.append(("iterations", row.iterations, expected.iterations))
+        planned.append(("message size", row.message_bytes, side.message_bytes))
+        if expected.verbs.duration_of(expected.stage) is None:
+            planned.append(("iterations", row.iterations, expected.stage.iterations * side.queue_pairs))
     return [
         f"{end.node}: {what} is {printed}, the lab says {want}" for what, printed, want in planned if printed != want
     ]

@@ -224,19 +224,9 @@ class Bench:
             if not any(NO_CLOCK in end.err for end in done):
                 break
 
-        def expected(end: Side, peer: Side) -> Expected:
-            return Expected(
-                stage=stage,
-                rail=ends.rail,
-                end=end.end,
-                peer=peer.end,
-                gid_index=end.gid_index,
-                message_bytes=size,
-                iterations=None if "-D" in write else stage.iterations * queue_pairs,
-                rdma_cm=verbs.rdma_cm,
-            )
-
-        reading = read(expected(client, server), expected(server, client), done[0].out, done[1].out)
+        sent = Expected(stage=stage, verbs=verbs, rail=ends.rail, side=client, peer=ends.server)
+        served = Expected(stage=stage, verbs=verbs, rail=ends.rail, side=server, peer=ends.client)
+        reading = read(sent, served, done[0].out, done[1].out)
         reading.counters.update(Counter(grown(done[0].err)) + Counter(grown(done[1].err)))
         return reading
 

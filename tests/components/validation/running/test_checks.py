@@ -8,6 +8,7 @@ import pytest
 from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import faults_of_table
 from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.verbs.commands import Side
 from components.validation.benchmarks.verbs.perftest import parse_bandwidth
 from components.validation.benchmarks.verbs.reading import Expected, faults_of_end
 from components.validation.planning.plan import End, PlannedRail
@@ -28,9 +29,10 @@ RAIL = PlannedRail(
 
 
 def expected(lab: Lab, end: End = CLIENT, peer: End = SERVER, gid_index: int = 1, rail: PlannedRail = RAIL) -> Expected:
-    stage = plan_for(lab).stages[0]
-    given = {"stage": stage, "message_bytes": 65_536, "iterations": 1000}
-    return Expected(**given, rail=rail, end=end, peer=peer, gid_index=gid_index)  # type: ignore[arg-type]  # any field
+    verbs = plan_for(lab).verbs
+    stage = verbs.stages[0].model_copy(update={"iterations": 1000})
+    side = Side(end=end, gid_index=gid_index, port=0, queue_pairs=1, message_bytes=65_536)
+    return Expected(stage=stage, verbs=verbs, rail=rail, side=side, peer=peer)
 
 
 def test_a_recorded_run_between_two_nodes_has_no_fault(lab: Lab) -> None:
@@ -61,10 +63,11 @@ def test_what_contradicts_the_lab_is_named_with_both_values(lab: Lab, recorded: 
 
 def test_a_recorded_run_over_the_connection_manager_has_no_fault_where_it_is_asked_for(lab: Lab) -> None:
     run = parse_bandwidth(perftest("wbwR.client"))
-    asked = replace(expected(lab), rdma_cm=True, iterations=5000)
+    usual = expected(lab)
+    stage, verbs = usual.stage.model_copy(update={"iterations": 5000}), usual.verbs.model_copy(update={"rdma_cm": True})
 
-    assert faults_of_end(run, asked, run.rows[0]) == []
-    assert faults_of_end(run, replace(asked, rdma_cm=False)) == ["gpu02: rdma_cm is True, the lab says False"]
+    assert faults_of_end(run, replace(usual, stage=stage, verbs=verbs), run.rows[0]) == []
+    assert faults_of_end(run, usual) == ["gpu02: rdma_cm is True, the lab says False"]
 
 
 def faults_of(log: str, largest_bytes: int) -> list[str]:
