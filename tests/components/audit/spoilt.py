@@ -6,10 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from components.audit.checks.links import BIT_ERRORS, MODULE_FAULTS
-from components.audit.checks.losses import LIMITS, PAUSES, STORMS
-from components.audit.checks.mtu import OVERSIZE
-from components.audit.checks.pcie import INTEGRITY
 from components.inventory.model import (
     Attachment,
     ConfigFile,
@@ -38,7 +34,17 @@ from tests.components.inventory.fabricate import (
 )
 
 HOSTS, RAILS = 5, 2
-NONE_COUNTED = dict.fromkeys((*BIT_ERRORS, *MODULE_FAULTS, *OVERSIZE, *INTEGRITY, *LIMITS, *PAUSES, *STORMS), 0)
+COUNTERS = (
+    *("rx_crc_errors_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err_phy"),
+    *("module_high_temp", "module_bus_stuck", "module_bad_shorted"),
+    *("rx_oversize_pkts_phy", "rx_out_of_range_len_phy"),
+    *("rx_pci_signal_integrity", "tx_pci_signal_integrity"),
+    *("local_ack_timeout_err", "roce_slow_restart", "rx_discards_phy", "out_of_sequence"),
+    *(f"rx_prio{priority}_pause" for priority in range(8)),
+    *("tx_pause_storm_warning_events", "tx_pause_storm_error_events"),
+)
+"""Of `ethtool -S` and of /sys/class/infiniband/*/ports/*/hw_counters, as the documentation of mlx5 calls them."""
+NONE_COUNTED = dict.fromkeys(COUNTERS, 0)
 SECONDS = 3600
 
 

@@ -4,11 +4,28 @@ import asyncio
 from typing import Any
 
 from components.hosts.calls import Report
-from components.hosts.document import wanted_fields
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, converge
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
+
+
+def conforming(document: dict[str, Any]) -> dict[str, Any]:
+    """What a host reports that is as this document says, as real ones do: tests/golden/hosts/gpu01.fields.json."""
+    fields = {"modules": document["modules"], "rdma_namespaces": document["rdma_namespaces"]}
+    for pf in document["pfs"]:
+        of_vfs = {"vf_macs": "own", "vf_mtu_bytes": pf["vf_mtu_bytes"]} if pf["vfs"] else {}
+        of_pf = {
+            "arp": "arp_ignore=1 arp_announce=2 rp_filter=2",
+            "mtu_bytes": pf["mtu_bytes"],
+            "link": "up",
+            "address": pf["address"],
+            "vfs": pf["vfs"],
+            **of_vfs,
+            "rdma_device": pf["rdma_device"],
+        }
+        fields |= {f"{pf['interface']}.{field}": value for field, value in of_pf.items()}
+    return {**fields, "unit": "enabled"}
 
 
 def record(name: str, number: int, state: str = "active", **changes: Any) -> HostRecord:
@@ -33,7 +50,7 @@ def record(name: str, number: int, state: str = "active", **changes: Any) -> Hos
         ],
     }
     where = Endpoint(address="127.0.0.1", port=2200 + number, user="nvidia", host_key="ssh-ed25519 AAAA")
-    return HostRecord(state=state, endpoint=where, fields=wanted_fields(document), document=document, **changes)
+    return HostRecord(state=state, endpoint=where, fields=conforming(document), document=document, **changes)
 
 
 TOO_OLD = {"step": "program", "reason": "python3 is 3.6 here, and this program needs 3.8", "hint": "install one"}
@@ -72,7 +89,7 @@ class FakeHosts:
         if verb == "apply":
             failed = self.stubborn.get(port)
             if failed is None:
-                wanted = wanted_fields(document)
+                wanted = conforming(document)
                 only = set(document["only"]) - ({"rdma_namespaces"} if port in self.pending_reboot else set())
                 self.fields[port].update({key: value for key, value in wanted.items() if key in only})
         if verb == "undo":

@@ -5,7 +5,6 @@ from typing import Any
 
 from components.hosts.document import wanted_fields
 from components.hosts.program.main import perform
-from components.hosts.program.pods import CHECKPOINT
 from tests.components.hosts.kernel import FakeHost
 
 PROGRAM = b"print('the program')\n"
@@ -41,6 +40,7 @@ POD_CGROUP = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{PO
 def given_to_a_pod(machine: FakeHost, alive: bool = True) -> None:
     """The kubelet's checkpoint as of v1.20 and later, and the pod's cgroup as its systemd driver names it."""
     entry = {"PodUID": POD, "ResourceName": "intel.com/sriov_111", "DeviceIDs": {"-1": ["0000:05:10.1"]}}
-    machine.file(CHECKPOINT, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
+    place = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+    machine.file(place, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
     if alive:
         machine.file(f"/sys/fs/cgroup/{POD_CGROUP}/cgroup.procs", "")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from components.hosts.program.machine import Done, Machine
-from components.hosts.program.steps.arp import ARP
 
 PFS = {"enp5s0": "0000:05", "enp132s0": "0000:84"}
 """PFs of a node with the PCI bus of each."""
@@ -45,7 +44,7 @@ class FakeHost(Machine):
             self.symlink(f"/sys/devices/{bus}:00.0/driver", self.folder / "sys/bus/pci/drivers/igb")
             for attribute, value in {"numvfs": "0", "totalvfs": "7", "drivers_autoprobe": "1"}.items():
                 self.file(f"/sys/devices/{bus}:00.0/sriov_{attribute}", value)
-            for key in ARP:
+            for key in ("arp_ignore", "arp_announce", "rp_filter"):
                 self.file(f"/proc/sys/net/ipv4/conf/{pf}/{key}", "0")
 
     def file(self, path: str, text: str) -> None:

@@ -6,11 +6,15 @@ from pathlib import Path
 import yaml
 
 from components.hosts.program.machine import Done
-from components.hosts.program.membership import ADMIN_CONFIG, CA_FILE, KUBELET_CONFIG, KUBERNETES
 from tests.components.hosts.kernel import FakeHost
 
 CA = "-----BEGIN CERTIFICATE-----\nbGFi\n-----END CERTIFICATE-----\n"
 """Not a certificate, but bytes in the place of one: the program only takes their digest."""
+
+KUBERNETES = "/etc/kubernetes"
+KUBELET_CONFIG, ADMIN_CONFIG, CA_FILE = (
+    f"{KUBERNETES}/{name}" for name in ("kubelet.conf", "admin.conf", "pki/ca.crt")
+)
 
 
 class Plane:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from components.hosts.program.machine import Done
-from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE
 from tests.components.hosts.kernel import FakeHost
 from tests.components.hosts.vendor_kernel import WRITTEN
 
 SMI = (WRITTEN / "nvidia-smi-vgpu.txt").read_text()
 CANARY = "eyJhbGciOiJSUzI1NiJ9.canary-of-the-licence.c2lnbmF0dXJl"
+GRIDD_FILE, TOKENS = "/etc/nvidia/gridd.conf", "/etc/nvidia/ClientConfigToken"
+"""Where NVIDIA's guide has them; the daemon takes every token of the folder."""
 GRIDD = "# the site's own\nServerAddress=\n#ServerPort=7070\nFeatureType=0\nEnableUI=FALSE\n"
 HOME, ROOT_HOME = "/home/nvidia", "/root"
 
@@ -26,7 +27,7 @@ class LicensedGuest(FakeHost):
         super().__init__(root)
         self.file("/etc/passwd", f"root:x:0:0::{ROOT_HOME}:/bin/sh\nnvidia:x:1000:1000::/home/nvidia:/bin/sh\n")
         self.file("/etc/os-release", "ID=ubuntu\nVERSION_ID=20.04\n")
-        self.file(SETTINGS_FILE, GRIDD)
+        self.file(GRIDD_FILE, GRIDD)
         self.has_driver, self.reachable, self.licensed = True, True, False
         self.installed: dict[str, str] = {}
         self.gives_gpus = True
@@ -56,8 +57,8 @@ class LicensedGuest(FakeHost):
             case ("systemctl", "cat", "nvidia-gridd.service"):
                 return Done(0 if self.has_driver else 1, "", "")
             case ("systemctl", "restart", "nvidia-gridd.service"):
-                settings = self.read(SETTINGS_FILE)
-                good = "ServerAddress=172.16.7.9" in settings or self.read(TOKEN_FILE) == CANARY
+                settings, tokens = self.read(GRIDD_FILE), [self.read(f"{TOKENS}/{name}") for name in self.names(TOKENS)]
+                good = "ServerAddress=172.16.7.9" in settings or CANARY in tokens
                 self.licensed = self.reachable and good and "FeatureType=1" in settings
                 return Done(0, "", "")
             case ("bitfusion", "list_gpus"):

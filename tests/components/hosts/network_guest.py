@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 
-from components.hosts.program import guest
 from components.hosts.program.machine import Done
 from tests.components.hosts.kernel import FakeHost, info
 
+PROFILES, RUN_PROFILES = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
+RUN_NETWORKS = "/run/systemd/network"
 RECORDED = Path(__file__).with_name("recorded") / "netplan-0.106"
 ADDRESS = "10.10.11.11/24"
 OTHERS = {
@@ -42,9 +43,9 @@ class NetworkGuest(FakeHost):
             case ("netplan", "generate", "--root-dir", folder):
                 return self._generate(Path(folder))
             case ("networkctl", "reload"):
-                return self._take(guest.RUN_NETWORKS, r"^Address=(\S+)")
+                return self._take(RUN_NETWORKS, r"^Address=(\S+)")
             case ("nmcli", "--wait", _, "connection", "up", _):
-                return self._take(guest.PROFILES, r"^address1=(\S+)", guest.RUN_PROFILES)
+                return self._take(PROFILES, r"^address1=(\S+)", RUN_PROFILES)
             case ("nmcli", "--wait", _, "connection", "down", _):
                 self.links["enp5s0"]["addr_info"] = []
                 return Done(0, "", "")
@@ -69,7 +70,7 @@ class NetworkGuest(FakeHost):
         elif "99-netcfg-vmware.yaml" in defining:
             name = "customization-and-ours.network"
         rendered = "10-netplan-enp5s0.network" if network else name
-        place = folder / (guest.RUN_NETWORKS if network else guest.RUN_PROFILES)[1:] / rendered
+        place = folder / (RUN_NETWORKS if network else RUN_PROFILES)[1:] / rendered
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text((RECORDED / name).read_text().replace(ADDRESS, address))
         return Done(0, "", "")

@@ -12,7 +12,6 @@ from typing import Any
 
 from components.hosts.document import host_document
 from components.hosts.program.machine import Done
-from components.hosts.program.qos import PAUSE
 from stacks.lab import Lab
 from tests.components.hosts.kernel import PFS, FakeHost
 
@@ -92,7 +91,8 @@ class NicHost(FakeHost):
             port = self.ports[words[2]]
             if words[1] == "-A":
                 port.update(zip(words[3::2], words[4::2], strict=True))
-            shown = "".join(f"{name}:\t\t{port[key]}\n" for key, name in PAUSE.items())
+            names = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
+            shown = "".join(f"{name}:\t\t{port[key]}\n" for key, name in names.items())
             return Done(0, f"Pause parameters for {words[2]}:\n{shown}\n", "")
         return super().run(*words, stdin=stdin, timeout_s=timeout_s)
 

@@ -11,6 +11,7 @@ from components.hosts.program.steps.vfs import vf_mac
 from stacks.base import Effect
 from stacks.hosts import RepairClass
 from stacks.lab import Lab
+from tests.components.hosts.fleet_hosts import conforming, record
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests/golden/hosts"
@@ -31,6 +32,14 @@ def test_a_conforming_host_reports_exactly_these_fields(lab):
     fields = wanted_fields(host_document(lab, lab.nodes[0]))
 
     assert json.dumps(fields, indent=1) + "\n" == (GOLDEN / "gpu01.fields.json").read_text()
+
+
+@pytest.mark.parametrize("vfs", [0, 4])
+def test_the_hosts_that_tests_of_the_fleet_play_report_the_same_fields(vfs):
+    document = record("gpu01", 1).document
+    document = {**document, "pfs": [{**document["pfs"][0], "vfs": vfs}]}
+
+    assert list(wanted_fields(document).items()) == list(conforming(document).items())
 
 
 def test_every_field_has_an_effect_and_a_repair_class(lab):

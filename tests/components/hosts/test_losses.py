@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from components.hosts.changes import changes
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document
 from components.hosts.losses import cost_of, known_of, vf_facts, vfs_refused
 from components.hosts.records import HostRecord
 from stacks.lab import Lab
-from tests.components.hosts.fleet_hosts import record
+from tests.components.hosts.fleet_hosts import conforming, record
 from tests.components.hosts.host_runs import given_to_a_pod, made, run
 from tests.components.hosts.kernel import FakeHost
 
@@ -28,7 +28,7 @@ def facts(uses: dict[str, str], offered: int = 7, minutes_ago: int = 12) -> dict
 def with_vfs(one: HostRecord, count: int) -> HostRecord:
     pfs: Any = one.document["pfs"]
     document = {**one.document, "pfs": [{**pfs[0], "vfs": count}]}
-    return one.model_copy(update={"document": document, "fields": wanted_fields(document)})
+    return one.model_copy(update={"document": document, "fields": conforming(document)})
 
 
 def line(known: object, after: int = 2) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.hosts.document import host_document
-from components.hosts.program.modules_built import SECURE_BOOT
 from stacks.drivers import Firmware, NicDriver
 from stacks.gpus import Gpu
 from stacks.lab import Lab
@@ -60,8 +59,9 @@ def with_module_file(host: VendorHost, version: str) -> None:
 
 
 def secure_boot_on(host: VendorHost) -> None:
-    (host.folder / SECURE_BOOT[1:]).parent.mkdir(parents=True)
-    (host.folder / SECURE_BOOT[1:]).write_bytes(b"\x06\0\0\0\x01")
+    variable = host.folder / "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    variable.parent.mkdir(parents=True)
+    variable.write_bytes(b"\x06\0\0\0\x01")
 
 
 def held_by(host, name, *modules):

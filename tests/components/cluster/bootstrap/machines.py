@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from components.hosts.bootstrap.join import ca_hash, unite
+from components.hosts.bootstrap.join import unite
 from components.hosts.calls import Report, parse_report
 from components.hosts.program.main import perform
 from components.hosts.records import HostRecord, wanted_record
@@ -22,6 +22,10 @@ from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 from tests.components.hosts.kube_kernel import KubeHost, Plane
 from tests.labs import made_here
+
+CA = Path(__file__).with_name("ca.crt").read_text()
+CA_HASH = "sha256:fbe0bb99997781b30debfee08b460c1e353f22006c53ebffaaa9f4557ca434dd"
+"""As kubeadm's guide computes it: openssl x509 -pubkey, openssl pkey -pubin -outform der, openssl dgst -sha256 -hex."""
 
 
 def certificate(name: str = "kubernetes") -> str:
@@ -39,8 +43,8 @@ class Machines:
 
     def __init__(self, folder: Path, planes: int = 1) -> None:
         self.lab = Lab.model_validate_json(json.dumps(made_here(planes)))
-        self.plane = Plane(certificate())
-        self.plane.hashes = {ca_hash(self.plane.ca)}
+        self.plane = Plane(CA)
+        self.plane.hashes = {CA_HASH}
         self.machines = {node.name: KubeHost(folder / node.name, plane=self.plane) for node in self.lab.nodes}
         for machine in self.machines.values():
             machine.packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}
