@@ -3,6 +3,7 @@
 It recognizes commands and does not run them. For hosts with a real shell, see `simulator/nodes`.
 """
 
+import hashlib
 import json
 import re
 import secrets
@@ -10,12 +11,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulator.hosts import look, program
+from simulator.hosts import look
+from simulator.hosts.fields import conforming
 from simulator.hosts.traffic import Port
 
 FACTORY = {"rdma_namespaces": "shared"}
 """Fields that already conform on a new machine."""
-LINK_FIELDS = ("address", "mtu_bytes", "up")
+LINK_FIELDS = ("address", "mtu_bytes", "link")
 """Fields that the real program restores unless a new connection confirms them."""
 
 STARTED = re.compile(rb"exec sudo -n python3 -I -c .* (?P<size>\d+) (?P<verb>\w+)$", re.DOTALL)
@@ -66,7 +68,7 @@ class SimHost:
         text = command.encode()
         if started := STARTED.match(text):
             size = int(started["size"])
-            return self._performed(started["verb"].decode(), program.keep(sent[:size]), sent[size:], failing)
+            return self._performed(started["verb"].decode(), _sha256(sent[:size]), sent[size:], failing)
         if installed := INSTALLED.search(text):
             digest = installed["digest"].decode()
             if self.files.get(installed["path"].decode()) == digest:
@@ -78,7 +80,7 @@ class SimHost:
             return Answer(out=look.answer(self.name, self.boot_id, self.ports))
         if received := RECEIVED.match(text):
             self.commands.append("receive")
-            self.files[received["path"].decode()] = program.keep(sent)
+            self.files[received["path"].decode()] = _sha256(sent)
             return Answer()
         self.commands.append("other")
         if "systemctl reboot" in command:
@@ -91,7 +93,7 @@ class SimHost:
         self.commands.append(verb)
         document = json.loads(text)
         only = document.pop("only", None)
-        target = program.wanted_fields(digest, document)
+        target = conforming(document)
         self._revert_if_late()
         changed: list[str] = []
         failed = None
@@ -143,3 +145,7 @@ class SimHost:
         if self.unconfirmed is not None and time.monotonic() > self.revert_at_s:
             self.fields.update(self.unconfirmed)
             self.unconfirmed = None
+
+
+def _sha256(archive: bytes) -> str:
+    return hashlib.sha256(archive).hexdigest()

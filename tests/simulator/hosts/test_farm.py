@@ -1,4 +1,4 @@
-"""The simulated hosts: SSH is real, and they know what to answer from the program that they are sent."""
+"""The simulated hosts: SSH is real, and their answers are their own, not those of the program that they are sent."""
 
 import asyncio
 import json
@@ -14,12 +14,12 @@ import pytest
 
 from components.hosts.calls import HostCalls, Report
 from components.hosts.delivery import receive_command, send
-from components.hosts.document import wanted_fields
 from components.hosts.hosts import start_command
 from components.hosts.pack import packed
 from components.hosts.records import HostRecord, wanted_record
 from components.ssh.connection import NoAnswerError
 from simulator.hosts.farm import Farm, places_of
+from simulator.hosts.fields import conforming
 from simulator.hosts.labfile import lab_of
 from stacks.lab import Lab
 
@@ -59,7 +59,7 @@ def test_a_host_is_what_was_applied_to_it_and_an_undo_takes_it_away(tmp_path: Pa
 
     before, applied, pending, confirmed, undone, after = with_farm(tmp_path, act)
 
-    wanted = wanted_fields({**lab_document()})
+    wanted = conforming(lab_document())
     assert set(before.fields) == set(wanted)
     assert set(applied.changed) == set(wanted) - {"rdma_namespaces"}, "which a machine has by itself"
     assert (applied.fields, applied.facts) == ({}, {})
