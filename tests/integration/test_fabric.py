@@ -214,6 +214,7 @@ def test_workers_are_cloned_apart_with_their_memory_reserved_and_pvrdma(vsphere:
         vim.vm.device.VirtualVmxnet3,
         vim.vm.device.VirtualVmxnet3Vrdma,
     ], "management first: PVRDMA is never the adapter that SSH comes over"
+    assert adapters[1].connectable.startConnected, "connect at power on"
     assert [(one.name, one.mandatory, len(one.vm)) for one in rule] == [("rocelab-lab-workers", True, 2)]
 
 
