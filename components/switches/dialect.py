@@ -130,17 +130,21 @@ class Dialect(ABC):
         """Creates VLANs, which may exist already."""
 
     @abstractmethod
-    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """Sets these fields of a port. They have the names of `PortSettings.fields()`, such as `vlans` or `ecn_tc3`."""
+    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        """Sets these fields of a port. They have the names of `PortSettings.fields()`, such as `vlans` or `ecn_tc3`.
+
+        On an OS with named profiles, the port refers to `settings.profiles` if `facts` read them: these are the earlier
+        ones, empty for none, and the change is an undo. Otherwise it refers to the lab's own, as in `sonic.py`.
+        """
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
         """Fields that every switch has so from the start: the text leaves them out, the verification does not."""
         del settings
         return frozenset()
 
-    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
+    def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         """Creates named profiles that only the lab's ports use."""
-        del settings
+        del lab, settings
         return []
 
     @abstractmethod

@@ -44,11 +44,11 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
     yield from (f"{sign} {note}" for note in session.notes)
     yield from (*session.hello, *session.begin)
     yield from dialect.vlan_lines(vlans_of(cables))
-    yield from dialect.shared_lines([cable.settings for cable in cables])
+    yield from dialect.shared_lines(lab.name, [cable.settings for cable in cables])
     for cable in cables:
         yield f"{sign} {cable.node} {cable.interface}, {cable.rail.name}"
         asked = frozenset(cable.settings.fields()) - dialect.usual(cable.settings)
-        yield from dialect.port_lines(cable.port, cable.settings, asked)
+        yield from dialect.port_lines(lab.name, cable.port, cable.settings, asked)
     if lab.qos and (shared := dialect.global_lines(lab.qos)):
         if switch.allow_global:
             yield f"{sign} switch-wide, as allow_global permits"

@@ -245,7 +245,7 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     needed = {port: ours[port] for port, names in fields.items() if names}
     if not needed:
         return []
-    await _send(talk, task.session, _port_lines(task.dialect, needed, fields))
+    await _send(talk, task.session, _port_lines(task, needed, fields))
     await _verified(talk, task, needed)
     await _keep_for_good(talk, task)
     return [f"{port}: restored" for port in needed]
@@ -267,14 +267,17 @@ def _as_before_us(found: PortSettings, declared: PortSettings, known: PortSettin
 def _lines(task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:
     names = frozenset(name for each in fields.values() for name in each)
     lines = task.dialect.vlan_lines(task.vlans) if "vlans" in names else []
-    lines += task.dialect.shared_lines(list(declared.values())) if names - {"description", "vlans", "mtu_bytes"} else []
-    return [*lines, *task.global_lines, *_port_lines(task.dialect, declared, fields)]
+    if names - {"description", "vlans", "mtu_bytes"}:
+        lines += task.dialect.shared_lines(task.lab, list(declared.values()))
+    return [*lines, *task.global_lines, *_port_lines(task, declared, fields)]
 
 
-def _port_lines(
-    dialect: Dialect, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
-) -> list[str]:
-    return [line for port, settings in declared.items() for line in dialect.port_lines(port, settings, fields[port])]
+def _port_lines(task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:
+    return [
+        line
+        for port, settings in declared.items()
+        for line in task.dialect.port_lines(task.lab, port, settings, fields[port])
+    ]
 
 
 async def _send(talk: Talk, session: ConfigSession, lines: Sequence[str]) -> None:
@@ -298,7 +301,7 @@ async def _take_back(
             for command in task.session.abandon:
                 await talk.ask(command)
         else:
-            await _send(talk, task.session, _port_lines(task.dialect, running, fields))
+            await _send(talk, task.session, _port_lines(task, running, fields))
     except (RefusedError, NoAnswerError) as again:
         return f"The old values could not be restored ({again}); they are in the backup."
     return "The old values were restored."

@@ -24,7 +24,7 @@ class Toy(Dialect):
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [f"vlan {vlan}" for vlan in vlans]
 
-    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
         return [f"set {port} mtu {settings.mtu_bytes}"] if "mtu_bytes" in fields else []
 
     def global_lines(self, qos: Qos) -> list[str]:

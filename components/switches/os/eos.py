@@ -61,7 +61,8 @@ class Eos(Dialect):
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
 
-    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        del lab
         lines = [f"interface {port}"]
         if "description" in fields:
             lines.append(f"description {settings.description}" if settings.description else "no description")

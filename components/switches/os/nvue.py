@@ -68,7 +68,7 @@ class Nvue(Dialect):
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [f"nv set bridge domain {self._bridge} vlan {vlan}" for vlan in vlans]
 
-    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
         at = f"nv set interface {port}"
         lines: list[str] = []
         if "description" in fields:
@@ -82,15 +82,15 @@ class Nvue(Dialect):
         asked = (rest.trust or rest.dscp_priority, rest.ecn, rest.pfc, rest.scheduling)
         for kind, declared in zip(KINDS, asked, strict=True):
             if declared:
-                name = settings.profiles.get(kind, _profile(settings, kind))
+                name = settings.profiles.get(kind, _profile(lab, settings, kind))
                 lines.append(f"{at} qos {kind} profile {name}" if name else f"nv unset interface {port} qos {kind}")
         return lines
 
-    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
+    def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         one = next((each for each in settings if each.ecn), None)
         if one is None:
             return []
-        mapping, marking, pausing, scheduler = (f"nv set qos {kind} {_profile(one, kind)}" for kind in KINDS)
+        mapping, marking, pausing, scheduler = (f"nv set qos {kind} {_profile(lab, one, kind)}" for kind in KINDS)
         lines = [f"{mapping} trust {TRUST[one.trust]}"] if one.trust else []
         lines += [f"{mapping} dscp {point} switch-priority {to}" for point, to in one.dscp_priority.items()]
         for tc, ecn in one.ecn.items():
@@ -195,11 +195,11 @@ def _of_port(port: str) -> str:
     return f"nv show interface {port} --applied -o json"
 
 
-def _profile(settings: PortSettings, kind: str) -> str:
+def _profile(lab: str, settings: PortSettings, kind: str) -> str:
     """Name of the lab's profile; a lossy port has no PFC profile."""
     if kind == "pfc" and not any(settings.pfc.values()):
         return ""
-    return f"rocelab-{settings.owner}"
+    return f"rocelab-{lab}"
 
 
 def _expanded(text: str) -> list[str]:

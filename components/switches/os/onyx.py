@@ -52,7 +52,8 @@ class Onyx(Dialect):
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
 
-    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        del lab
         at = f"interface ethernet {port}"
         lines: list[str] = []
         if "description" in fields:

@@ -54,7 +54,7 @@ class Sonic(Dialect):
             for vlan in vlans
         ]
 
-    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
         lines: list[str] = []
         if "description" in fields:
             lines.append(_set(f"PORT|{port}", description=settings.description))
@@ -64,21 +64,21 @@ class Sonic(Dialect):
             lines.append(f"sudo config interface mtu {port} {settings.mtu_bytes}")
         rest = settings.narrowed(fields)
         if rest.trust or rest.dscp_priority:
-            lines.append(_refer(f"PORT_QOS_MAP|{port}", "dscp_to_tc_map", _name(settings, "dscp_to_tc_map")))
+            lines.append(_refer(f"PORT_QOS_MAP|{port}", "dscp_to_tc_map", _name(lab, settings, "dscp_to_tc_map")))
         for tc in rest.ecn:
-            lines.append(_refer(f"QUEUE|{port}|{tc}", "wred_profile", _name(settings, "wred_profile")))
+            lines.append(_refer(f"QUEUE|{port}|{tc}", "wred_profile", _name(lab, settings, "wred_profile")))
         for priority, on in rest.pfc.items():
             lines.append(f"sudo config interface pfc priority {port} {priority} {'on' if on else 'off'}")
         for tc in rest.scheduling:
-            lines.append(_refer(f"QUEUE|{port}|{tc}", "scheduler", _name(settings, "scheduler")))
+            lines.append(_refer(f"QUEUE|{port}|{tc}", "scheduler", _name(lab, settings, "scheduler")))
         return lines
 
-    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
+    def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         """The lab's own marking profile, map of code points and scheduler."""
         one = next((each for each in settings if each.ecn), None)
         if one is None:
             return []
-        name = f"rocelab_{one.owner}"
+        name = f"rocelab_{lab}"
         # a map is complete: other code points get their class selectors
         points = {str(point): str(one.dscp_priority.get(point, point >> 3)) for point in range(64)}
         lines = [_set(f"DSCP_TO_TC_MAP|{name}", **points)]
@@ -205,8 +205,8 @@ def _refer(key: str, field: str, name: str) -> str:
     return _set(key, **{field: name}) if name else f"sonic-db-cli CONFIG_DB hdel {shlex.quote(key)} {field}"
 
 
-def _name(settings: PortSettings, field: str) -> str:
-    return settings.profiles.get(field, f"rocelab_{settings.owner}")
+def _name(lab: str, settings: PortSettings, field: str) -> str:
+    return settings.profiles.get(field, f"rocelab_{lab}")
 
 
 def _membership(port: str, settings: PortSettings) -> list[str]:

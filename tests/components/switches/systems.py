@@ -109,39 +109,43 @@ UNCONFIGURED = {
 
 RESTORED = {
     "nvue": {
-        "mapping": ("trust", "nv set interface swp2 qos mapping profile old", "nv unset interface swp2 qos mapping"),
+        "mapping": (
+            ("trust", "dscp_26"),
+            "nv set interface swp2 qos mapping profile old",
+            "nv unset interface swp2 qos mapping",
+        ),
         "congestion-control": (
-            "ecn_tc3",
+            ("ecn_tc3",),
             "nv set interface swp2 qos congestion-control profile old",
             "nv unset interface swp2 qos congestion-control",
         ),
-        "pfc": ("pfc_3", "nv set interface swp2 qos pfc profile old", "nv unset interface swp2 qos pfc"),
+        "pfc": (("pfc_3",), "nv set interface swp2 qos pfc profile old", "nv unset interface swp2 qos pfc"),
         "egress-scheduler": (
-            "scheduling_tc6",
+            ("scheduling_tc6",),
             "nv set interface swp2 qos egress-scheduler profile old",
             "nv unset interface swp2 qos egress-scheduler",
         ),
     },
     "sonic": {
         "dscp_to_tc_map": (
-            "trust",
+            ("trust", "dscp_26"),
             "sonic-db-cli CONFIG_DB hmset 'PORT_QOS_MAP|Ethernet4' dscp_to_tc_map old",
             "sonic-db-cli CONFIG_DB hdel 'PORT_QOS_MAP|Ethernet4' dscp_to_tc_map",
         ),
         "wred_profile": (
-            "ecn_tc3",
+            ("ecn_tc3",),
             "sonic-db-cli CONFIG_DB hmset 'QUEUE|Ethernet4|3' wred_profile old",
             "sonic-db-cli CONFIG_DB hdel 'QUEUE|Ethernet4|3' wred_profile",
         ),
         "scheduler": (
-            "scheduling_tc6",
+            ("scheduling_tc6",),
             "sonic-db-cli CONFIG_DB hmset 'QUEUE|Ethernet4|6' scheduler old",
             "sonic-db-cli CONFIG_DB hdel 'QUEUE|Ethernet4|6' scheduler",
         ),
     },
 }
-"""How an undo gives the second port its profiles back, by their kind: a field that goes by the profile, what is sent if
-the port had the profile `old`, and what if it had none."""
+"""How an undo gives the second port its profiles back, by their kind: the fields that go by the profile, what is sent
+for each if the port had the profile `old`, and what if it had none."""
 
 REVISIONS = "nv config revision -o json"
 ORDER = {

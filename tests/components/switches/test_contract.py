@@ -152,11 +152,11 @@ def listing(dialect: Dialect) -> set[str]:
 def test_every_field_of_a_port_has_a_command_and_no_field_has_none(system: str) -> None:
     _, switch, cable = first_port(system)
     dialect = dialect_of(switch)
-    nothing = dialect.port_lines(cable.port, cable.settings, frozenset())
+    nothing = dialect.port_lines("lab", cable.port, cable.settings, frozenset())
     switch_wide = " ".join(dialect.global_lines(Qos(mode="lossless")))
 
     for field in cable.settings.fields():
-        lines = dialect.port_lines(cable.port, cable.settings, frozenset({field}))
+        lines = dialect.port_lines("lab", cable.port, cable.settings, frozenset({field}))
         assert lines != nothing or field.partition("_")[2] in switch_wide, field
     assert not any(word in " ".join(nothing) for word in ("mtu", "vlan", "description"))
 
@@ -165,18 +165,20 @@ def test_every_field_of_a_port_has_a_command_and_no_field_has_none(system: str) 
 def test_what_was_there_before_can_be_said_again(system: str) -> None:
     """An undo sends the found values back: each of them has a command, also those that a lab never asks for.
 
-    A value inside a profile is the exception. The undo names the earlier profile, which `RESTORED` proves.
+    Exceptions are settings of the whole switch, and a value inside a profile: there the undo names the earlier profile,
+    which `RESTORED` proves.
     """
     _, switch, cable = first_port(system)
     dialect = dialect_of(switch)
-    of_profiles = {field for field, *_ in RESTORED.get(system, {}).values()}
+    nothing = dialect.port_lines("lab", cable.port, cable.settings, frozenset())
+    of_profiles = {field for fields, *_ in RESTORED.get(system, {}).values() for field in fields}
     for where, what, by, field, _ in WRONG[system]:
         broken = {c: text.replace(what, by) if where in c else text for c, text in answers_of(system).items()}
         before = dialect.facts(cable.port, broken, cable.settings).settings
         assert field in {each.field for each in differences(cable.settings, before)}
-        ours = dialect.port_lines(cable.port, cable.settings, frozenset({field}))
-        shared = field.startswith("dscp_") or field in of_profiles
-        assert shared or dialect.port_lines(cable.port, before, frozenset({field})) != ours, field
+        ours = dialect.port_lines("lab", cable.port, cable.settings, frozenset({field}))
+        shared = ours == nothing or field in of_profiles
+        assert shared or dialect.port_lines("lab", cable.port, before, frozenset({field})) != ours, field
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -194,8 +196,8 @@ def test_commands_are_single_lines_and_never_look_like_comments(system: str) -> 
             *session.save,
         ),
         *dialect.vlan_lines([111, 4094]),
-        *dialect.shared_lines([cable.settings]),
-        *dialect.port_lines(cable.port, cable.settings, frozenset(cable.settings.fields())),
+        *dialect.shared_lines("lab", [cable.settings]),
+        *dialect.port_lines("lab", cable.port, cable.settings, frozenset(cable.settings.fields())),
         *dialect.global_lines(Qos(mode="lossless")),
         *dialect.questions([cable.port]),
         dialect.lldp_table,

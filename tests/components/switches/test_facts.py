@@ -1,6 +1,7 @@
 """What is read out of the answers of each system, and what is said when an answer is another one."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import pytest
 
@@ -152,13 +153,13 @@ def test_the_queues_of_an_eos_port_are_called_as_the_switch_calls_them() -> None
 def test_a_restored_port_refers_to_the_profile_that_it_had_or_to_none(system: str, kind: str) -> None:
     dialect = dialect_of(with_switches(switch_entry(system), qos={}).switches[0])
     found = facts(system, 1).settings
-    field, *lines = RESTORED[system][kind]
+    fields, *lines = RESTORED[system][kind]
 
-    for name, line, other in (("old", *lines), ("", *reversed(lines))):
+    for field, (name, line, other) in product(fields, (("old", *lines), ("", *reversed(lines)))):
         before = found.model_copy(update={"profiles": {**found.profiles, kind: name}})
-        sent = dialect.port_lines(PORTS[system][1], before, frozenset({field}))
-        assert line in sent
-        assert other not in sent
+        sent = dialect.port_lines("lab", PORTS[system][1], before, frozenset({field}))
+        assert line in sent, field
+        assert other not in sent, field
 
 
 @pytest.mark.parametrize("system", PORTS)

@@ -80,7 +80,10 @@ def test_a_lossy_port_pauses_for_nothing(system: str) -> None:
     lossy, lossless = (cable.settings.model_copy(update={"pfc": {3: on}}) for on in (False, True))
 
     def lines(settings: PortSettings) -> set[str]:
-        return {*dialect.port_lines(cable.port, settings, frozenset({"pfc_3"})), *dialect.shared_lines([settings])}
+        return {
+            *dialect.port_lines("lab", cable.port, settings, frozenset({"pfc_3"})),
+            *dialect.shared_lines("lab", [settings]),
+        }
 
     pausing = lines(lossless) - lines(lossy)
 
