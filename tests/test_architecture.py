@@ -4,12 +4,11 @@ import ast
 import os
 import re
 import tomllib
-from collections.abc import Iterator
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.sources import imports, statements
 
 PACKAGES = ("stacks", "components", "simulator", "engine")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -19,20 +18,6 @@ ALLOWED = {
     "simulator": {"stacks", "simulator"},
     "engine": {"stacks", "engine"},
 }
-
-
-@cache
-def imports(path: Path) -> frozenset[str]:
-    """Modules that a file imports, wherever in it."""
-
-    def names() -> Iterator[str]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                yield node.module
-
-    return frozenset(names())
 
 
 def ours(path: Path) -> set[str]:
@@ -148,7 +133,7 @@ def test_no_two_classes_have_one_name() -> None:
     for path in FILES:
         file = path.relative_to(ROOT)
         if file.parts[0] in ("components", "stacks"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in statements(path):
                 if isinstance(node, ast.ClassDef):
                     homes.setdefault(node.name, set()).add(f"{file}:{node.lineno}")
     shared = {name: places for name, places in homes.items() if len(places) > 1}

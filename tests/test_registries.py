@@ -210,7 +210,8 @@ class Copy:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     root = tmp_path_factory.mktemp("copy")
     for name in ("components", "stacks"):
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        # with bytecode, which stays valid for what is not edited, but without files that are being written
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copy(ROOT / "Pulumi.yaml", root)
     touched = {kind: addition.make(root, kind) for kind, addition in ADDITIONS.items()}
     command = [sys.executable, "-B", "-c", WORKER]
@@ -556,7 +557,8 @@ def test_there_is_no_second_list_of_the_names(names: Collection[str], only: set[
     for package in ("components", "stacks", "simulator"):
         for path in (ROOT / package).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
-            if len(constants(path) & set(names)) > 1:
+            text = path.read_text()
+            if sum(each in text for each in names) > 1 and len(constants(path) & set(names)) > 1:
                 lists.add(name)
 
     assert lists == only

@@ -4,13 +4,13 @@
 that the installed SDKs name. The last test runs the real engine as a terminal without `make env` does.
 """
 
-import ast
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tests.engine import Recorded
 from tests.examples.previewed import previewed, secrets_of
 from tests.integration.conftest import ENGINE, require_engine
 from tests.labs import HOST_KEY
+from tests.sources import imports
 
 README = ROOT / "README.md"
 TEMPLATE = ROOT / "templates" / "roce" / "Pulumi.roce.yaml"
@@ -36,6 +37,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@cache
 def locked() -> dict[str, str]:
     """Version of each package in the lock file."""
     lines = (ROOT / "requirements.txt").read_text().splitlines()
@@ -45,11 +47,7 @@ def locked() -> dict[str, str]:
 def imported() -> Iterator[tuple[str, Path]]:
     """Every package that the program imports, wherever in a file."""
     for path in [ROOT / "__main__.py", *(ROOT / "components").rglob("*.py"), *(ROOT / "stacks").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                yield from ((alias.name.partition(".")[0], path) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                yield node.module.partition(".")[0], path
+        yield from ((name.partition(".")[0], path) for name in imports(path))
 
 
 def known_hosts(folder: Path) -> None:
@@ -88,16 +86,15 @@ def test_the_project_tells_pulumi_to_install_the_lock_file_into_the_folder_that_
 
 
 def test_everything_that_the_program_imports_is_in_the_lock_file() -> None:
-    providers = metadata.packages_distributions()
-    ours = {"components", "stacks"} | sys.stdlib_module_names
+    files = [dist.read_text("RECORD") or "" for dist in metadata.distributions() if normal(dist.name) in locked()]
+    provided = {re.split("[/.,]", file, maxsplit=1)[0] for file in "".join(files).splitlines()}
+    known = {"components", "stacks"} | sys.stdlib_module_names | provided
     of_images = {("mpi4py", "components/jobs/mpi_all_reduce.py")}  # runs in the job's image
 
     missing = {
         (name, str(path.relative_to(ROOT)))
         for name, path in imported()
-        if name not in ours
-        and "program" not in path.parts
-        and not {*map(normal, providers.get(name, ()))} & {*locked()}
+        if name not in known and "program" not in path.parts
     }
 
     assert missing == of_images

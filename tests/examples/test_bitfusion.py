@@ -1,12 +1,9 @@
 """The Bitfusion article's lab: it loads, holds the article's values, and previews with a stub OVA or without one."""
 
-import json
 import re
 from pathlib import Path
 
-import jsonschema
 import pytest
-import yaml
 
 from components.hosts.document import host_document
 from components.hosts.program.guest import plan_for
@@ -20,6 +17,7 @@ from tests.components.fabric.ova import stub_ova
 from tests.conftest import ROOT
 from tests.engine import Recorded
 from tests.examples.previewed import deviations, no_secret_in, previewed, same_inputs, same_names
+from tests.stacks.lab_schema import schema_fault
 
 FOLDER = ROOT / "examples" / "bitfusion"
 FILE = FOLDER / "Pulumi.bitfusion.yaml"
@@ -113,7 +111,7 @@ def test_it_follows_the_schema_that_it_names() -> None:
 
     assert named
     assert (FOLDER / named[1]).resolve() == SCHEMA_FILE
-    jsonschema.validate(yaml.safe_load(FILE.read_text()), json.loads(SCHEMA_FILE.read_text()))
+    assert schema_fault(FILE) is None
 
 
 def test_each_deviation_names_a_line_of_the_article_and_a_reason() -> None:

@@ -22,6 +22,7 @@ from components.hosts.program.pods import CHECKPOINT, live_pods
 from components.hosts.program.revert import link_state
 from tests.components.hosts.host_runs import POD, POD_CGROUP, differing, fewer_vfs, given_to_a_pod, made, run
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
+from tests.sources import imported
 
 STANDARD = {
     "base64",
@@ -371,15 +372,13 @@ def test_the_baseline_is_written_before_anything_changes_and_never_again(machine
     assert json.loads(first)["pfs"]["enp5s0"]["link"]["mtu_bytes"] == 1500
 
 
-@pytest.mark.parametrize("path", sorted(SOURCES.rglob("*.py")), ids=lambda path: path.relative_to(SOURCES).as_posix())
-def test_the_program_runs_on_the_oldest_python_that_hosts_have(path: Path) -> None:
-    text = path.read_text()
-    tree = ast.parse(text, feature_version=(3, 8))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+def test_the_program_runs_on_the_oldest_python_that_hosts_have() -> None:
+    for path in SOURCES.rglob("*.py"):
+        text = path.read_text()
+        modules = {*imported(ast.parse(text, path.name, feature_version=(3, 8)))}
 
-    assert imported <= STANDARD
-    assert "shell=True" not in text
+        assert modules <= STANDARD, path
+        assert "shell=True" not in text, path
 
 
 def test_the_packed_program_runs_alone_and_is_always_the_same(tmp_path: Path) -> None:
