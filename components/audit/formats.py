@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
+from jinja2 import Template
 from pydantic import JsonValue
 
 from components.audit.findings import Audit, Severity
@@ -126,23 +128,24 @@ def _folded(title: str, lines: Iterable[str]) -> list[str]:
 def as_html(report: AuditReport) -> str:
     """One page, in the style of the report."""
     title = f"Audit of {report.title}" if report.title else "Audit"
-    text = (
-        environment(TEMPLATES)
-        .get_template("audit.html")
-        .render(
-            title=f"{title}: {report.headline}",
-            name=title,
-            headline=report.headline,
-            kind="",
-            report=report,
-            facts=(("looked", report.looked_at), ("hosts", str(report.hosts)), ("left alone", report.drained)),
-            worst=CLASSES[report.rows[0].check.severity] if report.rows else "warn" if report.unread else "pass",
-            classes=CLASSES,
-            practice=PRACTICE,
-            names=bool(report.title) or any(row.source for row in report.rows),
-        )
+    text = _template().render(
+        title=f"{title}: {report.headline}",
+        name=title,
+        headline=report.headline,
+        kind="",
+        report=report,
+        facts=(("looked", report.looked_at), ("hosts", str(report.hosts)), ("left alone", report.drained)),
+        worst=CLASSES[report.rows[0].check.severity] if report.rows else "warn" if report.unread else "pass",
+        classes=CLASSES,
+        practice=PRACTICE,
+        names=bool(report.title) or any(row.source for row in report.rows),
     )
     return str(text) + "\n"
+
+
+@cache
+def _template() -> Template:
+    return environment(TEMPLATES).get_template("audit.html")
 
 
 def document_of(audit: Audit, report: AuditReport) -> dict[str, JsonValue]:

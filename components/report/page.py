@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -126,6 +127,7 @@ def render_html(material: Material) -> str:
     return str(_environment().get_template("page.html").render(sections | whole)) + "\n"
 
 
+@cache  # it keeps the compiled templates
 def _environment() -> Environment:
     filters = {
         "number": number,

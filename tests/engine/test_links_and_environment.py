@@ -206,6 +206,7 @@ def test_the_official_etcd_is_the_one_that_the_control_plane_is_built_with() -> 
     assert f"go.etcd.io/etcd/server/v3 v{ETCD}\n" in (ROOT / "engine/go/go.mod").read_text()
 
 
+@pytest.mark.sim
 def test_a_plugin_tells_its_version() -> None:
     command = next(part for part in PARTS if part.name == "command")
     plugin = store.built_folder(command) / command.binaries[0]

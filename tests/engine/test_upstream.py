@@ -52,6 +52,7 @@ def test_a_cut_whose_ends_have_moved_ends_the_build(copied: Path, start: str, en
     assert copied.read_text() == "one two two"
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize(
     "component",
     ["yaml/v2:ConfigFile", "yaml/v2:ConfigGroup", "helm.sh/v4:Chart", "kustomize/v2:Directory"],
@@ -72,6 +73,7 @@ def test_a_component_that_the_built_provider_lacks_is_refused_by_its_name(compon
         plugin.close()
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize(
     ("arguments", "missing"),
     [

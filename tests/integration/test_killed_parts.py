@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from kubernetes import client, config
 
 from simulator.process import Daemon
 from tests.conftest import ROOT
@@ -88,7 +87,9 @@ def recovered(stack: Stack) -> str:
     return stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded().text
 
 
-def core() -> client.AppsV1Api:
+def core() -> Any:
+    from kubernetes import client, config  # noqa: PLC0415  # 200 modules, for simulator tests only
+
     return client.AppsV1Api(config.new_client_from_config(str(STATE / "kubeconfig")))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes import client, config
 
 from stacks.lab import Lab
 from stacks.read import read_stack_file
@@ -379,6 +378,8 @@ def assert_nothing_secret_was_left(stack: Stack) -> None:
 
 
 def test_destroy_leaves_nothing_behind(stack: Stack) -> None:
+    from kubernetes import client, config  # noqa: PLC0415  # 200 modules, for simulator tests only
+
     stack.pulumi("destroy", "--run-program").succeeded()
 
     for node in ("gpu01", "gpu02"):

@@ -241,7 +241,7 @@ def test_the_help_of_all_verbs_imports_none_of_them() -> None:
     assert done.stderr == "\n"
 
 
-@pytest.mark.parametrize("folder", [".", "docs/decisions"])
+@pytest.mark.parametrize("folder", ["docs/decisions", pytest.param(".", marks=pytest.mark.whole)])
 def test_the_launcher_works_from_every_folder_of_the_checkout(folder: str) -> None:
     done = subprocess.run(
         [ROOT / "engine" / "rocelab", "ports", "--json"],

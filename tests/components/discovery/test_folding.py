@@ -21,7 +21,7 @@ from tests.components.inventory.fabricate import changed, fabricate
 
 def irregular(dice: Random) -> Inventory:
     """A cluster as years leave it: gaps, replaced NICs, moved addresses, missing VFs, switches or none."""
-    hosts, rails = dice.randint(5, 24), dice.randint(1, 5)
+    hosts, rails = dice.randint(5, 12), dice.randint(1, 5)
     inventory = fabricate(hosts, rails, cluster=False) if dice.random() < 0.5 else bare(hosts, rails)
     if dice.random() < 0.3:
         first = dice.randint(0, 3)

@@ -182,6 +182,7 @@ def rig(lab: Lab) -> Iterator[Rig]:
     shutil.rmtree(state)
 
 
+@pytest.mark.sim
 def test_openssh_talks_to_it_like_a_person(rig: Rig) -> None:
     said = rig.ssh("enable\nconfigure terminal\ninterface ethernet 1/1 mtu 1500 force\nexit\nexit\n")
 
@@ -192,10 +193,12 @@ def test_openssh_talks_to_it_like_a_person(rig: Rig) -> None:
     assert ports["gpu02", "enp5s0"].config.mtu_bytes == 9216
 
 
+@pytest.mark.sim
 def test_its_account_has_no_shell(rig: Rig) -> None:
     assert "UNIX shell commands cannot be executed" in rig.ssh("", "show running-config")
 
 
+@pytest.mark.sim
 def test_reset_forgets_what_was_kept(rig: Rig) -> None:
     rig.ssh("enable\nconfigure terminal\ninterface ethernet 1/1 description somebody\nexit\nexit\n")
     assert "description somebody" in rig.ssh("enable\nshow running-config\nexit\n")
@@ -205,6 +208,7 @@ def test_reset_forgets_what_was_kept(rig: Rig) -> None:
     assert "description somebody" not in rig.ssh("enable\nshow running-config\nexit\n")
 
 
+@pytest.mark.sim
 def test_both_processes_have_a_line_and_the_front_is_healed_alone(rig: Rig) -> None:
     frames, front = rig.switch.status()
     assert (frames.state, front.state) == ("running", "running")
@@ -219,6 +223,7 @@ def test_both_processes_have_a_line_and_the_front_is_healed_alone(rig: Rig) -> N
     assert rig.switch.status()[0].pid == frames.pid
 
 
+@pytest.mark.sim
 def test_the_host_key_stays_so_that_it_can_be_pinned(rig: Rig) -> None:
     before = (rig.state / "switch" / KNOWN_HOSTS).read_text()
     rig.switch.down(lambda _: None)
