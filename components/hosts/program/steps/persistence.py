@@ -119,4 +119,10 @@ class Persistence(Step):
         return [path for path in DAEMON_FILES if path not in drop_ins(host) and host.machine.exists(path)]
 
     def _document(self, host: Host) -> bytes:
-        return (json.dumps(host.document, indent=1, sort_keys=True) + "\n").encode()
+        """Encoded once until something changes: each step may look at it, and JSON with indentation is slow."""
+
+        def encoded() -> bytes:
+            return (json.dumps(host.document, indent=1, sort_keys=True) + "\n").encode()
+
+        found: bytes = host.remembered(DOCUMENT_FILE, encoded)
+        return found
