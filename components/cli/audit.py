@@ -38,7 +38,7 @@ FAIL_ON = {severity.word: severity for severity in Severity}
     type=click.Choice(list(FAIL_ON)),
     default=Severity.HIGH.word,
     show_default=True,
-    help="End with 1 for a finding of this severity and for every worse one.",
+    help="Exit with 1 for a finding of this severity and for every worse one.",
 )
 @click.option("--no-names", is_flag=True, help="Name no host, interface, address or reason: for public places.")
 @click.option("--markdown", is_flag=True, help="Print one Markdown comment instead.")
@@ -66,9 +66,9 @@ def command(
     file if you name one, or if it looks at a lab. Exit code 4 means that a host, a switch or the cluster was not read.
     """
     if markdown and as_json:
-        raise click.UsageError("--markdown and --json both print to stdout: give one of them")
+        raise click.UsageError("--markdown and --json both print to stdout: use only one")
     if source and options.sets:
-        raise click.UsageError("--from reads a file, --hosts looks at hosts: give one of them")
+        raise click.UsageError("--from reads a file, --hosts reads hosts: use only one")
     is_lab = stack.config_file or _is_given("name") or not (source or options.sets)
     lab = stack.lab() if is_lab else None
     waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE

@@ -25,7 +25,7 @@ from components.validation.running.screen import Screen, until_told
     "--inside",
     default="",
     metavar="WORDS",
-    help=f'Words before the sample, where only an image has it. The guide\'s: --inside "{IN_IMAGE} IMAGE".',
+    help=f'Command before the sample, where only an image has it. The guide\'s: --inside "{IN_IMAGE} IMAGE".',
 )
 @click.option(
     "--wait-s",
@@ -52,7 +52,7 @@ def command(stack: Stack, plan: bool, inside: str, wait_s: float, as_json: bool)
         return Exit.CLEAN
     login = login_to(lab, stack.root, stack.secret)
     asked = [placed(check, shlex.split(inside)) for check in found]
-    with ended("what ran on the clients was stopped"), Screen() as screen:
+    with ended("the programs on the clients were stopped"), Screen() as screen:
         work = prove(asked, partial(over_ssh, login), screen.say, wait_s=wait_s, simulated=lab.simulated)
         proofs = asyncio.run(until_told(work))
     counted = Counter(proof.state for proof in proofs)

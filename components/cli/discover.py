@@ -24,7 +24,7 @@ INVENTORY = "inventory.json"
     )
 )
 @click.option("--name", required=True, metavar="NAME", help="Name the lab and its stack.")
-@click.option("--from", "source", type=FILE, metavar="FILE", help="Draft from this inventory, and ask no host.")
+@click.option("--from", "source", type=FILE, metavar="FILE", help="Draft from this inventory, and connect to no host.")
 @click.option("--answers", type=FILE, metavar="FILE", help="Read the answers to open questions from this file.")
 @click.option("--out", type=FOLDER, default=".", metavar="FOLDER", help="Write the files there.  [default: here]")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
@@ -76,7 +76,7 @@ def command(
 
 
 def _probes(draft: "Draft", private_key: str | None) -> "Probes":
-    """What the hosts of the draft answer to it."""
+    """What the draft's hosts report."""
     from components.discovery.first_up import probe_records, probed  # noqa: PLC0415
 
     return asyncio.run(probed(probe_records(draft.lab, draft.hosts), private_key)) if draft.lab else {}

@@ -8,7 +8,7 @@ import click
 
 
 class Exit(IntEnum):
-    """What a verb ends with."""
+    """The exit code of a verb."""
 
     CLEAN = 0
     FINDINGS = 1
@@ -35,7 +35,7 @@ def exit_of(*, findings: bool, unreached: bool = False) -> Exit:
 
 @contextmanager
 def ended(what: str) -> Iterator[None]:
-    """Says what became of work that a signal ends, and ends the command."""
+    """Prints what a signal interrupted, and exits."""
     from asyncio import CancelledError  # noqa: PLC0415  # asyncio takes longer than all of --help
 
     try:

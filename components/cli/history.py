@@ -15,7 +15,7 @@ from components.validation.memory.history import history_of
 
 @click.command(epilog=examples("rocelab history --stack dgx"))
 @stack_options
-@click.option("--state", is_flag=True, help="Ask the stack's state, even where the store has runs.")
+@click.option("--state", is_flag=True, help="Read the stack's state, even where the store has runs.")
 @json_option
 def command(stack: Stack, state: bool, as_json: bool) -> Exit:
     """List a lab's last runs: verdicts, values, and the run that new ones are compared with.

@@ -1,4 +1,4 @@
-"""`rocelab image`: the images that a lab pulls, those that it builds, and whether one can speak PVRDMA."""
+"""`rocelab image`: the images that a lab pulls, those that it builds, and whether one supports PVRDMA."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -49,7 +49,7 @@ def list_(stack: Stack, as_json: bool) -> Exit:
 def pin(stack: Stack, as_json: bool) -> Exit:
     """Print the lab's images by digest, as its stack file takes them.
 
-    Each registry is asked where the lab pulls from. Images that keep their tag are listed on stderr and are findings.
+    It asks each registry that the lab pulls from. Images that keep their tag are listed on stderr and are findings.
     """
     pins = pins_of(stack.lab(), registry.look)
     if as_json:
@@ -68,7 +68,7 @@ def _target_options(verb: Verb) -> Verb:
         show_default=True,
         help="Which of the lab's images.",
     )
-    return stack_options(which(click.option("--to", metavar="IMAGE", help="Another name than the lab's.")(verb)))
+    return stack_options(which(click.option("--to", metavar="IMAGE", help="Another name than in the lab file.")(verb)))
 
 
 tool_option = click.option("--tool", type=click.Choice(TOOLS), help="Default: the first of them on PATH.")
@@ -118,7 +118,7 @@ def push(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bo
 @click.argument("image", type=UNPACKED)
 @json_option
 def check(image: Path, as_json: bool) -> Exit:
-    """Check whether an image can speak PVRDMA.
+    """Check whether an image supports PVRDMA.
 
     IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout.
     """
@@ -143,10 +143,10 @@ def check(image: Path, as_json: bool) -> Exit:
 @click.option("--bitfusion", is_flag=True, help="Also install the Bitfusion client of the lab.")
 @stack_options
 def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> Exit:
-    """Print a Dockerfile that makes an image speak PVRDMA.
+    """Print a Dockerfile that adds PVRDMA support to an image.
 
-    IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout. It names its packages itself, so
-    that the Dockerfile fits its release. Only --bitfusion reads a lab.
+    IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout. The packages come from
+    the image itself, so the Dockerfile fits its release. Only --bitfusion reads a lab.
     """
     verbs = judge(read_image(image))
     if not bitfusion:

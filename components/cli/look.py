@@ -32,7 +32,7 @@ SWITCH = re.compile(r"(?P<name>[^=]+)=(?P<os>[^@]+)@(?P<address>[^:]+)(:(?P<port
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookOptions:
-    """What to look at, and how: the options that `look`, `discover` and `audit` share."""
+    """What to read, and how: the options that `look`, `discover` and `audit` share."""
 
     sets: tuple[str, ...]
     user: str | None
@@ -59,7 +59,7 @@ def look_options(verb: Verb) -> Verb:
         "sets",
         multiple=True,
         metavar="SET",
-        help="Look at these hosts and not at a lab's: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
+        help="Read these hosts instead of a lab's: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
     )
     @click.option("--user", metavar="NAME", help="Log in to the hosts as this user.")
     @click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="Port of their SSH.")
@@ -76,7 +76,7 @@ def look_options(verb: Verb) -> Verb:
         help=f"Read this switch too. OS is one of {', '.join(SWITCH_OSES)}. Repeat it for more.",
     )
     @click.option(
-        "--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this."
+        "--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this user."
     )
     @click.option("--firmware", is_flag=True, help="Ask NVIDIA's NICs which settings wait for a boot, with mstconfig.")
     @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
@@ -132,7 +132,7 @@ def looked(options: LookOptions, out: Path, stack: Stack | None = None) -> Inven
 
 
 def say(out: Path, inventory: Inventory, *, err: bool = False) -> None:
-    """Prints what was found in short, and on stderr what was not read."""
+    """Prints a summary, and on stderr what was not read."""
     click.echo(_summary(out, inventory), err=err)
     print_errors(_lines(inventory, list(unread(inventory))))
 
@@ -151,7 +151,7 @@ def _of_options(options: LookOptions) -> LookRequest:
 
 def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
     if options.user or options.known_hosts or options.key or options.switches:
-        raise click.UsageError("--user, --known-hosts, --key and --switch go with --hosts; a lab file has its own")
+        raise click.UsageError("--user, --known-hosts, --key and --switch need --hosts; a lab file has its own")
     kubeconfig = options.kubeconfig.read_text() if options.kubeconfig else None
     lab = stack.lab()
     user = lab.access.user
@@ -225,14 +225,14 @@ def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
     devices: list[Host | Switch] = [*inventory.hosts, *inventory.switches]
     offered = [each for each in devices if each.offered_key]
     if offered:
-        yield "Compare each key with the one that the console shows, add it to the known_hosts file, look again:"
+        yield "Compare each key with the host's console, add it to the known_hosts file, and run rocelab look again:"
     for each in offered:
         label = known_hosts_name(each.address, each.ssh_port)
         yield f"{label} {each.offered_key}  # {each.name} {_fingerprint(each.offered_key)}"
 
 
 def _fingerprint(key: str) -> str:
-    """Of a public key, as ssh-keygen -l shows it."""
+    """The fingerprint of a public key, as in `ssh-keygen -l`."""
     digest = hashlib.sha256(base64.b64decode(key.split()[1])).digest()
     return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 

@@ -19,7 +19,7 @@ FAIL_ON = {
     "member": Rank.MEMBER,
     "any": Rank.REST,
 }
-"""The mildest effect that is a finding."""
+"""The least severe effect that counts as a finding."""
 
 
 @click.command(
@@ -31,7 +31,9 @@ FAIL_ON = {
 )
 @click.argument("file", type=FILE)
 @click.option(
-    "--title", metavar="TEXT", help="Say this in place of the stack's name; the comment is found again by it."
+    "--title",
+    metavar="TEXT",
+    help="Show this instead of the stack's name; it also identifies the comment in later runs.",
 )
 @click.option("--note", metavar="TEXT", default="", help="Add a last line, such as the commit.")
 @click.option("--no-names", is_flag=True, help="Name no host, interface, resource or error: for public repositories.")
@@ -40,7 +42,7 @@ FAIL_ON = {
     type=click.Choice(list(FAIL_ON)),
     default="failed",
     show_default=True,
-    help="End with 1 for this effect and for every worse one.",
+    help="Exit with 1 for this effect and for every worse one.",
 )
 @click.option(
     "--limit",
@@ -48,7 +50,7 @@ FAIL_ON = {
     default=LIMIT,
     show_default=True,
     metavar="CHARACTERS",
-    help="Leave out the mildest effects of a longer comment.",
+    help="Omit the least severe effects of a longer comment.",
 )
 @json_option
 def command(file: Path, title: str | None, note: str, no_names: bool, fail_on: str, limit: int, as_json: bool) -> Exit:

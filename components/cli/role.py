@@ -24,7 +24,7 @@ from components.stack import Stack
     type=click.Choice(("list", "govc", "powercli", "markdown")),
     default="list",
     show_default=True,
-    help="Print the privileges alone, a command that creates the role, or a table with the reasons.",
+    help="Print only the privileges, a command that creates the role, or a table with the reasons.",
 )
 @click.option("--name", "role", default=ROLE, show_default=True, help="Name of the role.")
 @click.option(
@@ -36,7 +36,7 @@ from components.stack import Stack
 )
 @json_option
 def command(stack: Stack, form: str, role: str, administrator: str | None, as_json: bool) -> Exit:
-    """Print the role that the lab's vCenter user needs, and no privilege more."""
+    """Print the role with exactly the privileges that the lab's vCenter user needs."""
     lab = stack.lab()
     fabric = fabric_of(lab)
     needs = needs_of(lab, fabric)

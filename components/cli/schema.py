@@ -11,7 +11,7 @@ from stacks.schema import SCHEMA_FILE, stack_file_schema
 def command() -> Exit:
     """Print the JSON Schema of a stack file.
 
-    An editor that knows it completes and checks Pulumi.STACK.yaml. A change of the lab model belongs with a new
+    With the schema, an editor completes and checks Pulumi.STACK.yaml. A change of the lab model needs a new
     stacks/lab.schema.json.
     """
     click.echo(stack_file_schema(), nl=False)

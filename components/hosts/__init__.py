@@ -1,1 +1,1 @@
-"""The hosts layer: one program that runs on each host, one command that starts it, one Fleet that looks after all."""
+"""The hosts layer: one program on each host, one command that starts it, and one Fleet that manages all hosts."""

@@ -116,7 +116,7 @@ def _printed(endpoint: Endpoint, done: CommandResult) -> str:
         raise BrokenError(f"{endpoint.place}: the connection ended in the middle")
     if done.code:
         said = " / ".join(done.err.strip().splitlines()[-2:])
-        raise NoAnswerError(f"{endpoint.place}: the command ended with {done.code}: {said[:300]}")
+        raise NoAnswerError(f"{endpoint.place}: the command exited with {done.code}: {said[:300]}")
     return done.out
 
 
@@ -131,7 +131,7 @@ def parse_report(out: str) -> Report:
         found.pop("schema")
         return Report(**found)
     except (IndexError, ValueError, TypeError, KeyError, AttributeError):
-        raise NoAnswerError(f"answers {out.strip()[-200:]!r} instead of a report") from None
+        raise NoAnswerError(f"printed {out.strip()[-200:]!r} instead of a report") from None
 
 
 async def each(names: Mapping[str, T], act: Callable[[str, T], Awaitable[None]]) -> None:

@@ -28,11 +28,11 @@ class Change:
 
     host: str
     what: str
-    """A field such as `enp5s0.mtu_bytes`, or words."""
+    """A field such as `enp5s0.mtu_bytes`, or a description."""
     values: str = ""
     """Old and new value."""
     cost: str = ""
-    """The effect in words, with what is known of it."""
+    """The effect, as a preview describes it."""
     effect: Effect | Literal["joins", "leaves", "unread"] = "none"
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def changes(
         if name not in news and name not in renamed:
             heir = places.get(old.endpoint.place)
             unless = f", unless {heir} turns out to be the same machine" if heir else ""
-            cost = f"its VFs, links and files of ours are undone{unless}"
+            cost = f"its VFs, links and rocelab's files are undone{unless}"
             yield Change(host=name, what="leaves", cost=cost, effect="leaves")
 
 
@@ -94,7 +94,7 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
             if field in before and before[field] != value and field_effect(field) == "reboot":
                 yield (
                     f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false; "
-                    "set it to true, or take the change back"
+                    "set it to true, or revert the change"
                 )
 
 
@@ -118,8 +118,8 @@ def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
             yield (
                 f"{some(names, MOST_NAMED)}: {step.version_setting} {before} => {after} is refused: "
                 f"rocelab cannot upgrade hosts in use yet. On each host: {step.upgrade}. "
-                f"Then pulumi up --refresh --run-program, which finds {after} there and goes on; "
-                "or take the change back"
+                f"Then pulumi up --refresh --run-program, which finds {after} there and continues; "
+                "or revert the change"
             )
 
 
@@ -139,7 +139,7 @@ def shorten(value: JsonValue) -> str:
 def _changes(name: str, old: HostRecord, new: HostRecord, known: Known | None, now: datetime) -> Iterator[Change]:
     if old.trouble:
         values = f"({old.trouble}) => {new.state}"
-        yield Change(host=name, what="unknown", values=values, cost="looked at again", effect="unread")
+        yield Change(host=name, what="unknown", values=values, cost="read again", effect="unread")
     if old.state != new.state:
         effect, cost = _state_effect(new)
         yield Change(host=name, what="state", values=f"{old.state} => {new.state}", cost=cost, effect=effect)
@@ -187,4 +187,4 @@ def _state_effect(new: HostRecord) -> tuple[Literal["joins", "leaves"], str]:
         case "drained":
             return "leaves", "it is left alone"
         case "absent":
-            return "leaves", "everything of ours is undone"
+            return "leaves", "everything that rocelab changed is undone"

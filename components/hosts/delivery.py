@@ -42,7 +42,7 @@ class DeliveryProvider(Configured, ResourceProvider):
         return CreateResult("program", props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Sends it again: writing a file twice costs less than asking for it."""
+        """Sends the file again: writing it twice costs less than comparing it."""
         self._send()
         return UpdateResult(_news)
 

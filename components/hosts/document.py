@@ -23,7 +23,7 @@ SOFT_ROCE_MODULE = "rdma_rxe"
 def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """The document of a node; the same lab gives the same text."""
     soft = any(pf.soft_roce for pf in node.pfs)
-    # sections that the lab file does not ask for are left out, so a new kind of section changes no existing document
+    # sections that the lab file does not use are omitted, so a new kind of section changes no existing document
     sections: dict[str, JsonValue | None] = {
         **repeated_sections(lab),
         **system_sections(lab, node),
@@ -93,6 +93,6 @@ def _pf_document(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
 
 
 def _vf_owner(lab: Lab) -> dict[str, JsonValue]:
-    """Marks VFs that an operator creates: the host program then leaves their number alone."""
+    """Marks VFs that an operator creates, so that the host program does not change their number."""
     operated = lab.cluster is not None and lab.cluster.delivery.profile == "sriov_operator"
     return {"vf_owner": "operator"} if operated else {}

@@ -1,4 +1,4 @@
-"""Drains a node before its reboot, and opens it again."""
+"""Drains a node before its reboot, and uncordons it afterwards."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ class DrainError(Exception):
 
 
 class Drainer(Protocol):
-    """What a roll needs of a cluster; see `NodeDrainer`."""
+    """What a rolling reboot needs from a cluster; see `NodeDrainer`."""
 
     def cordon(self, node: str) -> bool: ...
     def empty(self, node: str) -> None: ...
@@ -31,7 +31,7 @@ class NodeDrainer:
         self._pause = pause
 
     def cordon(self, node: str) -> bool:
-        """Closes a node for new pods; whether it was open before."""
+        """Cordons a node; returns whether it was schedulable before."""
         with _reasons():
             found = self._api.get(_path(node))
             self._api.merge(_path(node), {"spec": {"unschedulable": True}})
@@ -94,11 +94,11 @@ def has_to_go(pod: Object) -> bool:
 
 @contextmanager
 def _reasons() -> Iterator[None]:
-    """Requests whose failure is a reason, not a traceback."""
+    """Turns failed requests into a `DrainError`."""
     try:
         yield
     except ApiError as error:
-        raise DrainError(f"the Kubernetes API says: {error}" if error.status else str(error)) from None
+        raise DrainError(f"the Kubernetes API refused: {error}" if error.status else str(error)) from None
 
 
 def _path(node: str) -> str:

@@ -40,14 +40,14 @@ Props = dict[str, object]
 GREETING_S = 2.0
 OUTPUTS = ("results", "facts")
 SEEN_NOW: Facts = {}
-"""What the hosts reported at the refresh of this very run. A refresh cannot keep it in the state: facts that change
+"""What the hosts reported at the refresh of this run. A refresh cannot keep it in the state: facts that change
 with every pod would show as drift."""
 CONFIRMED: dict[str, Report] = {}
-"""What the hosts reported when they were confirmed in this very run; `check` keeps it out of inputs and state."""
+"""What the hosts reported when they were confirmed in this run; `check` keeps it out of inputs and state."""
 
 
 class FleetProvider(Configured, ResourceProvider):
-    """The engine's view of the hosts; `repair` and `roll` do the work, `changes` words the messages."""
+    """The engine's view of the hosts; `repair` and `roll` do the work, `changes` writes the messages."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses in the preview what the lab does not allow, and warns of hosts that do not answer."""
@@ -59,7 +59,7 @@ class FleetProvider(Configured, ResourceProvider):
         failures = [CheckFailure("versions", text) for text in upgrades_refused(records_of(_olds), records)]
         if not _policy(news).allow_reboot:
             refused = reboots_refused(records_of(_olds), records)
-            # the engine prints the property's value before the reason, so a short one is named
+            # the engine prints the property's value before the reason, so this names a short property
             failures += [CheckFailure("allow_reboot", text) for text in refused]
         failures += [CheckFailure("vf_layout", text) for text in vfs_refused(records_of(_olds), records, SEEN_NOW)]
         return CheckResult(news, failures)
@@ -70,7 +70,7 @@ class FleetProvider(Configured, ResourceProvider):
         lines = [str(change) for change in changes(seen, wanted, {**_facts(_olds), **SEEN_NOW})]
         lacking = any(list(missed(seen.get(name), new)) for name, new in wanted.items())
         if lacking or not same_layout(_olds.get("vf_layout"), _news.get("vf_layout")):
-            lines.append("VFs come or go: a device plugin that finds VFs restarts, since it looks only when it starts")
+            lines.append("VFs are added or removed: their device plugin restarts, because it detects VFs only at start")
         for line in lines:
             pulumi.log.info(line)
         others = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in (*OUTPUTS, "vf_layout")}

@@ -1,4 +1,4 @@
-"""Hosts: per host the program and the command that starts it, then the Fleet, which looks after all of them."""
+"""Hosts: per host the program and the command that starts it, then the Fleet, which manages all of them."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ class Hosts(pulumi.ComponentResource):
 
     results: pulumi.Output[Mapping[str, Mapping[str, str]]]
     """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with reason and hint; a `warning`
-    where a peer of a rail was not heard."""
+    where a peer on a rail did not answer."""
     outline: pulumi.Output[Mapping[str, Mapping[str, str]]]
     """The results for the stack output: of many hosts only those that are not ready, and a count."""
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
@@ -192,13 +192,16 @@ class Confirmer:
 CAUSES = (
     (("host key mismatch", "host key"), "answers with another host key than access.known_hosts_file; nothing was sent"),
     (("unable to authenticate", "no supported methods"), "refuses the login: wrong user or private key"),
-    (("connection refused",), "refuses the connection: is sshd running there?"),
+    (("connection refused",), "refuses the connection: check that sshd is running"),
     (("no route to host", "network is unreachable"), "cannot be reached: no route"),
     (("i/o timeout", "deadline exceeded"), "does not answer"),
-    (("a password is required", "sudo:"), "lets its user run nothing as root: sudo without a password is needed"),
+    (
+        ("a password is required", "sudo:"),
+        "does not let the user run commands as root: rocelab needs sudo without a password",
+    ),
     (("python3: not found", "python3: command not found", "No such file"), "has no python3"),
 )
-"""Words in the provider's error, and what they mean; the first match counts."""
+"""Texts in the provider's error, and what they mean; the first match counts."""
 
 
 def remedy(node: Node, error: str) -> str:
@@ -206,6 +209,6 @@ def remedy(node: Node, error: str) -> str:
     cause = next((text for words, text in CAUSES if any(word.lower() in error.lower() for word in words)), None)
     said = cause or f"failed: {' '.join(error.split())[:200]}"
     return (
-        f"nodes.{node.name}: {node.name} ({node.address}:{node.ssh_port}) {said}. Fix it and run again, "
+        f"nodes.{node.name}: {node.name} ({node.address}:{node.ssh_port}) {said}. Fix this and run again, "
         f"or set nodes.{node.name}.state: drained to leave it out"
     )

@@ -1,7 +1,7 @@
 """The mark of all VFs: when it changes, device plugins restart, because they look for VFs only when they start. Pure.
 
 It is the digest of the VFs in the lab file and, after a dot, how often VFs appeared later under the same digest: they
-failed at first, or were lost and created again, so a plugin looked too early although the lab file did not change.
+failed at first, or were lost and created again, so a plugin started too early although the lab file did not change.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,6 +1,6 @@
 """The cost of a changed number of VFs: which are in use, whether a reboot is needed, and how old these facts are. Pure.
 
-The facts are from the last run, or from a refresh in this one. Without facts the cost is unknown, never nothing.
+The facts are from the last run, or from a refresh in this one. Without facts the cost is unknown, never zero.
 """
 
 import re
@@ -18,12 +18,12 @@ IN_USE, OFFERED, SEEN = "vfs_in_use", "vfs_offered", "seen"
 """Facts: per PF how many are in use and why, how many its NIC offers, and when that was seen (UTC)."""
 MINUTE = "%Y-%m-%dT%H:%MZ"
 LONGEST_REASON = 80
-FREE_THEM = "; drain the node or delete the pods that use them, or take the change back"
-LOOK = "pulumi preview --refresh --run-program looks"
+FREE_THEM = "; drain the node or delete the pods that use them, or revert the change"
+LOOK = "pulumi preview --refresh --run-program reads the hosts again"
 
 
 def without_users(text: str) -> str:
-    """A refusal of `vfs_refused` without the names of those who use the VFs."""
+    """A refusal of `vfs_refused` without the names of the VFs' users."""
     return re.sub(rf"( in use), such as .*?(?={re.escape(FREE_THEM)})", r"\1", text, flags=re.DOTALL)
 
 
@@ -35,7 +35,7 @@ class Known:
     seen: datetime
 
     def age(self, now: datetime) -> str:
-        """How old it is, in words."""
+        """The age of the facts, as text."""
         minutes = max(int((now - self.seen).total_seconds() // 60), 0)
         if minutes < 1:
             return "seen just now"
@@ -89,11 +89,11 @@ def cost_of(pf: str, before: JsonValue, wanted: int, known: Known | None, now: d
         return f"{loss}; may reboot: facts unknown ({LOOK})"
     most = known.offered.get(pf)
     if most is None:
-        reboot = "may reboot: what its NIC offers is unknown"
+        reboot = "may reboot: it is unknown how many its NIC offers"
     elif wanted <= most:
         reboot = f"no reboot, its NIC offers {most}"
     else:
-        reboot = f"reboots: its NIC offers {most}, more come from the firmware"
+        reboot = f"reboots: its NIC offers {most}, and the firmware can add more"
     use = known.in_use.get(pf, "")
     said = f"{use}, and refused until they are free: drain the node" if use else "none is in use"
     return "; ".join([loss, *([said] if before != 0 else []), f"{reboot} ({known.age(now)})"])
@@ -102,7 +102,7 @@ def cost_of(pf: str, before: JsonValue, wanted: int, known: Known | None, now: d
 def vfs_refused(
     olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], fresh: Mapping[str, object]
 ) -> Iterator[str]:
-    """A text for each PF whose VFs would be taken away while some are in use, by facts of this very run.
+    """A text for each PF whose VFs would be taken away while some are in use, by facts of this run.
 
     Older facts refuse nothing: the pods may have ended since, and the host checks again before it touches a VF.
     """
@@ -114,7 +114,7 @@ def vfs_refused(
         for pf, before, after in resized(old, new):
             if pf in known.in_use:
                 yield (
-                    f"{name}: {pf}.vfs {before} => {after} takes every VF of {pf} away first, and {known.in_use[pf]}"
+                    f"{name}: {pf}.vfs {before} => {after} first removes every VF of {pf}, and {known.in_use[pf]}"
                     f"{FREE_THEM}"
                 )
 

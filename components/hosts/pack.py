@@ -20,7 +20,7 @@ TOO_OLD = (
     "hint='RHEL 8: dnf install python39, then alternatives --set python3 /usr/bin/python3.9; Ubuntu has it from 20.04'"
     ")))),sys.exit())"
 )
-"""One expression that every Python 3 reads: an old one answers as data, where its users would meet a traceback.
+"""One expression that every Python 3 reads: old versions answer with data instead of a traceback.
 Without double quotes, since a shell has them around it."""
 START = f"""import json
 import sys

@@ -1,4 +1,4 @@
-"""Observe, confirm, repair and undo hosts. Whatever a host does, the answer is data."""
+"""Observe, confirm, repair and undo hosts. A host's failure is data, never an exception."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -61,7 +61,7 @@ def unreachable(name: str, error: NoAnswerError) -> Result:
 
 
 async def observe(hosts: HostCalls, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, HostRecord]:
-    """The records with the fields as they are now; a host that does not answer says so in its record.
+    """The records with current fields; the record of a host that does not answer says so.
 
     Args:
         hosts: how they are called.
@@ -92,7 +92,7 @@ def _outside(record: HostRecord, report: Report) -> str:
     membership = report.facts.get("kubernetes")
     if "kubernetes" not in record.document or not isinstance(membership, dict):
         return ""
-    return "" if membership["role"] else "it is a node of no cluster"
+    return "" if membership["role"] else "it is in no cluster"
 
 
 async def converge(
@@ -194,7 +194,11 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
     if not wrong and report.failed is None:
         return {"status": "ready"}
     if _only_waits(report, wrong):
-        hint = "it is rebooted in a roll" if policy.allow_reboot else "set hosts.allow_reboot: true, or reboot it"
+        hint = (
+            "it will be rebooted in the rolling reboot"
+            if policy.allow_reboot
+            else "set hosts.allow_reboot: true, or reboot it"
+        )
         return {"status": "needs_reboot", "reason": "; ".join(report.needs_reboot), "hint": hint}
     if failed or report.failed:
         return {"status": "failed", **(failed or report.failed or {})}
@@ -203,9 +207,9 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
     return {
         "status": "failed",
         "step": "drift",
-        "reason": f"{key} is {shorten(report.fields.get(key))}, wanted {shorten(value)}{undone and f'; {undone}'}",
-        "hint": f"its repair is of class {repair_class(key)}, and hosts.repair allows {policy.repair}; "
-        f"raise it, or repair {name} by hand",
+        "reason": f"{key} is {shorten(report.fields.get(key))}, expected {shorten(value)}{undone and f'; {undone}'}",
+        "hint": f"its repair has class {repair_class(key)}, but hosts.repair allows only {policy.repair}; "
+        f"raise hosts.repair, or repair {name} by hand",
     }
 
 
@@ -221,7 +225,7 @@ def reverted(report: Report, wrong: Sequence[str]) -> str:
         [link for link in links if any(key.startswith(f"{link}.") for key in wrong)] if isinstance(links, list) else []
     )
     return (
-        f"its change of {', '.join(map(str, found))} undid itself: no new connection confirmed it in time"
+        f"its change of {', '.join(map(str, found))} was reverted: no new connection confirmed it in time"
         if found
         else ""
     )

@@ -15,7 +15,7 @@ from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
 
 REBOOT = "exec sudo -n systemd-run --quiet --collect --on-active=1 systemctl reboot"
-"""Detached: the answer to this very command still gets through."""
+"""Detached, so the answer to this command still arrives."""
 UNIT_STATE = "systemctl show -p ActiveState -p ExecMainExitTimestampMonotonic rocelab-rdma.service || true"
 """The time is 0 until the unit has run once since the boot: before and after it, its state is inactive."""
 PAUSE_S = 3.0

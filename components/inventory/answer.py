@@ -1,4 +1,4 @@
-"""The answer of a host as its part of the inventory. A value that is not what it should be costs only itself."""
+"""The answer of a host as its part of the inventory. An invalid value costs only itself."""
 
 import json
 import re
@@ -11,28 +11,28 @@ from pydantic_core import ErrorDetails
 from components.inventory.model import Host
 
 SCHEMA = 1
-"""Of what the host program's verb `look` prints."""
+"""Schema of the output of the host program's verb `look`."""
 HOST = TypeAdapter(Host)
 SECTIONS = frozenset({"system", "pfs", "gpus", "network", "carriers"})
-"""What an answer may say of its host."""
+"""What an answer may contain about its host."""
 READING = {"value", "source", "unknown"}
 NO_READING = ("dataclass_type", "value_error")
 """Faults of the reading itself, not of its value."""
 PASSES = 5
-"""Faults are taken out pass by pass: behind a wrong list may be another one."""
+"""Faults are removed pass by pass: a wrong list may hide another one."""
 CONTROL = re.compile(r"\\u00[01][0-9a-f]|\\u007f|\\u009[0-9a-f]|\\[bfnrt]|\x7f", re.IGNORECASE)
-"""Escapes of control characters in JSON: printed to a terminal they would not only be text."""
+"""Escapes of control characters in JSON: a terminal would act on them."""
 
 
 class LookAnswerError(Exception):
-    """An answer that is no look; its text is for people."""
+    """An answer that is not an inventory; its text is for people."""
 
 
 def host_of(text: str, host: Host) -> Host:
-    """A host with what its answer says; name, place and time stay as they were given.
+    """A host with the content of its answer; name, place and time stay unchanged.
 
     Raises:
-        AnswerError: when there is no look in it.
+        AnswerError: when the answer is not an inventory.
     """
     document = _document(text)
     document |= {key: value for key, value in HOST.dump_python(host, mode="json").items() if key not in SECTIONS}
@@ -42,7 +42,7 @@ def host_of(text: str, host: Host) -> Host:
         except ValidationError as error:
             for fault in error.errors(include_url=False, include_input=False, include_context=False):
                 _take_out(document, fault)
-    raise LookAnswerError("what it answers has another form than a look")
+    raise LookAnswerError("its answer is not a valid inventory answer")
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -53,11 +53,13 @@ def _document(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         said = " / ".join(text.strip().splitlines()[-2:])
-        raise LookAnswerError(f"it prints no look, but {said[:200]!r}" if said else "it prints nothing")
+        raise LookAnswerError(
+            f"it printed {said[:200]!r} instead of an inventory answer" if said else "it printed nothing"
+        )
     if isinstance(failed := found.get("failed"), Mapping):
         raise LookAnswerError(f"{failed.get('reason')}: {failed.get('hint')}"[:300])
     if found.pop("schema", None) != SCHEMA:
-        raise LookAnswerError(f"its look has another schema than {SCHEMA}")
+        raise LookAnswerError(f"its inventory answer has another schema than {SCHEMA}")
     return {key: value for key, value in found.items() if key in SECTIONS}
 
 
@@ -80,5 +82,5 @@ def _take_out(document: dict[str, Any], fault: ErrorDetails) -> None:
         return
     parent, key = inner
     source = parent[key].get("source") if isinstance(parent[key], dict) else ""
-    reason = f"the host gave something else: {fault['msg']}"
+    reason = f"the host returned an invalid value: {fault['msg']}"
     parent[key] = {"unknown": reason, "source": source if isinstance(source, str) else ""}

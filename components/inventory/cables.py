@@ -29,12 +29,12 @@ class Cables:
         self._names = {chassis: switch.name for switch in switches if (chassis := switch.chassis_id.or_else(""))}
         self._ports = {switch.name: {port.name for port in switch.ports.or_else(())} for switch in switches}
         self.chassis_by_name: dict[str, set[str]] = defaultdict(set)
-        """The chassis that call themselves so."""
+        """The chassis with this system name."""
         for chassis, name in self._names.items():
             self.chassis_by_name[name].add(chassis)
         pfs = [pf for host in inventory.hosts for pf in host.pfs.or_else(())]
         self._announced: dict[str, set[str]] = defaultdict(set)
-        """The same, as hosts hear them: SONiC's own chassis is not always the one that it announces."""
+        """The same, as hosts receive them: SONiC does not always announce its own chassis."""
         for heard in (each for pf in pfs for each in pf.lldp.or_else(())):
             if heard.system and heard.chassis_id:
                 self._announced[heard.system].add(heard.chassis_id)
@@ -64,7 +64,7 @@ class Cables:
     def _leaf(self, heard: Neighbour, by_switch: set[LeafPort]) -> LeafPort:
         system, chassis = heard.system or heard.chassis_id, heard.chassis_id
         several = len(self._announced.get(system, ())) > 1
-        # a switch may call itself otherwise than you do
+        # a switch's own name may differ from the one in the lab file
         name = self._names.get(chassis) or (f"{system} ({chassis})" if several else system)
         own = self._ports.get(name, set())
         # Onyx calls 1/1 of its configuration Eth1/1 by LLDP

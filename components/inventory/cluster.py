@@ -1,4 +1,4 @@
-"""The Kubernetes cluster, read by GETs alone."""
+"""The Kubernetes cluster, read with GET requests only."""
 
 import json
 from collections.abc import Callable
@@ -90,7 +90,7 @@ class _Reader:
         except ApiError as error:
             return unknown(str(error), source)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return unknown(f"the answer has another form: {type(error).__name__}: {error}"[:160], source)
+            return unknown(f"the answer has an unknown format: {type(error).__name__}: {error}"[:160], source)
         return unknown(f"there are more than {MOST_PAGES * int(PAGE)} objects", source)
 
 

@@ -13,7 +13,7 @@ INVENTORY = TypeAdapter(Inventory)
 
 
 def dump(inventory: Inventory) -> bytes:
-    """The document, without values that were not looked at."""
+    """The document, without values that were not read."""
     return INVENTORY.dump_json(inventory, exclude_defaults=True) + b"\n"
 
 
@@ -21,7 +21,7 @@ def parse(text: bytes | str, place: str = "inventory.json") -> Inventory:
     """The inventory in a document.
 
     Raises:
-        LabError: when it is none, or of another schema.
+        LabError: when it is not an inventory, or has another schema.
     """
     try:
         inventory = INVENTORY.validate_json(text)
@@ -29,11 +29,11 @@ def parse(text: bytes | str, place: str = "inventory.json") -> Inventory:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise LabError(
-            f"{place}: no inventory: {where}: {first['msg']} ({error.error_count()} faults); run rocelab look again"
+            f"{place}: not an inventory: {where}: {first['msg']} ({error.error_count()} faults); run rocelab look again"
         ) from None
     if inventory.schema != SCHEMA:
         raise LabError(
-            f"{place}: schema {inventory.schema}, and this version reads {SCHEMA}; run rocelab look again with it"
+            f"{place}: schema {inventory.schema}, but this version reads {SCHEMA}; run this version's rocelab look"
         )
     return inventory
 

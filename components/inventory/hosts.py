@@ -1,4 +1,4 @@
-"""Looks at many hosts at once over SSH. Nothing is written on them, and one that hangs costs its own place only."""
+"""Looks at many hosts at once over SSH. Nothing is written on them, and a host that hangs delays no other."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ from components.ssh.session import first_answer
 from stacks.access import KnownHosts, known_hosts_name
 
 AT_ONCE = 512
-"""Hosts whose answer is waited for at the same time."""
+"""Hosts that are read at the same time."""
 GREETING_AT_ONCE = 64
 """Logins at the same time: each takes processor time here, and each has a deadline."""
 HOST_S = 40.0
@@ -45,7 +45,7 @@ class HostLooks:
     """Looks at hosts with one key and one known_hosts file.
 
     Args:
-        keys: what the login shows.
+        keys: private keys of the login.
         known: host keys; a host that is not among them is not logged in to.
         sudo: whether to become root where the login may without a password.
         firmware: whether to ask NICs for settings that wait for a boot.
@@ -90,7 +90,7 @@ class HostLooks:
                 return replace(host, unread=UNPINNED, offered_key=await self._offered_key(host))
             return await self._asked(replace(host, host_key=host_key))
         except TimeoutError:
-            return replace(host, unread=f"it gave no answer within {HOST_S:.0f} s")
+            return replace(host, unread=f"it did not answer within {HOST_S:.0f} s")
         except (NoAnswerError, LookAnswerError) as error:
             return replace(host, unread=str(error).removeprefix(f"{host.address}:{host.ssh_port} "))
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
@@ -135,5 +135,7 @@ async def _resolved(target: LookTarget) -> str:
             target.address, target.ssh_port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )
     except OSError as error:
-        raise NoAnswerError(f"{target.address} is no address, and no name that has one: {error.strerror}") from None
+        raise NoAnswerError(
+            f"{target.address} is not an address, and not a name that resolves: {error.strerror}"
+        ) from None
     return str(found[0][4][0])

@@ -1,4 +1,4 @@
-"""One look at everything that was named: hosts, switches and cluster at the same time."""
+"""Reads all named hosts, switches and the cluster at the same time."""
 
 import asyncio
 import resource
@@ -16,12 +16,12 @@ from stacks.access import KnownHosts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookRequest:
-    """What to look at, and what opens it."""
+    """What to read, and the credentials for it."""
 
     hosts: Sequence[LookTarget]
     known_hosts: KnownHosts
     private_key: str | None = field(default=None, repr=False)
-    """None: the ssh-agent has it."""
+    """None: the key is in the ssh-agent."""
     kubeconfig: str | None = field(default=None, repr=False)
     sudo: bool = True
     firmware: bool = False

@@ -1,6 +1,6 @@
 """An inventory: hosts, switches and cluster as they are, in one JSON document. Data only; nothing is judged here.
 
-A field that is no `Reading` identifies its object or belongs to the look itself. Where a reading holds a list, its
+A field that is not a `Reading` identifies its object or belongs to the look itself. Where a reading holds a list, its
 elements' plain fields come from the same source. Files and commands are in the readings themselves.
 """
 
@@ -82,7 +82,7 @@ class Vf:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Qos:
-    """What a port does with marked packets."""
+    """A port's quality of service."""
 
     trust: Reading[str] = NOT_READ
     """`dscp` or `pcp`."""
@@ -122,7 +122,7 @@ class ConfigFile:
     path: str
     manager: Literal["netplan", "networkmanager", "networkd", "ifupdown", "ifcfg", "udev", "systemd", "rocelab"]
     mtu_bytes: int | None = None
-    """None where the file says nothing."""
+    """None where the file does not set it."""
     addresses: tuple[str, ...] = ()
     vfs: int | None = None
 
@@ -241,7 +241,7 @@ class Gpu:
     bridges: Reading[tuple[str, ...]] = NOT_READ
     """As a PF's."""
     model: Reading[str] = NOT_READ
-    """As the driver names it."""
+    """As the driver reports it."""
     memory_mib: Reading[int] = NOT_READ
 
 
@@ -313,7 +313,7 @@ class Carriers:
     """Interfaces that the host itself depends on, by name."""
 
     ssh: Reading[tuple[str, ...]] = NOT_READ
-    """That carry the connection this look came over."""
+    """They carry the SSH connection of this inventory."""
     default_route: Reading[tuple[str, ...]] = NOT_READ
     storage: Reading[dict[str, str]] = NOT_READ
     """What is mounted or connected over it, such as `nfs /home`, by interface."""
@@ -330,7 +330,7 @@ class Driver:
     on_disk: Reading[str] = NOT_READ
     on_disk_srcversion: Reading[str] = NOT_READ
     path: Reading[str] = NOT_READ
-    """File that modprobe would load: below `updates/` or `extra/` it is no module of the kernel's own."""
+    """File that modprobe would load: below `updates/` or `extra/` it is not the kernel's own module."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Switches, by questions alone: ports with what they are set to, who is heard on them, and where MACs were learned."""
+"""Switches, read only: ports with their settings, the neighbors heard on them, and where MACs were learned."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ SETTINGS = (
 )
 """What a port is set to."""
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, StopIteration)
-"""What reading an answer of another form raises."""
+"""What a parser raises for an answer in an unknown format."""
 SOME_PRIORITIES = "flow control is on, and the answer does not say for which priorities"
 NO_PORTS = "the port list of this system is not read"
 NO_LLDP = "the LLDP neighbors of this system are not read"
@@ -77,7 +77,7 @@ async def look_at_switch(target: SwitchTarget, keys: Keys, known_hosts: KnownHos
         async with asyncio.timeout(SWITCH_S), talking(endpoint, keys, "", dialect.session("", 300)) as talk:
             return await read_switch(talk, dialect, replace(switch, host_key=host_key, read_at=datetime.now(UTC)))
     except TimeoutError:
-        return replace(switch, unread=f"it gave no answer within {SWITCH_S:.0f} s")
+        return replace(switch, unread=f"it did not answer within {SWITCH_S:.0f} s")
     except (NoAnswerError, RefusedError) as error:
         return replace(switch, unread=str(error).removeprefix(f"{target.address}:{target.ssh_port} "))
     except Exception as error:  # noqa: BLE001  # whatever one switch does, the others are read
@@ -85,7 +85,7 @@ async def look_at_switch(target: SwitchTarget, keys: Keys, known_hosts: KnownHos
 
 
 async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
-    """What a switch answers; what it refuses or says in another form is unknown."""
+    """What a switch answers; refused commands and unknown formats are unknown values."""
     listing = dialect.port_list
     if not listing:
         return replace(switch, ports=unknown(NO_PORTS))
@@ -93,7 +93,7 @@ async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
     try:
         names = dialect.listed_ports(answers[listing])
     except MALFORMED as error:
-        return replace(switch, ports=unknown(f"the answer has another form: {error}"[:160], listing))
+        return replace(switch, ports=unknown(f"the answer has an unknown format: {error}"[:160], listing))
     refused: dict[str, str] = {}
     for command in dict.fromkeys((dialect.lldp_table, dialect.mac_table, *dialect.questions(names))):
         if command and command not in answers:
@@ -123,7 +123,7 @@ def _read(
     try:
         return known(take(answers[command]), command)
     except MALFORMED as error:
-        return unknown(f"the answer has another form: {error}"[:160], command)
+        return unknown(f"the answer has an unknown format: {error}"[:160], command)
 
 
 def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, str]) -> SwitchPort:

@@ -116,7 +116,7 @@ def test_a_network_change_that_nobody_confirms_undoes_itself_and_is_told(rails: 
     until(lambda: "reverted" in rails.call("gpu02", "probe").facts, 30, "note")
     on_node("gpu02", "sudo ip link set enp5s0 mtu 4200")
     refused = rails.converge(repair="none").results["gpu02"]
-    assert "undid itself: no new connection confirmed it in time" in refused["reason"]
+    assert "was reverted: no new connection confirmed it in time" in refused["reason"]
     assert rails.converge().results["gpu02"] == {"status": "ready"}
 
 

@@ -56,7 +56,7 @@ def _bitfusion(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
 
 
 def _peers(lab: Lab, node: Node) -> dict[str, str]:
-    """Per interface another node's address on the same rail: the next one, so that all nodes together ask all."""
+    """Per interface another node's address on the same rail: the next one, so that together they reach every node."""
     found: dict[str, str] = {}
     for pf in node.pfs:
         ring = [(other.name, there.address) for other in lab.active_nodes if (there := other.pf_on(pf.rail))]

@@ -75,7 +75,7 @@ def _firmware(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
 
 
 def _firmware_versions(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
-    """Only bare metal has cards whose firmware could be of a version."""
+    """Only bare metal has cards whose firmware version can be compared."""
     if not isinstance(node, BareMetal):
         return None
     versions = {pf.interface: lab.firmware.version_of(pf.rail) for pf in node.pfs}

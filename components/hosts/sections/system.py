@@ -102,6 +102,6 @@ def routing_of(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
     if gateway is None:
         return {}
     table = FIRST_TABLE + names.index(rail.name)
-    # of several subnets a host has one: what does not bind its source finds the others by the rail's whole range
+    # a host is in one of several subnets: traffic without a bound source reaches the others by the rail's whole range
     whole: dict[str, JsonValue] = {} if subnet == rail.host_subnet else {"range": str(rail.host_subnet)}
     return {"routing": {"table": table, "subnet": str(subnet), "gateway": str(gateway), **whole}}

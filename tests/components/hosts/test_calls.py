@@ -97,7 +97,7 @@ def test_a_host_that_always_breaks_off_is_an_answer_too():
 @pytest.mark.parametrize(
     ("said", "code", "expected"),
     [
-        ("", 1, "ended with 1: sudo: a password is required"),
+        ("", 1, "exited with 1: sudo: a password is required"),
         ("no json\n", 0, "instead of a report"),
         ("[1]\n", 0, "instead of a report"),
         ("", 0, "instead of a report"),

@@ -49,7 +49,7 @@ def test_a_host_that_was_silent_is_looked_at_again():
     one = record("gpu01", 1)
 
     assert lines(one.model_copy(update={"trouble": "no answer in time"}), one) == [
-        "gpu01: unknown (no answer in time) => active: looked at again"
+        "gpu01: unknown (no answer in time) => active: read again"
     ]
 
 
@@ -57,7 +57,7 @@ def test_joining_and_leaving_and_changing_state_are_told():
     one = record("gpu01", 1)
 
     assert lines(None, one) == ["gpu01: joins (active)"]
-    assert lines(one, None) == ["gpu01: leaves: its VFs, links and files of ours are undone"]
+    assert lines(one, None) == ["gpu01: leaves: its VFs, links and rocelab's files are undone"]
     assert lines(one, record("gpu01", 1, "drained")) == ["gpu01: state active => drained: it is left alone"]
 
 

@@ -309,7 +309,7 @@ def test_vfs_that_were_lost_and_put_back_are_told_and_make_a_device_plugin_look_
     seen = provider.read("fleet", outs).outs
 
     assert provider.diff("fleet", seen, props(one)).changes is True
-    assert "a device plugin that finds VFs restarts" in capsys.readouterr().err
+    assert "their device plugin restarts" in capsys.readouterr().err
     assert provider.update("fleet", seen, props(one)).outs["vf_layout"] == "abc.1"
 
 

@@ -71,7 +71,7 @@ def test_a_change_is_refused_while_this_very_run_has_seen_vfs_in_use() -> None:
     refused = list(vfs_refused(olds, news, {"gpu01": facts(POD)}))
 
     assert len(refused) == 1
-    assert refused[0].startswith("gpu01: enp5s0.vfs 4 => 2 takes every VF of enp5s0 away first, and 2 in use")
+    assert refused[0].startswith("gpu01: enp5s0.vfs 4 => 2 first removes every VF of enp5s0, and 2 in use")
     assert "drain the node" in refused[0]
     assert list(vfs_refused(olds, olds, {"gpu01": facts(POD)})) == [], "nothing is asked to change"
     assert list(vfs_refused(olds, news, {"gpu01": facts({"enp132s0 VF 0": "allocated to a pod"})})) == []

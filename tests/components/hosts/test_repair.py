@@ -59,8 +59,8 @@ def test_drift_beyond_the_policy_is_reported_and_kept_for_the_next_run(hosts, sa
     outcome = converged(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
 
     assert hosts.verbs(2201) == ["confirm"]
-    assert outcome.results["gpu01"]["reason"] == "enp5s0.mtu_bytes is 1500, wanted 9000"
-    assert "hosts.repair allows none" in outcome.results["gpu01"]["hint"]
+    assert outcome.results["gpu01"]["reason"] == "enp5s0.mtu_bytes is 1500, expected 9000"
+    assert "hosts.repair allows only none" in outcome.results["gpu01"]["hint"]
     assert outcome.records["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
 
 
@@ -245,8 +245,8 @@ def test_a_change_that_undid_itself_is_told_as_such(hosts, said):
 
     outcome = converged(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
 
-    told = "its change of enp5s0 undid itself: no new connection confirmed it in time"
-    assert outcome.results["gpu01"]["reason"] == f"enp5s0.mtu_bytes is 1500, wanted 9000; {told}"
+    told = "its change of enp5s0 was reverted: no new connection confirmed it in time"
+    assert outcome.results["gpu01"]["reason"] == f"enp5s0.mtu_bytes is 1500, expected 9000; {told}"
     assert f"gpu01: {told}" in said
 
 

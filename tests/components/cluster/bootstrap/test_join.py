@@ -203,6 +203,4 @@ def test_a_refresh_sees_a_node_that_was_taken_out_by_hand(machines):
     seen = asyncio.run(observe(machines, records, {}))  # type: ignore[arg-type]
 
     assert {record.trouble for record in whole.values()} == {""}
-    assert {name: record.trouble for name, record in seen.items() if record.trouble} == {
-        "gpu02": "it is a node of no cluster"
-    }
+    assert {name: record.trouble for name, record in seen.items() if record.trouble} == {"gpu02": "it is in no cluster"}
