@@ -18,6 +18,11 @@ def imports(path: Path) -> frozenset[str]:
     return frozenset(name for statement in statements(path) for name in _imported(statement))
 
 
+def imported(tree: ast.AST) -> frozenset[str]:
+    """Modules that parsed source imports."""
+    return frozenset(name for statement in _statements(tree) for name in _imported(statement))
+
+
 def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
     """Skips expressions: they contain no statement, and a file has ten times as many of them."""
     for node in ast.iter_child_nodes(tree):

@@ -54,7 +54,7 @@ def _text_lines(report: AuditReport) -> Iterator[str]:
         if texts:
             yield from ("", title, *(f"  {text}" for text in texts))
     if report.drained:
-        yield from ("", f"Left alone, since the lab file says so: {report.drained}")
+        yield from ("", f"Left alone, since the lab file has them drained: {report.drained}")
     if report.not_checked:
         yield from ("", "Not checked:", *(f"  {missing}" for missing in report.not_checked))
 

@@ -123,7 +123,7 @@ class View:
             elif not self.fleet.inventory.switches:
                 self.skip(port.node, "no switch in the inventory")
             else:
-                self.skip(port.node, "no switch of the inventory hears this host, nor is heard by it")
+                self.skip(port.node, "no LLDP or MAC table connects this host with a switch of the inventory")
 
     def deltas(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[tuple[Port, str, float, str]]:
         """What counters of a port rose by per second between two looks: port, counter, rate, source.
@@ -155,7 +155,7 @@ class View:
                 continue
             common = [name for name in wanted if name in now.values and name in old.values]
             if not common:
-                self.skip(port.node, f"this NIC counts none of {', '.join(wanted)}")
+                self.skip(port.node, f"this NIC has none of the counters {', '.join(wanted)}")
             for name in common:
                 yield port, name, max(now.values[name] - old.values[name], 0) / seconds, port.pf.counters.source
 

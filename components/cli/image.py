@@ -126,7 +126,7 @@ def check(image: Path, as_json: bool) -> Exit:
     if as_json:
         print_json(asdict(verbs))
     elif verbs.reasons:
-        click.echo("".join(f"cannot speak PVRDMA: {reason}\n" for reason in verbs.reasons), nl=False)
+        click.echo("".join(f"does not support PVRDMA: {reason}\n" for reason in verbs.reasons), nl=False)
     else:
         click.echo(f"speaks PVRDMA: {verbs.distribution} {verbs.codename}, {verbs.packages['libibverbs1']}")
     return exit_of(findings=bool(verbs.reasons))

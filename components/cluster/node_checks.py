@@ -208,7 +208,7 @@ def _is_ready(node: Manifest) -> bool:
 
 def _why(resource: str, found: str) -> str:
     if resource == GPU:
-        return "look at the GPU device plugin's pod on the node"
+        return "check the GPU device plugin's pod on the node"
     if found == "0":
         return "its plugin found no device or has not started; see the logs of its pod, then restart it"
     return "devices changed after the plugin started; restart its pod when no job holds any"

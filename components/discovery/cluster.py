@@ -96,7 +96,7 @@ def _whether_to_adopt(cluster: Cluster, networks: Sequence[_PodNetwork]) -> Ques
     return Question(
         code="cluster",
         nodes=(),
-        text="Shall rocelab manage what carries the rails into the cluster's pods? `up` then installs its own agents.",
+        text="Should rocelab manage what carries the rails into the cluster's pods? `up` then installs its own agents.",
         evidence=tuple(evidence),
         answer="cluster: leave  # or adopt",
     )

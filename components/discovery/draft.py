@@ -147,7 +147,7 @@ def _no_port(hosts: Sequence[Host]) -> Question:
         code="no-port",
         nodes=tuple(host.name for host in hosts),
         text="Where are the NICs of the rails? No port can be one: it takes an RDMA device of the driver mlx5_core.",
-        evidence=(*evidence.lines(), "what was noticed below says why ports were left out"),
+        evidence=(*evidence.lines(), "the notices below say why ports were left out"),
     )
 
 
@@ -201,7 +201,7 @@ def _that_loads(lab: Entry, plan: DraftPlan) -> tuple[Entry, Lab | None]:
         Question(
             code="refused",
             nodes=(),
-            text="A lab file cannot say what the hosts are like.",
+            text="A lab file cannot describe these hosts.",
             evidence=_lines(refusals[-1]),
         )
     )

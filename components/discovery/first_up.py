@@ -76,7 +76,7 @@ def as_markdown(draft: Draft, probes: Probes, now: datetime) -> str:
     lab, silent = draft.lab, {node: said for node, said in probes.items() if isinstance(said, str)}
     reports = {node: said for node, said in probes.items() if isinstance(said, Report) and not said.failed}
     refused = {node: said.failed for node, said in probes.items() if isinstance(said, Report) and said.failed}
-    asked = f"{len(reports)} probed with the draft" if probes else "from the inventory alone: no host was asked"
+    asked = f"{len(reports)} probed with the draft" if probes else "from the inventory alone: no host was contacted"
     drained = [node.name for node in lab.nodes if node.state == "drained"]
     lines += [f"{len(lab.active_nodes)} hosts, {asked}.", ""]
     lines += [*_always(lab), ""]
@@ -98,8 +98,8 @@ def _always(lab: Lab) -> Iterator[str]:
     yield "- No host reboots. Drivers, firmware, QoS and switches are not touched."
     if lab.benchmarks is not None:
         yield (
-            "- The run then measures the rails once, and puts load on them while it does. It measures nothing while "
-            "another program uses them. `benchmarks: {mode: off}` keeps it from measuring."
+            "- The run then measures the rails once, which puts load on them. It measures nothing while "
+            "another program uses them. To measure nothing, set `benchmarks: {mode: off}`."
         )
     if lab.cluster is not None:
         yield f"- The cluster gets the agents of `cluster.delivery: {lab.cluster.delivery.profile}`."

@@ -62,9 +62,11 @@ def _with_addresses(rail: RailOfPorts, subnet: IPv4Network) -> RailOfPorts:
         LabError: when some have one, or the subnet is too small.
     """
     if unread := [port.node for port in rail.ports.values() if port.has_unknown_addresses]:
-        raise LabError(f"answers: host_subnets.{rail.name}: the addresses of {some(unread, 5)} are unknown; look again")
+        raise LabError(
+            f"answers: host_subnets.{rail.name}: the addresses of {some(unread, 5)} are unknown; run rocelab look again"
+        )
     if any(port.addresses for port in rail.ports.values()):
-        raise LabError(f"answers: host_subnets.{rail.name}: its ports have addresses; take the line out")
+        raise LabError(f"answers: host_subnets.{rail.name}: its ports have addresses; remove the line")
     first = FIRST_HOST if subnet.num_addresses > FIRST_HOST + len(rail.ports) else 1
     if subnet.num_addresses < first + len(rail.ports) + 1:
         raise LabError(f"answers: host_subnets.{rail.name}: {subnet} is too small for {len(rail.ports)} nodes")

@@ -88,7 +88,7 @@ class _Nodes:
             if owner := host.system.rocelab_owner.or_else(""):
                 owned[owner].append(host.name)
         for owner, hosts in owned.items():
-            text = f"configured by {owner} already, and its hosts refuse every other stack"
+            text = f"configured by {owner} already, and its hosts refuse all other stacks"
             self._plan.notices.append(Notice(code="owned", nodes=tuple(hosts), text=text))
         for reason, hosts in drained.items():
             text = f"{reason}; the draft leaves it alone (drained)"

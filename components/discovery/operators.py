@@ -47,12 +47,12 @@ def leave_to_operators(inventory: Inventory, section: Entry | None, plan: DraftP
             Question(
                 code="vf-owners",
                 nodes=tuple(operated),
-                text="The SR-IOV operator makes VFs on these nodes, which are drained in the draft. Is it to own them?",
+                text="The SR-IOV operator makes VFs on these nodes, drained in the draft. Should it own them?",
                 evidence=(
                     *evidence.lines(),
                     f"policies: {some(policies, 8) or 'none'}",
-                    "a host and an operator that both make VFs take them from each other's pods",
-                    "to make them with rocelab, take the nodes out of the policies and run `rocelab discover` again",
+                    "a host and an operator that both create VFs take them from each other's pods",
+                    "to create them with rocelab, remove the nodes from the policies and run `rocelab discover` again",
                 ),
                 answer="cluster: adopt  # the operator keeps the VFs",
             )
@@ -64,6 +64,6 @@ def _about_drivers(cluster: Cluster) -> Iterator[Notice]:
         if policy.spec.get("ofedDriver"):
             text = (
                 f"the network operator's NicClusterPolicy {policy.name} loads the NICs' driver from a container: each "
-                "time it does, the VFs are gone until they are made again"
+                "time it does, the VFs are gone until they are created again"
             )
             yield Notice(code="driver-owner", nodes=(), text=text)

@@ -20,7 +20,7 @@ VIRTUAL_DRIVER = "igb"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RailPort:
-    """A port that speaks RDMA over Ethernet and carries nothing that the host depends on."""
+    """A port that supports RDMA over Ethernet and carries nothing that the host depends on."""
 
     node: str
     interface: str
@@ -48,7 +48,7 @@ class RailPort:
 
     @property
     def without_addresses(self) -> str:
-        """In words, why there are none."""
+        """The reason why there are none, as text."""
         return "addresses unknown" if self.has_unknown_addresses else "no address"
 
     @property
@@ -109,7 +109,7 @@ def ports_of(inventory: Inventory, *, virtual: bool) -> CandidatePorts:
 
 
 def _refusal(pf: Pf, interface: str, carriers: Mapping[str, str], soft_name: str) -> RdmaPort | tuple[str, str] | None:
-    """The RDMA device of a candidate, why it is none, or None for a port that is clearly none.
+    """The RDMA device of a candidate, why it is not one, or None for a port that is clearly not one.
 
     `soft_name` is of its soft-RoCE where that counts, else empty.
     """
@@ -123,12 +123,12 @@ def _refusal(pf: Pf, interface: str, carriers: Mapping[str, str], soft_name: str
     refusals = {
         "no-interface": "" if interface else f"{name} has no network interface: no driver, or a pod has it",
         "carrier": f"{name} is no rail: {carriers[interface]}" if interface in carriers else "",
-        "infiniband": f"{name} speaks InfiniBand, which rocelab does not configure"
+        "infiniband": f"{name} is an InfiniBand port, which rocelab does not configure"
         if _speaks_infiniband(devices)
         else "",
         "bluefield": f"{name} is a BlueField, whose Arm cores may own the port" if _is_bluefield(pf) else "",
         "bond": f"{name} belongs to {master}; a rail is one NIC without bond" if master else "",
-        "driver": "" if known else f"{name} runs on {driver or 'an unknown driver'}; rocelab knows mlx5_core",
+        "driver": "" if known else f"{name} runs on {driver or 'an unknown driver'}; rocelab supports mlx5_core",
     }
     if found := next(((code, text) for code, text in refusals.items() if text), None):
         return found
@@ -147,7 +147,7 @@ def _carriers(host: Host) -> dict[str, str]:
     """Interfaces that the host depends on, each with the reason; with what is under and above them."""
     found = dict.fromkeys(host.carriers.ssh.or_else(()), "SSH arrives on it")
     for name in host.carriers.default_route.or_else(()):
-        found.setdefault(name, "the default route leaves by it")
+        found.setdefault(name, "the default route uses it")
     for name, what in host.carriers.storage.or_else({}).items():
         found.setdefault(name, f"{what} is reached over it")
     near: dict[str, set[str]] = defaultdict(set)
@@ -283,5 +283,5 @@ def _same_chassis_names(cables: Cables) -> Iterator[Notice]:
             yield Notice(
                 code="one-name",
                 nodes=(),
-                text=f"{len(chassis)} switches call themselves {system} ({ids}), so names have their chassis too",
+                text=f"{len(chassis)} switches have the name {system} ({ids}), so names include their chassis",
             )

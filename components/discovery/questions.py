@@ -134,7 +134,12 @@ def as_markdown(name: str, questions: Iterable[Question], notices: Iterable[Noti
     else:
         lines += ["None.", ""]
     if unread:
-        lines += ["## Not read", "", "The draft knows nothing of these. Look again when they answer.", ""]
+        lines += [
+            "## Not read",
+            "",
+            "The draft has nothing about these. Run `rocelab look` again when they answer.",
+            "",
+        ]
         lines += [*(f"- {each}" for each in unread), ""]
     for number, question in enumerate(asked, 1):
         lines += [f"## {number}. {question.text}", "", f"`{question.code}`, {names(question.nodes) or 'the lab'}", ""]

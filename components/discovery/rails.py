@@ -337,7 +337,9 @@ def _how_to_set_up(ports: Mapping[str, Sequence[RailPort]]) -> Question:
 def _answered(ports: Sequence[RailPort], answers: Mapping[tuple[str, str], str]) -> dict[RailPort, str]:
     by_key = {(port.node, key): port for port in ports for key in (port.interface, port.pci)}
     if unknown := sorted(f"{node} {key}" for node, key in answers if (node, key) not in by_key):
-        raise LabError(f"answers: no such candidate: {some(unknown, 5)}; name nodes and ports as questions.md does")
+        raise LabError(
+            f"answers: no such candidate: {some(unknown, 5)}; use the names of nodes and ports in questions.md"
+        )
     return {by_key[place]: rail for place, rail in answers.items()}
 
 

@@ -59,7 +59,7 @@ def _used(inventory: Inventory, cables: Cables) -> Iterator[Switch]:
         if name not in known:
             raise LabError(f"{name} was not read; give it to rocelab look with --switch")
         if known[name].os not in PORTS or not NAME.fullmatch(name):
-            raise LabError(f"{name}: its system {known[name].os} or its name has no place in a lab file")
+            raise LabError(f"{name}: a lab file cannot contain its name or its system {known[name].os}")
         yield known[name]
 
 
@@ -78,7 +78,7 @@ def _entry(switch: Switch, cables: Mapping[tuple[str, str], LeafPort], plan: Dra
             ):
                 on_rails[pf["rail"]].append(ports[leaf.port])
             elif leaf.port not in ports:
-                raise LabError(f"{switch.name} has no port {leaf.port}, which {node['name']} heard of")
+                raise LabError(f"{switch.name} has no port {leaf.port}, which {node['name']} received by LLDP")
     return {
         "name": switch.name,
         "os": switch.os,
@@ -94,7 +94,7 @@ def _checked(switch: Switch, port: str) -> str:
     try:
         return PORTS[switch.os].validate_python(port)
     except ValidationError:
-        raise LabError(f"{switch.name}: {port!r} is no port as {switch.os} names them") from None
+        raise LabError(f"{switch.name}: {port!r} is not a port name of {switch.os}") from None
 
 
 def _native_vlans(switch: Switch, on_rails: Mapping[str, list[SwitchPort]]) -> dict[str, int]:

@@ -208,7 +208,7 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
         "status": "failed",
         "step": "drift",
         "reason": f"{key} is {shorten(report.fields.get(key))}, expected {shorten(value)}{undone and f'; {undone}'}",
-        "hint": f"its repair has class {repair_class(key)}, but hosts.repair allows only {policy.repair}; "
+        "hint": f"its repair has class {repair_class(key)}, but hosts.repair is {policy.repair}; "
         f"raise hosts.repair, or repair {name} by hand",
     }
 

@@ -80,7 +80,7 @@ async def _on(source: str, endpoint: Endpoint, keys: Keys, asked: list[tuple[str
     except NoAnswerError as error:
         return [f"{UNASKED}: {error}"] * len(asked)
     except TimeoutError:
-        return [f"{UNASKED}: {source} gave no answer within {ANSWER_S} s"] * len(asked)
+        return [f"{UNASKED}: {source} did not answer within {ANSWER_S} s"] * len(asked)
     except ValueError:
         last = (done.err.strip().splitlines() or ["nothing"])[-1][:160]
         return [f"{UNASKED}: {source} said {last}"] * len(asked)
@@ -116,7 +116,7 @@ def _wrong(answer: Answer) -> str:
     """What is wrong and how to fix it; empty when nothing is."""
     probe, said = answer.probe, answer.said
     if said.startswith(connect.SILENT):
-        return f"{said}; open it in the firewalls on the way, including that of {probe.address}"
+        return f"{said}; open it in the firewalls on the path, including that of {probe.address}"
     if said == connect.REFUSED and probe.row.listens == "always":
         return "nothing listens, or a firewall rejects it; check that the service runs"
     return said if said not in (connect.OPEN, connect.REFUSED) else ""
@@ -134,7 +134,7 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
         ]
         if len(ours) > MOST_LINES:
             good = sum(not _wrong(one) for one in ours)
-            lines.append(f"{row}: {good} of {len(ours)} ways are as they should be")
+            lines.append(f"{row}: {good} of {len(ours)} connections are as expected")
     lines += [f"{one.row}: not checkable: {one.why}" for one in left]
     return "\n".join(lines) + "\n"
 

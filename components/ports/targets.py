@@ -54,7 +54,7 @@ def server_of(kubeconfig: str) -> Place:
     except ValueError:
         raise LabError("the kubeconfig's server has no valid port") from None
     if not server.hostname:
-        raise LabError("the kubeconfig's current context names no server")
+        raise LabError("the kubeconfig's current context has no server")
     return server.hostname, port
 
 

@@ -63,7 +63,7 @@ async def unconfirmed(talk: Talk, switch: str, session: ConfigSession) -> list[s
 def _whose(one: PendingChange) -> str:
     if one.ours:
         return "of an interrupted run is active but was never confirmed; the next up reverts it first"
-    return f"of another user ({one.said}) is not confirmed; no up changes anything until it is confirmed or reverted"
+    return f"of another user ({one.said}) is not confirmed; pulumi up changes nothing until it is confirmed or reverted"
 
 
 def _free(name: str, known: set[str]) -> str:

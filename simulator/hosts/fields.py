@@ -17,11 +17,13 @@ def conforming(document: Document) -> Fields:
     for pf in document["pfs"]:
         of_pf = _port(pf) | ({"routing": _routing(pf)} if routed else {})
         fields |= {f"{pf['interface']}.{name}": value for name, value in of_pf.items()}
+    if "bitfusion" in document:
+        fields |= {"bitfusion_client": document["bitfusion"]["version"], "bitfusion_token": "as delivered"}
     return fields | {"unit": "enabled"}
 
 
 def _port(pf: Document) -> Fields:
-    of_vfs = {"vf_macs": "own", "vf_mtu_bytes": pf["vf_mtu_bytes"]} if pf["vfs"] else {}
+    of_vfs = {"vf_macs": "own", "vf_mtu_bytes": pf["mtu_bytes"]} if pf["vfs"] else {}
     return {
         "arp": "arp_ignore=1 arp_announce=2 rp_filter=2",
         "mtu_bytes": pf["mtu_bytes"],

@@ -176,7 +176,7 @@ def _larger(sysctls: dict[str, int], port: Port, name: str) -> int | None:
     good="the route from the port's address to peers of its rail leads through the port",
     why="what should run on its own rail takes another one or the management network, or is lost",
     source=NCCL,
-    remedy="a rule `from ADDRESS` with a table of its own for each port; a subnet of its own for each rail",
+    remedy="a rule `from ADDRESS` with a separate table for each port; a separate subnet for each rail",
 )
 def rail_route(view: View) -> Iterator[AuditFault]:
     near: dict[tuple[str, IPv4Network], list[IPv4Address]] = {}

@@ -88,7 +88,7 @@ def link_fec(view: View) -> Iterator[AuditFault]:
     Severity.HIGH,
     title="Link goes down and up",
     good=f"at most {FLAP_CHANGES} changes of carrier between two looks",
-    why="queue pairs break while the link is away, and jobs with them",
+    why="queue pairs break while the link is down, and jobs fail with them",
     source=THRESHOLDS,
     remedy="clean or replace optic and cable, then look again",
 )

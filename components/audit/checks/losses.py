@@ -53,7 +53,7 @@ def packet_loss(view: View) -> Iterator[AuditFault]:
     good="no rise of tx_pause_storm_*_events",
     why="the host does not take packets, and stops all senders of its class far into the fabric",
     source=COUNTERS,
-    remedy="drain this node: look at PCIe link, IOMMU, NUMA and hung processes on it",
+    remedy="drain this node: check its PCIe link, IOMMU, NUMA and hung processes",
 )
 def pause_storm(view: View) -> Iterator[AuditFault]:
     return view.rises(STORMS, idle_proves=True)

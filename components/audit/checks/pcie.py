@@ -125,7 +125,7 @@ def pci_missing(view: View) -> Iterator[AuditFault]:
     Severity.MEDIUM,
     title="ACS sends traffic between GPU and NIC through the CPU",
     good="no redirection on the bridges between a GPU and its NIC, on bare metal",
-    why="packets take the way through the root complex, which costs bandwidth or hangs GPUDirect",
+    why="packets pass through the root complex, which costs bandwidth or hangs GPUDirect",
     source=NCCL,
     remedy="switch ACS off for these bridges (BIOS, or the kernel argument config_acs); `rdma_topo check` of rdma-core "
     "knows what a platform needs; leave it on where VMs use the devices",

@@ -117,7 +117,7 @@ def _offers_vfs(view: View) -> bool:
     good="either the SR-IOV operator or the host",
     why="each resets what the other made, and pods lose their VFs",
     source=EXTERNAL,
-    remedy="take the PF out of the operator's policies, or let the operator make its VFs: profile sriov_operator",
+    remedy="remove the PF from the operator's policies, or let the operator create its VFs: profile sriov_operator",
 )
 def vf_owners(view: View) -> Iterator[AuditFault]:
     cluster, nodes = view.fleet.inventory.cluster, _nodes(view)

@@ -52,7 +52,7 @@ def rdma_port(view: View) -> Iterator[AuditFault]:
     good="Ethernet",
     why="an InfiniBand port has no RoCE, and takes no part in an Ethernet rail",
     source=PRACTICE,
-    remedy="mstconfig -d PCI set LINK_TYPE_P1=2 and a cold reboot, or take the NIC out of the rail",
+    remedy="mstconfig -d PCI set LINK_TYPE_P1=2 and a cold reboot, or remove the NIC from the rail",
 )
 def rdma_link_layer(view: View) -> Iterator[AuditFault]:
     kinds: dict[object, list[str]] = {}

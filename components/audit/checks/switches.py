@@ -18,7 +18,7 @@ CUMULUS = (
     "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/Layer-1-and-Switch-Ports/"
     "Quality-of-Service/RDMA-over-Converged-Ethernet-RoCE"
 )
-UNHEARD = "neither LLDP nor a MAC table says which switch it is on"
+UNHEARD = "neither LLDP nor a MAC table shows its switch"
 
 
 @check(

@@ -60,7 +60,7 @@ def nic_model(view: View) -> Iterator[AuditFault]:
 )
 def firmware_pending(view: View) -> Iterator[AuditFault]:
     if all(port.pf.pending_firmware is NOT_READ for port in view.ports):
-        view.skip("", "not asked for: rocelab look --firmware")
+        view.skip("", "not requested: use rocelab look --firmware")
         return
     for port, reading, pending in view.each(view.ports, lambda port: port.pf.pending_firmware):
         for each in pending:

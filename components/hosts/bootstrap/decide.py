@@ -144,7 +144,7 @@ def _refusal(at: Situation, name: str, ca: str) -> Refusal | None:
         return None  # an interrupted run left it: it is reset and joins
     if not membership.is_member:
         foreign = "kubeadm has configured it before, but not for this lab"
-        hint = "check /etc/kubernetes and /var/lib/etcd; if nobody needs them, run kubeadm reset"
+        hint = "check /etc/kubernetes and /var/lib/etcd; if you do not need them, run kubeadm reset"
         return _failed(foreign, hint) if membership.remains else None
     reasons = (
         (

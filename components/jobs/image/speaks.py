@@ -4,8 +4,8 @@
 """
 
 PROVIDER = "vmw_pvrdma"
-REFUSED = "this image cannot speak PVRDMA"
-"""The beginning of the sentence, by which a log is searched."""
+REFUSED = "this image does not support PVRDMA"
+"""The beginning of the message, by which a log is searched."""
 REMEDY = "rocelab image repair renders one that can"
 VENDOR_LIBRARIES = ("libibverbs*", "ibverbs-*", "librdmacm*", "rdma-core*", "perftest*")
 """Packages whose builds are the vendor's or the distribution's, by the names that both share."""

@@ -42,7 +42,7 @@ class Sonic(Dialect):
             talk="shell",
             save=("sudo config save -y",),
             notes=(
-                "SONiC reverts nothing by itself; the earlier configuration is in the backup.",
+                "SONiC has no automatic revert; the earlier configuration is in the backup.",
                 "Lossless needs SONiC's tc_to_pg_map, tc_to_queue_map, pfc_to_queue_map and BUFFER_PG with headroom.",
             ),
         )

@@ -212,7 +212,7 @@ def test_addresses_that_could_not_be_read_are_not_taken_for_none() -> None:
     assert codes(asked.questions) == ["no-address", "no-address"]
     assert {question.answer for question in asked.questions} == {""}, "another look helps, and nothing else"
     assert "addresses unknown" in asked.questions[0].evidence[0]
-    with pytest.raises(LabError, match="unknown; look again"):
+    with pytest.raises(LabError, match="unknown; run rocelab look again"):
         drafted(inventory, Answers(host_subnets={"rail-1": IPv4Network("10.10.1.0/24")}, cluster="leave"))
 
 

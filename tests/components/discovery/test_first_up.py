@@ -87,7 +87,7 @@ def test_the_inventory_alone_tells_what_it_can_and_names_what_it_cannot() -> Non
 
     text = as_markdown(drafted(inventory), {}, NOW)
 
-    assert "no host was asked" in text
+    assert "no host was contacted" in text
     assert rows(text) == [
         (
             "| no disruption | gpu03 ens[1-2]np0 | arp arp_ignore=0 arp_announce=0 rp_filter=0 → "

@@ -7,25 +7,8 @@ from components.hosts.calls import Report
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, converge
 from components.ssh.connection import Endpoint, NoAnswerError
+from simulator.hosts.fields import conforming
 from stacks.hosts import HostPolicy
-
-
-def conforming(document: dict[str, Any]) -> dict[str, Any]:
-    """What a host reports that is as this document says, as real ones do: tests/golden/hosts/gpu01.fields.json."""
-    fields = {"modules": document["modules"], "rdma_namespaces": document["rdma_namespaces"]}
-    for pf in document["pfs"]:
-        of_vfs = {"vf_macs": "own", "vf_mtu_bytes": pf["vf_mtu_bytes"]} if pf["vfs"] else {}
-        of_pf = {
-            "arp": "arp_ignore=1 arp_announce=2 rp_filter=2",
-            "mtu_bytes": pf["mtu_bytes"],
-            "link": "up",
-            "address": pf["address"],
-            "vfs": pf["vfs"],
-            **of_vfs,
-            "rdma_device": pf["rdma_device"],
-        }
-        fields |= {f"{pf['interface']}.{field}": value for field, value in of_pf.items()}
-    return {**fields, "unit": "enabled"}
 
 
 def record(name: str, number: int, state: str = "active", **changes: Any) -> HostRecord:

@@ -60,7 +60,7 @@ def test_drift_beyond_the_policy_is_reported_and_kept_for_the_next_run(hosts, sa
 
     assert hosts.verbs(2201) == ["confirm"]
     assert outcome.results["gpu01"]["reason"] == "enp5s0.mtu_bytes is 1500, expected 9000"
-    assert "hosts.repair allows only none" in outcome.results["gpu01"]["hint"]
+    assert "hosts.repair is none" in outcome.results["gpu01"]["hint"]
     assert outcome.records["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
 
 

@@ -1,4 +1,4 @@
-"""Images that can speak PVRDMA and images that cannot, as folders, tars and OCI layouts; and the repair."""
+"""Images that support PVRDMA and images that do not, as folders, tars and OCI layouts; and the repair."""
 
 import gzip
 import hashlib
@@ -255,6 +255,6 @@ def test_the_command_reports_by_its_exit_code(tmp_path, capsys):
     assert main(["image", "check", str(good)]) == 0
     assert capsys.readouterr().out.startswith("speaks PVRDMA: debian bookworm, 44.0-2")
     assert main(["image", "check", str(bad)]) == 1
-    assert "cannot speak PVRDMA" in capsys.readouterr().out
+    assert "does not support PVRDMA" in capsys.readouterr().out
     assert main(["image", "repair", str(bad), "--from", BASE]) == 0
     assert f"FROM {BASE}" in capsys.readouterr().out

@@ -362,14 +362,14 @@ def test_a_way_that_is_blocked_is_named_with_from_to_and_port(monkeypatch):
             filler.close()
 
     assert answers[0].said == connect.SILENT
-    remedy = "open it in the firewalls on the way, including that of 127.0.0.1"
+    remedy = "open it in the firewalls on the path, including that of 127.0.0.1"
     assert faults(answers) == [f"here -> gpu01 tcp {port} (a test): no answer; {remedy}"]
 
 
 def test_a_node_that_cannot_be_asked_says_nothing_of_the_way():
-    answer = Answer(probe=probe(6443, source="gpu02"), said="not asked: gpu02 gave no answer within 120 s")
+    answer = Answer(probe=probe(6443, source="gpu02"), said="not asked: gpu02 did not answer within 120 s")
 
-    assert faults([answer]) == ["gpu02 -> gpu01 tcp 6443 (a test): not asked: gpu02 gave no answer within 120 s"]
+    assert faults([answer]) == ["gpu02 -> gpu01 tcp 6443 (a test): not asked: gpu02 did not answer within 120 s"]
 
 
 def test_machines_that_find_the_same_are_named_in_one_line():
@@ -393,7 +393,7 @@ def test_many_good_ways_are_a_line_that_counts_them():
 
     assert lines == [
         "w29 -> licence tcp 443: no answer",
-        "admin -> node tcp 443: 29 of 30 ways are as they should be",
+        "admin -> node tcp 443: 29 of 30 connections are as expected",
     ]
 
 

@@ -54,7 +54,7 @@ RUN /usr/sbin/sshd -t \
       [ ! -e /etc/libibverbs.d/vmw_pvrdma.driver ] || why=""; \
       break; \
       done; \
-      [ -z "$why" ] || { echo "this image cannot speak PVRDMA: $why" >&2; exit 1; } ) \
+      [ -z "$why" ] || { echo "this image does not support PVRDMA: $why" >&2; exit 1; } ) \
  && ! { dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\n' \
       'libibverbs*' 'ibverbs-*' 'librdmacm*' 'rdma-core*' 'perftest*' 2> /dev/null || true; } | grep -iE '^installed .*(mlnx|mofed|doca)' >&2
-LABEL rocelab.dev/recipe=c84482acde02
+LABEL rocelab.dev/recipe=869defce0d4d

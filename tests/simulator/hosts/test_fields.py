@@ -1,8 +1,10 @@
 """The answers of simulated hosts, which are written down apart from the host program, agree with what it wants."""
 
 import json
+from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,9 @@ from stacks.read import parse_lab
 
 
 @pytest.mark.parametrize("lab_file", [lab_of, routed_lab_of])
-def test_a_simulated_host_conforms_to_its_lab_as_the_host_program_understands_it(lab_file) -> None:
+def test_a_simulated_host_conforms_to_its_lab_as_the_host_program_understands_it(
+    lab_file: Callable[[str, dict[str, IPv4Address], int, Path], dict[str, Any]],
+) -> None:
     places = places_of(["gpu0001", "gpu0002"], IPv4Address("127.1.9.1"))
     lab = parse_lab(json.dumps(lab_file("scale", places, 2222, Path("/"))), "scale")
 

@@ -151,11 +151,15 @@ def test_what_goes_wrong_is_a_failed_result_and_the_job_is_gone(lab: Lab, api: F
 
 
 def test_a_job_that_its_image_ended_says_so_beside_what_the_operator_knows(lab: Lab) -> None:
-    log = "[1,0]<stderr>:this image cannot speak PVRDMA: /etc/libibverbs.d has no vmw_pvrdma.driver\nmpirun: exit 1\n"
+    log = (
+        "[1,0]<stderr>:this image does not support PVRDMA: /etc/libibverbs.d has no vmw_pvrdma.driver\nmpirun: exit 1\n"
+    )
     result, _ = run(lab, FakeApi(statuses=[true("Failed", "BackoffLimitExceeded")], log=log))
     (compared, *_), _ = compare(lab, FakeApi(statuses=[true("Failed", "BackoffLimitExceeded")], log=log))
 
-    said = "the job failed: BackoffLimitExceeded; this image cannot speak PVRDMA: /etc/libibverbs.d has no vmw_pvrdma"
+    said = (
+        "the job failed: BackoffLimitExceeded; this image does not support PVRDMA: /etc/libibverbs.d has no vmw_pvrdma"
+    )
     assert result.reasons[0].startswith(said)
     assert compared.reasons[0].startswith(said)
 
