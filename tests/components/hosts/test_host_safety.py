@@ -12,7 +12,7 @@ from components.hosts.program.machine import Done, Machine
 from components.hosts.program.main import perform
 from components.hosts.program.places import BASELINE_FILE, BOOT_RUN_WAIT_S, DOCUMENT_FILE, LOCK_FILE
 from components.hosts.program.revert import revert
-from tests.components.hosts.host_runs import made, run
+from tests.components.hosts.host_runs import made, run, words
 from tests.components.hosts.kernel import FakeHost, addresses, link
 
 
@@ -76,7 +76,8 @@ def test_a_pf_that_carries_the_host_is_refused_untouched(machine, document, carr
 def test_the_management_interface_is_refused_even_when_the_document_names_it(machine, document):
     result = run("apply", machine, {**document, "management_interface": "enp5s0"})
 
-    assert "it is the management interface" in result["failed"]["reason"]
+    assert result["failed"]["step"] == "link"
+    assert {"enp5s0", "management"} <= words(result["failed"]["reason"])
     assert machine.written == []
 
 
@@ -86,8 +87,9 @@ def test_a_member_of_a_bond_is_refused_untouched_although_the_bond_carries_nothi
 
     result = run("apply", machine, document)
 
-    assert result["failed"]["reason"] == "enp132s0 is a member of bond7, but a RoCE rail needs a NIC, not a bond"
-    assert "remove it from bond7" in result["failed"]["hint"]
+    assert result["failed"]["step"] == "link"
+    assert {"enp132s0", "bond7"} <= words(result["failed"]["reason"])
+    assert "bond7" in words(result["failed"]["hint"])
     assert machine.written == []
 
 
@@ -95,7 +97,8 @@ def test_another_driver_than_the_lab_says_is_refused(machine, document):
     first, *rest = document["pfs"]
     result = run("apply", machine, {**document, "pfs": [{**first, "driver": "mlx5_core"}, *rest]})
 
-    assert result["failed"]["reason"] == "enp5s0 runs on igb driver, not mlx5_core"
+    assert result["failed"]["step"] == "link"
+    assert {"enp5s0", "igb", "mlx5_core"} <= words(result["failed"]["reason"])
 
 
 def test_a_revert_is_armed_before_the_first_network_step(machine, document):
@@ -159,7 +162,7 @@ def test_a_second_run_waits_and_then_says_who_is_in_the_way(machine, document):
         fcntl.flock(other, fcntl.LOCK_EX)
         result = run("apply", machine, document)
 
-    assert "another run holds /run/rocelab.lock" in result["failed"]["reason"]
+    assert "/run/rocelab.lock" in words(result["failed"]["reason"])
     assert machine.written == []
 
 
@@ -255,7 +258,7 @@ def test_an_interface_that_is_another_nic_than_the_lab_means_is_left_alone(machi
     failed = run("apply", machine, document)["failed"]
 
     assert failed["step"] == "preflight"
-    assert "enp5s0 is the NIC at 0000:05:00.0, but the lab file sets 0000:19:00.0" in failed["reason"]
+    assert {"enp5s0", "0000:05:00.0", "0000:19:00.0"} <= words(failed["reason"])
     assert "/sys/bus/pci/devices/0000:19:00.0/net" in failed["hint"]
     document["pfs"][0]["pci"] = "0000:05:00.0"
     made(machine, document)

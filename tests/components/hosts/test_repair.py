@@ -11,6 +11,7 @@ from components.hosts.repair import converge, leave, observe, undo_all
 from components.hosts.roll import Roll, batches, rail_peers
 from stacks.hosts import HostPolicy
 from tests.components.hosts.fleet_hosts import TOO_OLD, FakeHosts, converged, crew, record
+from tests.components.hosts.host_runs import words
 
 
 @pytest.fixture
@@ -59,8 +60,9 @@ def test_drift_beyond_the_policy_is_reported_and_kept_for_the_next_run(hosts, sa
     outcome = converged(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
 
     assert hosts.verbs(2201) == ["confirm"]
-    assert outcome.results["gpu01"]["reason"] == "enp5s0.mtu_bytes is 1500, expected 9000"
-    assert "hosts.repair is none" in outcome.results["gpu01"]["hint"]
+    assert outcome.results["gpu01"]["status"] == "failed"
+    assert {"enp5s0.mtu_bytes", "1500", "9000"} <= words(outcome.results["gpu01"]["reason"])
+    assert "hosts.repair" in words(outcome.results["gpu01"]["hint"])
     assert outcome.records["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
 
 
@@ -350,7 +352,7 @@ def test_a_used_up_budget_leaves_the_rest_for_the_next_run(hosts, said, monkeypa
     outcome, _ = rolled(hosts, said, monkeypatch, reboot_budget_s=100)
 
     assert outcome.results["gpu01"]["status"] == "ready"
-    assert outcome.results["gpu03"]["hint"] == "partial: the reboot budget is used up; the next run continues"
+    assert outcome.results["gpu03"]["hint"].startswith("partial: ")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from components.hosts.records import HostRecord
 from components.hosts.repair import result_of
 from components.ssh.connection import Endpoint
 from stacks.hosts import HostPolicy
-from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.host_runs import differing, run, words
 from tests.components.hosts.system_kernel import SystemHost
 from tests.components.hosts.system_lab import ALL, document_of, files, made
 from tests.conftest import ROOT
@@ -42,7 +42,7 @@ def test_without_leave_to_reboot_the_boot_loader_stays_as_it_is(lab, server):
     result = run("apply", server, document)
 
     assert result["failed"] is None
-    assert "is missing, and is set only when hosts.allow_reboot is true" in result["needs_reboot"][0]
+    assert "hosts.allow_reboot" in words(result["needs_reboot"][0])
     assert not server.exists(kernel_arguments.GRUB_FILE)
     assert not [line for line in server.commands if "grub" in line and "info" not in line]
     assert {key for key in files(server) if "rocelab" not in key} == set(before)
@@ -94,10 +94,9 @@ def test_a_machine_without_grub_is_refused_with_the_reason_before_anything_chang
 
     failed = run("apply", server, document_of(lab, ALL))["failed"]
 
-    assert "intel_iommu=on iommu=pt pci=realloc processor.max_cstate=1 is not on this kernel's" in failed["reason"]
-    assert "without a GRUB" in failed["reason"]
     assert failed["step"] == "kernel_arguments"
-    assert "remove it from system.kernel_arguments" in failed["hint"]
+    assert {"intel_iommu=on", "iommu=pt", "pci=realloc", "processor.max_cstate=1", "GRUB"} <= words(failed["reason"])
+    assert "system.kernel_arguments" in words(failed["hint"])
     assert files(server) == before
 
 
@@ -127,7 +126,7 @@ def test_a_host_whose_vfs_come_after_its_reboot_needs_one_and_has_not_failed(lab
 
     assert report.fields["enp5s0.vfs"] == 0
     assert result["status"] == "needs_reboot"
-    assert "intel_iommu=on iommu=pt is missing" in result["reason"]
+    assert {"intel_iommu=on", "iommu=pt"} <= words(result["reason"])
 
 
 def test_too_few_vfs_are_refused_before_anything_changes_with_the_hint_for_their_cause(lab, debian):
@@ -136,7 +135,8 @@ def test_too_few_vfs_are_refused_before_anything_changes_with_the_hint_for_their
     for offered, hint in (("0", "turn it on in the BIOS"), ("2", "raise NUM_OF_VFS")):
         debian.file("/sys/devices/0000:05:00.0/sriov_totalvfs", offered)
         failed = run("apply", debian, document)["failed"]
-        assert failed["reason"] == f"enp5s0 supports {offered} VFs, but the lab file sets 4"
+        assert failed["step"] == "preflight"
+        assert {"enp5s0", offered, "4"} <= words(failed["reason"])
         assert hint in failed["hint"]
     assert files(debian) == before
 

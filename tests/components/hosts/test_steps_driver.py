@@ -5,7 +5,7 @@ import pytest
 from components.hosts.program.machine import Done
 from components.hosts.program.places import REBOOT_FILE
 from components.hosts.program.software import planned
-from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.host_runs import differing, run, words
 from tests.components.hosts.vendor_kernel import KERNEL, MODULE, WRITTEN, VendorHost
 from tests.components.hosts.vendor_lab import (
     CHANGING,
@@ -69,7 +69,6 @@ def test_another_file_than_the_lab_names_is_not_used(host, lab, doca):
     ]
 
     assert doca["sha256"] in failed["reason"]
-    assert "the file was not used" in failed["hint"]
     assert host.offered == {}
     assert list((host.folder / "var/cache/rocelab").iterdir()) == []
 
@@ -91,8 +90,9 @@ def test_replacing_a_working_driver_needs_leave_and_names_what_would_go(host, la
 
     failed = run("apply", host, asks(lab, driver=driver))["failed"]
 
-    assert failed["reason"] == "driver 24.10-1.1.4 is installed and works, but the lab file sets 25.07-0.9.7"
-    assert failed["hint"].endswith("this also removes mlnx-tools, ofed-scripts")
+    assert failed["step"] == "driver"
+    assert {"24.10-1.1.4", "25.07-0.9.7"} <= words(failed["reason"])
+    assert {"mlnx-tools", "ofed-scripts"} <= words(failed["hint"])
     assert {"mlnx-tools", "ofed-scripts"} <= host.installed
 
     document = asks(lab, driver={**driver, "replace": True})
@@ -113,7 +113,7 @@ def test_another_version_than_the_one_installed_here_is_refused_and_changes_noth
     failed = run("apply", host, newer)["failed"]
 
     assert failed["step"] == "upgrade"
-    assert failed["reason"].startswith("driver 25.07-0.9.7 => 25.10-1.2.8: this host runs 25.07-0.9.7")
+    assert {"driver", "25.07-0.9.7", "25.10-1.2.8"} <= words(failed["reason"])
     assert commands_with(host, *CHANGING) == []
     host.with_ofed("25.10-1.2.8", {"mlnx-tools"})
     assert (run("apply", host, newer)["failed"] or {}).get("step") != "upgrade", "upgraded by hand"
@@ -128,7 +128,8 @@ def test_what_others_need_is_not_removed(tmp_path, lab, doca, monkeypatch):
 
     failed = run("apply", host, asks(lab, driver=driver))["failed"]
 
-    assert failed["reason"] == "removing mlnx-tools would also remove ceph-common"
+    assert failed["step"] == "driver"
+    assert {"ceph-common", "mlnx-tools"} <= words(failed["reason"])
     assert "mlnx-tools" in host.installed
 
 
@@ -138,7 +139,8 @@ def test_a_package_that_writes_firmware_is_never_installed(host, lab, doca):
 
     failed = run("apply", host, asks(lab, driver=driver))["failed"]
 
-    assert "mlnx-fw-updater, which writes firmware" in failed["reason"]
+    assert failed["step"] == "driver"
+    assert "mlnx-fw-updater" in words(failed["reason"])
     assert not host.ofed
 
 
@@ -148,12 +150,14 @@ def test_a_package_that_writes_firmware_is_found_before_the_old_driver_goes(host
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
 
     unasked = run("apply", host, asks(lab, driver=driver))["failed"]
-    assert unasked["reason"].startswith("driver 24.10-1.1.4 is installed and works")
+    assert unasked["step"] == "driver"
+    assert "24.10-1.1.4" in words(unasked["reason"])
     assert host.offered == {}, "nothing happens without leave"
 
     failed = run("apply", host, asks(lab, driver={**driver, "replace": True}))["failed"]
 
-    assert "mlnx-fw-updater, which writes firmware" in failed["reason"]
+    assert failed["step"] == "driver"
+    assert "mlnx-fw-updater" in words(failed["reason"])
     assert "24.10-1.1.4" in host.ofed
     assert {"mlnx-tools", "doca-host"} <= host.installed
 
@@ -186,7 +190,7 @@ def test_without_leave_to_reboot_nothing_is_installed(host, lab, doca):
     result = run("apply", host, asks(lab, allow_reboot=False, driver=driver))
 
     assert result["failed"] is None
-    assert any("nothing was installed or removed" in reason for reason in result["needs_reboot"])
+    assert all("hosts.allow_reboot" in words(reason) for reason in result["needs_reboot"])
     assert not host.ofed
     assert host.offered == {}
 
@@ -234,8 +238,8 @@ def test_a_driver_that_somebody_holds_is_not_replaced_without_leave_to_reboot(ho
 
     assert (result["failed"], host.ofed, host.offered) == (None, "", {})
     assert not [field for field in result["changed"] if field.startswith("driver")]
-    assert all("module nvme_rdma is loaded" in reason for reason in result["needs_reboot"])
-    assert any("nothing was installed or removed" in reason for reason in result["needs_reboot"])
+    assert result["needs_reboot"]
+    assert all("nvme_rdma" in words(reason) for reason in result["needs_reboot"])
 
 
 def test_the_kernels_own_driver_comes_back_by_a_reboot_since_openibd_goes(host, lab):
@@ -245,7 +249,7 @@ def test_the_kernels_own_driver_comes_back_by_a_reboot_since_openibd_goes(host, 
     result = run("apply", host, asks(lab, driver=driver))
 
     assert result["failed"] is None
-    assert any("the vendor's driver includes openibd" in reason for reason in result["needs_reboot"])
+    assert any("openibd" in words(reason) for reason in result["needs_reboot"])
     assert commands_with(host, "openibd restart") == []
 
 

@@ -8,7 +8,7 @@ from components.hosts.facts import KEPT_FACTS
 from components.hosts.program.machine import Done
 from components.hosts.program.steps.firmware_version import FirmwareVersion
 from components.validation.judging.stale import FACTS
-from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.host_runs import differing, run, words
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, unchanged_by_a_second_run
 
 
@@ -63,9 +63,9 @@ def test_another_version_is_refused_with_both_numbers_before_anything_changes(ho
     result = run("apply", host, asks(lab, firmware={"manage": True, "version": "16.36.1010"}))
 
     assert result["failed"]["step"] == "firmware_version"
-    assert result["failed"]["reason"] == "enp132s0 runs firmware 16.35.4030, but firmware.version is 16.36.1010"
+    assert {"enp132s0", "16.35.4030", "16.36.1010"} <= words(result["failed"]["reason"])
     assert "mstflint -d 0000:84:00.0 -i IMAGE burn" in result["failed"]["hint"]
-    assert result["failed"]["hint"].endswith("or set firmware.version to 16.35.4030")
+    assert {"firmware.version", "16.35.4030"} <= words(result["failed"]["hint"])
     assert (result["changed"], commands_with(host, " -y set ", "burn")) == ([], [])
     assert not host.exists("/var/lib/rocelab/baseline.json"), "nothing was touched that could be given back"
 
@@ -75,7 +75,8 @@ def test_a_version_that_waits_in_flash_for_a_cold_boot_is_told(host, lab, monkey
 
     failed = run("apply", host, asks(lab, firmware={"version": "16.36.1010"}))["failed"]
 
-    assert failed["reason"].endswith("; 16.36.1010 is in its flash and waits for a cold boot")
+    assert failed["step"] == "firmware_version"
+    assert "flash" in words(failed["reason"])
 
 
 def test_a_card_whose_rdma_device_is_not_there_is_asked_by_ethtool(host, lab, monkeypatch):
@@ -98,8 +99,9 @@ def test_a_version_that_nobody_tells_is_unknown_and_not_taken_for_the_right_one(
         ("enp5s0.firmware_version", "unknown"),
     ]
     failed = run("apply", host, asks(lab, firmware={"version": "16.35.4030"}))["failed"]
-    assert failed["reason"] == "enp132s0 does not report its firmware, but firmware.version is 16.35.4030"
-    assert "install ethtool" in failed["hint"]
+    assert failed["step"] == "firmware_version"
+    assert {"enp132s0", "firmware.version", "16.35.4030"} <= words(failed["reason"])
+    assert "ethtool" in words(failed["hint"])
 
 
 def test_each_rail_may_have_cards_of_its_own(lab):
@@ -141,7 +143,7 @@ def test_a_setting_that_the_firmware_does_not_take_is_told(host, lab):
     failed = run("apply", host, asks(lab, firmware={"manage": True}))["failed"]
 
     assert failed["step"] == "firmware"
-    assert "SRIOV_EN=1 NUM_OF_VFS=16 was not accepted" in failed["reason"]
+    assert {"SRIOV_EN=1", "NUM_OF_VFS=16"} <= words(failed["reason"])
 
 
 def test_a_host_without_the_tool_is_told_which_package_has_it(host, lab):
@@ -149,7 +151,8 @@ def test_a_host_without_the_tool_is_told_which_package_has_it(host, lab):
 
     failed = run("apply", host, asks(lab, firmware={"manage": True}))["failed"]
 
-    assert failed["reason"] == "neither mstconfig nor mlxconfig is installed"
+    assert failed["step"] == "firmware"
+    assert {"mstconfig", "mlxconfig"} <= words(failed["reason"])
     assert "mstflint" in failed["hint"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from components.hosts.program.host import Document
 from components.hosts.program.places import STATE
 from stacks.lab import Lab
-from tests.components.hosts.host_runs import differing, run
+from tests.components.hosts.host_runs import differing, run, words
 from tests.components.hosts.vendor_kernel import KERNEL, VendorHost
 from tests.components.hosts.vendor_lab import (
     applied,
@@ -38,7 +38,7 @@ def test_a_host_without_a_gpu_driver_fails_where_one_is_to_be_kept(host, lab):
     failed = run("apply", host, asks(lab, gpu={}))["failed"]
 
     assert failed["step"] == "gpu_driver"
-    assert "nvidia-smi is not installed" in failed["reason"]
+    assert "nvidia-smi" in words(failed["reason"])
 
 
 def test_a_packaged_gpu_driver_replaces_nouveau_by_a_reboot(host, lab):
@@ -65,11 +65,12 @@ def test_another_gpu_driver_is_replaced_with_leave_only(host, lab):
 
     failed = run("apply", host, asks(lab, gpu={"driver": driver, "gpudirect": "none"}))["failed"]
 
-    assert failed["hint"].endswith("this also removes libnvidia-compute-550, nvidia-driver-550")
+    assert failed["step"] == "gpu_driver"
+    assert {"libnvidia-compute-550", "nvidia-driver-550"} <= words(failed["hint"])
     document = asks(lab, gpu={"driver": {**driver, "replace": True}, "gpudirect": "none"})
     result = applied(host, document)
     assert result["failed"] is None
-    assert any("550.54.15 is loaded, 570.124.06 is installed" in r for r in result["needs_reboot"])
+    assert any({"550.54.15", "570.124.06"} <= words(reason) for reason in result["needs_reboot"])
     assert {"libnvidia-container1", "nvidia-container-toolkit"} <= host.installed
 
 
@@ -142,10 +143,8 @@ def test_packages_without_a_module_for_this_kernel_are_told_as_such(host, lab):
 
     result = run("apply", host, asks(lab, gpu={"driver": PACKAGED, "gpudirect": "none"}))
 
-    assert (
-        f"packages nvidia-open are installed, but none has the module nvidia for kernel {KERNEL}"
-        in (result["failed"]["reason"])
-    )
+    assert result["failed"]["step"] == "gpu_driver"
+    assert {"nvidia-open", KERNEL} <= words(result["failed"]["reason"])
     assert result["needs_reboot"] == [], "a reboot would mend nothing"
 
 
@@ -173,7 +172,8 @@ def test_a_named_way_that_cannot_work_fails_with_the_reason(host, lab):
 
     failed = run("apply", host, asks(lab, gpu={"gpudirect": "dmabuf"}))["failed"]
 
-    assert "not dmabuf: Volta has no open kernel module" in failed["reason"]
+    assert failed["step"] == "gpudirect"
+    assert {"dmabuf", "Volta"} <= words(failed["reason"])
 
 
 def test_peermem_that_the_kernel_refuses_is_told_with_what_it_needs(host, lab):

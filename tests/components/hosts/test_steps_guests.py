@@ -13,6 +13,7 @@ from components.hosts.document import host_document, wanted_fields
 from components.hosts.program.main import perform
 from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE, parse_licence, settings_text
 from stacks.lab import Lab
+from tests.components.hosts.host_runs import words
 from tests.components.hosts.licensed_guest import (
     CANARY,
     GRIDD,
@@ -109,7 +110,7 @@ def test_the_token_is_in_no_answer_no_command_and_no_file_but_its_own(guest, nls
 def test_a_token_that_was_not_brought_is_named_with_the_command_that_sets_it(guest, nls):
     failed = run("apply", guest, nls)["failed"]
 
-    assert (failed["step"], failed["reason"]) == ("licence", "the license token was not delivered")
+    assert failed["step"] == "licence"
     assert "pulumi config set --secret rocelab:licenceToken" in failed["hint"]
 
 
@@ -138,9 +139,9 @@ def test_a_licence_that_does_not_come_says_where_to_look(guest, legacy):
 
     failed = run("apply", guest, legacy)["failed"]
 
-    assert "the vGPU is Unlicensed (Unrestricted) 90 s after" in failed["reason"]
-    assert "reaches 172.16.7.9" in failed["hint"]
-    assert "clock" in failed["hint"]
+    assert failed["step"] == "licence"
+    assert "Unlicensed" in words(failed["reason"])
+    assert {"172.16.7.9", "clock"} <= words(failed["hint"])
 
 
 def test_a_guest_without_the_driver_is_told_so(guest, legacy):
@@ -148,7 +149,8 @@ def test_a_guest_without_the_driver_is_told_so(guest, legacy):
 
     failed = run("apply", guest, legacy)["failed"]
 
-    assert "this guest has no vGPU driver" in failed["reason"]
+    assert failed["step"] == "licence"
+    assert {"vGPU", "driver"} <= words(failed["reason"])
 
 
 def test_a_token_of_somebody_else_is_refused_and_stays(guest, nls):
@@ -156,7 +158,8 @@ def test_a_token_of_somebody_else_is_refused_and_stays(guest, nls):
 
     failed = run("apply", guest, nls)["failed"]
 
-    assert "ClientConfigToken holds site.tok" in failed["reason"]
+    assert failed["step"] == "licence"
+    assert "site.tok" in words(failed["reason"])
     assert guest.read("/etc/nvidia/ClientConfigToken/site.tok") == "theirs"
 
 
@@ -226,7 +229,8 @@ def test_a_token_with_other_files_is_refused_with_what_it_holds(guest, client):
 
     failed = run("apply", guest, client)["failed"]
 
-    assert "holds readme.txt, not client.yaml, servers.conf, ca.crt" in failed["reason"]
+    assert failed["step"] == "bitfusion"
+    assert "readme.txt" in words(failed["reason"])
 
 
 def test_a_machine_is_enabled_in_vcenter_and_checked_here(guest, client):
@@ -247,7 +251,8 @@ def test_another_release_of_the_client_is_never_replaced(guest, client):
 
     failed = run("apply", guest, client)["failed"]
 
-    assert "2.5.0-10 is installed, but the lab file sets 3.0.1-4" in failed["reason"]
+    assert failed["step"] == "bitfusion"
+    assert {"2.5.0-10", "3.0.1-4"} <= words(failed["reason"])
 
 
 def test_files_of_a_client_go_with_it_and_the_package_stays(guest, client):

@@ -119,7 +119,7 @@ def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
     result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"), nodes=[node]))
 
     assert (result.outcome, result.replayed) == ("failed", False)
-    assert "no transport at all" in result.reasons[0]
+    assert "no transport" in result.reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -167,21 +167,24 @@ def test_a_job_that_its_image_ended_says_so_beside_what_the_operator_knows(lab: 
 def test_an_api_server_without_the_type_says_so(lab: Lab) -> None:
     result, _ = run(lab, FakeApi(create_status=404))
 
-    assert result.reasons == ("refused by the test (HTTP 404)",)
+    assert result.outcome == "failed"
+    assert "HTTP 404" in result.reasons[0]
 
 
 def test_a_silent_api_server_is_a_result(lab: Lab) -> None:
     api = FakeApi(url="http://127.0.0.1:9")
     result, _ = run_nccl(plan_for(lab), "r1", api.kubeconfig, print, threading.Event())
 
-    assert "the API server does not answer" in result.reasons[0]
+    assert result.outcome == "failed"
+    assert "API server" in result.reasons[0]
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}", "[", "clusters: 3"])
 def test_a_kubeconfig_that_is_none_is_a_result_without_its_text(lab: Lab, text: str) -> None:
     result, _ = run_nccl(plan_for(lab), "r1", text, print, threading.Event())
 
-    assert "the kubeconfig cannot be used" in result.reasons[0]
+    assert result.outcome == "failed"
+    assert "kubeconfig" in result.reasons[0]
 
 
 def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
@@ -189,7 +192,7 @@ def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
     _, lines = run(lab, api)
 
     assert api.deleted == ["bench-old", "bench-r1"]
-    assert lines[0] == "job bench-old of a killed run deleted"
+    assert "bench-old" in lines[0]
 
 
 def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
@@ -198,7 +201,8 @@ def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
     api = FakeApi(statuses=[true("Running")])
     result, _ = run(lab, api, stop)
 
-    assert result.reasons == ("the run was stopped",)
+    assert result.outcome == "failed"
+    assert "stopped" in result.reasons[0]
     assert api.deleted == ["bench-r1"]
 
 
@@ -221,7 +225,8 @@ def test_an_image_that_is_nowhere_ends_the_wait_at_once(
     result, _ = run(lab, api)
 
     assert result.outcome == "failed"
-    assert result.reasons[0].startswith("registry:5000/nccl:1 cannot be pulled on gpu01: ")
+    assert "registry:5000/nccl:1" in result.reasons[0]
+    assert "gpu01" in result.reasons[0]
     assert said in result.reasons[0]
     assert "rocelab image push" in result.reasons[0]
     assert api.deleted == ["bench-r1"]
@@ -271,7 +276,7 @@ def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
     result, _ = run(hardware(lab), api)
 
     assert result.outcome == "failed"
-    assert "nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a is not in its registry. Build" in result.reasons[0]
+    assert "nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a " in result.reasons[0]
     assert api.created == []
 
 
@@ -280,7 +285,7 @@ def test_a_registry_that_cannot_be_asked_keeps_nobody_from_the_job(lab: Lab, mon
     api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"))
     _, lines = run(hardware(lab), api)
 
-    assert lines[0] == "image not checked ahead: registry answers 401"
+    assert "401" in lines[0]
     assert len(api.created) == 1
 
 
