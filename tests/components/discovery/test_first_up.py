@@ -7,10 +7,10 @@ from components.discovery.draft import Draft, draft_of
 from components.discovery.first_up import as_markdown, probe_records
 from components.discovery.questions import Answers
 from components.hosts.calls import Report
-from components.hosts.document import wanted_fields
 from components.inventory.model import Inventory
 from components.inventory.reading import known
 from tests.components.discovery.spoilt import bare, each_pf, one_pf
+from tests.components.hosts.fleet_hosts import conforming
 from tests.components.inventory.fabricate import changed
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -24,7 +24,7 @@ def probed(draft: Draft, **different: object) -> dict[str, Report | str]:
     """Hosts that are as the draft says, but for the fields given."""
     assert draft.lab is not None
     return {
-        name: Report(host=name, fields={**wanted_fields(record.document), **different})
+        name: Report(host=name, fields={**conforming(record.document), "driver": "loaded", **different})
         for name, record in probe_records(draft.lab, draft.hosts).items()
     }
 
