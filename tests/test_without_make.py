@@ -1,4 +1,4 @@
-"""The README's way to a lab on hardware, with and without make, proven as far as it goes without network and engine.
+"""The README's way to hardware, and that of docs/commands.md without make, proven mostly without network and engine.
 
 `pulumi install` itself needs both. What it works from is checked here: the project file, the lock file, and the plugins
 that the installed SDKs name. The last test runs the real engine as a terminal without `make env` does.
@@ -30,6 +30,7 @@ from tests.labs import HOST_KEY
 from tests.sources import imports
 
 README = ROOT / "README.md"
+WITHOUT_MAKE = (ROOT / "docs" / "commands.md").read_text().partition("## Without make")[2]
 TEMPLATE = ROOT / "templates" / "roce" / "Pulumi.roce.yaml"
 
 
@@ -71,18 +72,16 @@ def previewed_template() -> Recorded:
     return previewed(TEMPLATE, page=README)
 
 
-def test_the_readme_shows_the_plain_commands_in_the_order_that_works() -> None:
-    plain = README.read_text().partition("Without make")[2]
-
-    places = [plain.index(f"\n{command}") for command in ("pulumi install", "rocelab store", "pulumi up")]
+def test_the_plain_commands_are_shown_in_the_order_that_works() -> None:
+    places = [WITHOUT_MAKE.index(f"\n{command}") for command in ("pulumi install", "rocelab store", "pulumi up")]
     assert places == sorted(places)
 
 
-def test_the_project_tells_pulumi_to_install_the_lock_file_into_the_folder_that_the_readme_runs_from() -> None:
+def test_the_project_tells_pulumi_to_install_the_lock_file_into_the_folder_that_rocelab_runs_from() -> None:
     options = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["runtime"]["options"]
 
     assert options == {"toolchain": "pip", "virtualenv": ".venv"}
-    assert "alias rocelab='.venv/bin/python -m components.cli'" in README.read_text()
+    assert "alias rocelab='.venv/bin/python -m components.cli'" in WITHOUT_MAKE
 
 
 def test_everything_that_the_program_imports_is_in_the_lock_file() -> None:
@@ -100,7 +99,7 @@ def test_everything_that_the_program_imports_is_in_the_lock_file() -> None:
     assert missing == of_images
 
 
-def test_the_plugins_that_pulumi_downloads_are_the_ones_that_the_readme_names_for_a_blocked_network() -> None:
+def test_the_plugins_that_pulumi_downloads_are_the_ones_named_for_a_blocked_network() -> None:
     """An SDK names its plugin in a file; from these files `pulumi install` knows what to download."""
     plugins = {}
     for name in locked():
@@ -111,7 +110,7 @@ def test_the_plugins_that_pulumi_downloads_are_the_ones_that_the_readme_names_fo
 
     assert plugins == {name: locked()[f"pulumi-{name}"] for name in ("command", "kubernetes", "vsphere")}
     for name, version in plugins.items():
-        assert f"`{name} {version}`" in README.read_text()
+        assert f"`{name} {version}`" in WITHOUT_MAKE
 
 
 def test_before_the_store_is_filled_a_preview_stops_and_names_the_command(
