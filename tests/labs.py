@@ -49,7 +49,7 @@ def without_switch(lab: dict[str, Any]) -> dict[str, Any]:
 
 
 def made_here(planes: int = 1, **bootstrap: Any) -> dict[str, Any]:
-    """Real machines without a cluster: control planes without PFs, and seed A's two workers."""
+    """Real machines without a cluster: control planes without PFs, and the DeepOps guide's two workers."""
     lab: dict[str, Any] = without_switch(REFERENCE)
     lab["kind"] = "hardware"
     lab["access"] = {"user": "nvidia", "identity": "agent", "known_hosts_file": "known_hosts"}

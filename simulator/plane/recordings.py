@@ -7,10 +7,10 @@ from simulator.plane.api import Object
 from stacks.lab import Lab
 
 FOLDER = Path(__file__).parents[1] / "recordings"
-DEFAULT = "nccl_all_reduce_seed_a"
+DEFAULT = "nccl_all_reduce_deepops"
 LAUNCHERS = ("launcher", "launcher-nccl-all-reduce-roce")
 """Containers of launcher pods that show the chosen recording."""
-OTHERS = {"launcher-horovod-roce": "horovod_seed_a"}
+OTHERS = {"launcher-horovod-roce": "horovod_deepops"}
 """Containers with their own recording. All other containers of the namespace are silent."""
 NAMESPACE = "rocelab-bench"
 """For labs without a benchmarks section."""

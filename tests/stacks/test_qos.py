@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from stacks.qos import Qos
 
 
-def test_the_defaults_are_those_of_the_switch_and_of_seed_a():
+def test_the_defaults_are_those_of_the_switch_and_of_deepops():
     qos = Qos()
 
     assert (qos.dscp, qos.priority, qos.cnp_dscp, qos.cnp_priority) == (26, 3, 48, 6)

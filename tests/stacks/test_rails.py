@@ -61,7 +61,7 @@ def test_a_block_is_handed_out_if_all_of_it_is_in_the_pool_and_everything_else_i
     assert sorted([*outside, *(address for block in whole for address in block)]) == list(range(network + 1, broadcast))
 
 
-def test_pods_ask_for_the_resource_of_seed_a(lab: Lab) -> None:
+def test_pods_ask_for_the_resource_of_deepops(lab: Lab) -> None:
     rails: tuple[Rail, ...] = lab.rails
 
     assert [rail.resource for rail in rails] == ["intel.com/sriov_111", "intel.com/sriov_112"]

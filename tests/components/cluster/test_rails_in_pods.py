@@ -21,7 +21,7 @@ from tests.components.cluster.conftest import PROFILES, exclusive, parts, profil
 
 
 def test_rdma_is_asked_for_inside_the_selectors(lab: Lab, cluster: Cluster) -> None:
-    """At the resource, where seed A has it, the plugin ignores it and pods get no /dev/infiniband."""
+    """At the resource, where the DeepOps guide has it, the plugin ignores it and pods get no /dev/infiniband."""
     config = json.loads(device_plugin_config(lab, cluster))
 
     for resource in config["resourceList"]:

@@ -1,4 +1,4 @@
-"""A guest with PVRDMA, on a small kernel in a folder. Nothing was recorded: it behaves as seed C describes it."""
+"""A guest with PVRDMA, on a small kernel in a folder. Nothing was recorded: it follows the Bitfusion article."""
 
 import json
 from pathlib import Path

@@ -92,7 +92,7 @@ def test_only_root_reads_what_root_alone_needs(machine, document):
 
 
 def test_without_a_word_of_confirmation_files_and_address_go_again(machine, document):
-    """Seed C's `netplan try`: 120 s, then everything is as before."""
+    """The Bitfusion article's `netplan try`: 120 s, then everything is as before."""
     run("apply", machine, document)
     assert ours(machine)
     assert json.loads(machine.read(REVERT_FILE))["deadline_s"] > machine.now_s()

@@ -1,4 +1,4 @@
-"""PVRDMA in a guest, on a small kernel in a folder. Its behaviour is written after seed C: nothing was recorded."""
+"""PVRDMA in a guest, on a small kernel in a folder. It follows the Bitfusion article: nothing was recorded."""
 
 from pathlib import Path
 from typing import Any

@@ -140,7 +140,7 @@ WAYS = {
     "a closed module": (H100, False, "6.8.0-45-generic", True, "peermem", "proprietary kernel module"),
     "an old kernel": (H100, True, "5.4.0-150-generic", True, "peermem", "older than 5.12"),
     "an old driver": (H100._replace(driver="510.108.03"), True, "5.15.0", True, "peermem", "older than 515"),
-    "seed A's V100": (V100, False, "5.4.0-150-generic", True, "peermem", "Volta has no open kernel module"),
+    "the DeepOps guide's V100": (V100, False, "5.4.0-150-generic", True, "peermem", "Volta has no open kernel module"),
     "a V100 without OFED": (V100, False, "6.8.0-45-generic", False, "none", "which DOCA-OFED adds"),
     "a GeForce": (H100._replace(brand="GeForce"), True, "6.8.0", True, "none", "is a GeForce"),
     "no GPU": (H100._replace(attached=0), True, "6.8.0", True, "none", "no GPU"),

@@ -68,7 +68,7 @@ def test_every_field_of_a_job_is_known_and_kept(api: Api, lab: Lab, name: str, t
 
 
 @pytest.mark.parametrize("transport", ["roce", "tcp"])
-def test_seed_b_s_job_over_pvrdma_is_known_and_kept(api: Api, transport: str) -> None:
+def test_rdg_s_job_over_pvrdma_is_known_and_kept(api: Api, transport: str) -> None:
     """hostNetwork, sshd's port and the shared plugin's resource, and the same job over TCP."""
     job = rendered(read_stack_file(ROOT / "Pulumi.lab-pvrdma.yaml"), "tf_cnn", transport)
     live = api.create(f"{collection(job)}{TRY}", job)
@@ -76,7 +76,7 @@ def test_seed_b_s_job_over_pvrdma_is_known_and_kept(api: Api, transport: str) ->
     assert list(missing(job, live)) == []
 
 
-@pytest.mark.parametrize("name", ["seed_a_v1", "seed_b_v1alpha2"])
+@pytest.mark.parametrize("name", ["deepops_v1", "rdg_v1alpha2"])
 def test_the_server_does_not_know_the_version_of_the_guides_jobs(api: Api, name: str) -> None:
     old = yaml.safe_load((OLD / f"{name}.yaml").read_text())
     with pytest.raises(ApiError) as refused:
@@ -85,7 +85,7 @@ def test_the_server_does_not_know_the_version_of_the_guides_jobs(api: Api, name:
 
 
 def test_with_only_the_version_changed_the_server_drops_fields_that_the_page_lists(api: Api) -> None:
-    old = yaml.safe_load((OLD / "seed_a_v1.yaml").read_text())
+    old = yaml.safe_load((OLD / "deepops_v1.yaml").read_text())
     old["apiVersion"] = "kubeflow.org/v2beta1"
     # the number in an env value is refused anyway; what is dropped shows only where nothing is refused
     old["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "0"

@@ -114,7 +114,7 @@ def test_the_flavours_differ_in_the_verbs_alone() -> None:
     distribution, vendor = RECIPES["benchmark-distribution"], RECIPES["benchmark-vendor"]
 
     assert "ibverbs-providers" in distribution
-    assert "mellanox" not in distribution, "PVRDMA does not work with the vendor's libraries (seed C)"
+    assert "mellanox" not in distribution, "PVRDMA does not work with the vendor's libraries (the Bitfusion article)"
     assert "doca-ofed-userspace" in vendor
     assert "ibverbs-providers" not in vendor
     assert vendor.index("doca.list") < vendor.index("apt-get install"), "nothing may link to the distribution's verbs"
@@ -233,7 +233,7 @@ def test_a_lab_without_a_name_for_the_image_is_refused(lab: Lab) -> None:
 
 
 def test_the_vendor_s_libraries_are_out_before_ubuntu_s_come_in() -> None:
-    """Seed C's way to PVRDMA: with both in one image the programs find no device, and say nothing."""
+    """The Bitfusion article's way to PVRDMA: with both in one image the programs find no device, and say nothing."""
     text = RECIPES["training-distribution"]
 
     assert text.index("apt-get purge") < text.index("ibverbs-providers")

@@ -22,7 +22,7 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 TRANSPORTS = ("roce", "tcp", "host")
 
 
-def test_seed_a_s_job_takes_annotation_and_limits_from_the_same_rails(lab: Lab) -> None:
+def test_deepops_s_job_takes_annotation_and_limits_from_the_same_rails(lab: Lab) -> None:
     job = rendered(lab)
 
     assert worker(job)["metadata"]["annotations"] == {NETWORKS: "default/sriov111,default/sriov112"}
@@ -297,7 +297,7 @@ def test_pods_that_share_pfs_do_not_name_the_device_of_a_rail_without_pods(lab: 
 
 
 def test_pvrdma_runs_in_the_machine_s_network_with_the_plugin_s_resource_and_without_gpudirect(lab: Lab) -> None:
-    """Seed B's job without its privileged containers and its hostPath."""
+    """The RDG's job without its privileged containers and its hostPath."""
     one_rail = lab.model_copy(update={"rails": lab.rails[:1]})
     job = rendered(delivered(one_rail, Pvrdma(profile="pvrdma")), "tf_cnn")
 
@@ -330,8 +330,8 @@ def test_in_the_host_s_network_the_launcher_runs_where_mpirun_s_interfaces_are(l
     assert "hostNetwork" not in rendered(lab)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
 
 
-def test_seed_b_s_tcp_variant_turns_both_of_its_switches(lab: Lab) -> None:
-    """Seed B, below its job: NCCL_IB_DISABLE 0 to 1, HOROVOD_MPI_THREADS_DISABLE 1 to 0."""
+def test_rdg_s_tcp_variant_turns_both_of_its_switches(lab: Lab) -> None:
+    """The RDG, below its job: NCCL_IB_DISABLE 0 to 1, HOROVOD_MPI_THREADS_DISABLE 1 to 0."""
     one_rail = delivered(lab.model_copy(update={"rails": lab.rails[:1]}), Pvrdma(profile="pvrdma"))
     roce, tcp = exported(rendered(one_rail, "tf_cnn", "roce")), exported(rendered(one_rail, "tf_cnn", "tcp"))
 
@@ -344,7 +344,7 @@ def test_a_mirror_and_its_login_count_for_jobs_too(lab: Lab) -> None:
     registry = Registry(mirrors={"192.168.100.10:5000": "mirror.example/lab"}, pull_secret="login")
     job = rendered(lab.model_copy(update={"cluster": lab.cluster.model_copy(update={"registry": registry})}))
 
-    assert container(job)["image"] == container(job, "Launcher")["image"] == "mirror.example/lab/nccl-roce-test:seed-a"
+    assert container(job)["image"] == container(job, "Launcher")["image"] == "mirror.example/lab/nccl-roce-test:deepops"
     for role in ("Launcher", "Worker"):
         pod = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]
         assert pod["imagePullSecrets"] == [{"name": "login"}]

@@ -103,7 +103,7 @@ def test_an_image_that_cannot_be_pinned_is_named_and_the_others_are_printed(
     assert main(["image", "pin"]) == 1
     out, err = capsys.readouterr()
 
-    assert err == "benchmarks.nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a does not exist\n"
+    assert err == "benchmarks.nccl.image: 192.168.100.10:5000/nccl-roce-test:deepops does not exist\n"
     assert set(yaml.safe_load(out)) == {"cluster"}
 
 

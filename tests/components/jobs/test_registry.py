@@ -25,7 +25,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, dict[str, 
     def start(status: int, headers: dict[str, str]) -> str:
         class Handler(BaseHTTPRequestHandler):
             def do_HEAD(self) -> None:
-                assert self.path == "/v2/nccl-roce-test/manifests/seed-a"
+                assert self.path == "/v2/nccl-roce-test/manifests/deepops"
                 assert "manifest.list" in self.headers["Accept"]
                 self.send_response(status)
                 for key, value in headers.items():
@@ -49,23 +49,23 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, dict[str, 
 def test_an_existing_image_has_its_digest(serve: Callable[[int, dict[str, str]], str]) -> None:
     host = serve(200, {"Docker-Content-Digest": DIGEST})
 
-    assert look(f"{host}/nccl-roce-test:seed-a") == ImageStatus(outcome="present", digest=DIGEST)
+    assert look(f"{host}/nccl-roce-test:deepops") == ImageStatus(outcome="present", digest=DIGEST)
 
 
 def test_an_image_that_is_not_there_is_missing(serve: Callable[[int, dict[str, str]], str]) -> None:
-    assert look(f"{serve(404, {})}/nccl-roce-test:seed-a").outcome == "missing"
+    assert look(f"{serve(404, {})}/nccl-roce-test:deepops").outcome == "missing"
 
 
 @pytest.mark.parametrize("status", [401, 403, 500])
 def test_an_answer_that_does_not_say_is_unknown(serve: Callable[[int, dict[str, str]], str], status: int) -> None:
     host = serve(status, {"WWW-Authenticate": 'Bearer realm="http://elsewhere/token"'})
 
-    assert look(f"{host}/nccl-roce-test:seed-a") == ImageStatus(outcome="unknown", why=f"{host} answers {status}")
+    assert look(f"{host}/nccl-roce-test:deepops") == ImageStatus(outcome="unknown", why=f"{host} answers {status}")
 
 
 def test_a_registry_that_is_not_there_is_unknown_and_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    found = look("127.0.0.1:9/nccl-roce-test:seed-a")
+    found = look("127.0.0.1:9/nccl-roce-test:deepops")
 
     assert found.outcome == "unknown"
     assert "refused" in found.why
@@ -104,7 +104,7 @@ class Answer(io.BytesIO):
 @pytest.mark.parametrize(
     ("image", "parts"),
     [
-        ("192.168.100.10:5000/nccl-roce-test:seed-a", ("192.168.100.10:5000", "nccl-roce-test", "seed-a")),
+        ("192.168.100.10:5000/nccl-roce-test:deepops", ("192.168.100.10:5000", "nccl-roce-test", "deepops")),
         ("nvcr.io/nvidia/tensorflow:24.03-tf2-py3", ("nvcr.io", "nvidia/tensorflow", "24.03-tf2-py3")),
         (f"ghcr.io/a/b:v1@{DIGEST}", ("ghcr.io", "a/b", DIGEST)),
         ("mpioperator/tensorflow-benchmarks", ("registry-1.docker.io", "mpioperator/tensorflow-benchmarks", "latest")),

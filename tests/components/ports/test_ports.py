@@ -38,7 +38,7 @@ def ways(lab: Lab) -> set[tuple[str, str, str, str]]:
 
 
 def test_the_guide_s_four_ports_are_in_the_matrix_of_its_lab():
-    """Seed B, lines 152-160: Kubernetes, Calico's 179, the licence server's 7070, and the first of PVRDMA's."""
+    """The RDG, lines 152-160: Kubernetes, Calico's 179, the licence server's 7070, and the first of PVRDMA's."""
     licence = {"kind": "legacy", "server": "172.16.7.9"}
     lab = lab_of(PVRDMA, licence=licence, ports={"pod_network": "calico_bgp"})
 
@@ -183,7 +183,7 @@ def test_each_way_is_tried_from_every_machine_of_its_role_to_all_others():
 
 @pytest.mark.parametrize(("kind", "port"), [("legacy", 7070), ("nls", 443)])
 def test_every_worker_tries_the_licence_service(kind, port):
-    """Seed B's 7070: a firewall that lets the first worker through alone is no open port."""
+    """The RDG's 7070: a firewall that lets the first worker through alone is no open port."""
     lab = lab_of(PVRDMA, licence={"kind": kind, "server": "172.16.7.9"}).model_copy(update={"kind": "hardware"})
 
     assert {(node.name, "the license service", port) for node in lab.nodes if node.role == "worker"} <= tries(lab)

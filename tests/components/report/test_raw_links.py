@@ -177,8 +177,8 @@ def second_try(lab: Lab, folder: Path, value: float) -> str:
 
 
 LOGS = {
-    "horovod": ("training/seed_a.txt", 246.4),
-    "nccl_all_reduce": ("nccl/seed_a.txt", 22.845),
+    "horovod": ("training/deepops.txt", 246.4),
+    "nccl_all_reduce": ("nccl/deepops.txt", 22.845),
     "tf_cnn": ("composed/tf_cnn_one_worker.txt", None),
 }
 

@@ -92,7 +92,7 @@ def test_an_mpijob_runs_to_its_end_under_the_real_operator(reference: Plane) -> 
     eventually(lambda: not reference.pods("sound", "worker"), "end of the workers (cleanPodPolicy Running)")
     launcher = reference.pods("sound", "launcher")[0]["metadata"]["name"]
     log = reference.api.text(f"/api/v1/namespaces/{BENCH}/pods/{launcher}/log")
-    assert log == (ROOT / "simulator/recordings/nccl_all_reduce_seed_a.log").read_text()
+    assert log == (ROOT / "simulator/recordings/nccl_all_reduce_deepops.log").read_text()
 
 
 def test_another_recording_can_be_chosen(reference: Plane) -> None:

@@ -31,7 +31,7 @@ def test_every_recording_names_its_source():
     assert [name for name in recordings.names() if f"`{name}.log`" not in readme] == []
 
 
-def test_the_default_recording_is_seed_as_table():
+def test_the_default_recording_is_the_deepops_table():
     text = (recordings.FOLDER / f"{recordings.DEFAULT}.log").read_text()
 
     assert "# Avg bus bandwidth    : 7.76739" in text
@@ -45,6 +45,6 @@ def test_only_launchers_of_the_benchmark_namespace_show_a_recording(lab, tmp_pat
     shown = {tuple(entry.get("containers", ["*"])): entry["logsFile"] for entry in spec["logs"]}
     assert shown == {
         ("launcher", "launcher-nccl-all-reduce-roce"): f"{tmp_path}/{recordings.DEFAULT}.log",
-        ("launcher-horovod-roce",): f"{tmp_path}/horovod_seed_a.log",
+        ("launcher-horovod-roce",): f"{tmp_path}/horovod_deepops.log",
         ("*",): f"{tmp_path}/silence.log",
     }

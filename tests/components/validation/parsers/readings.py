@@ -152,7 +152,7 @@ POWERS = [2**i for i in range(1, 24)]
 
 def _cases() -> Iterator[Case]:
     for name, title, iterations in (
-        ("seed_a.client", WRITE, 5000),
+        ("deepops.client", WRITE, 5000),
         ("wbw.client", WRITE, 1000),
         ("wbw.server", WRITE, 1000),
         ("wbwR.client", WRITE, 5000),
@@ -186,13 +186,13 @@ def _cases() -> Iterator[Case]:
         ("read_latency", "RDMA_Read Latency Test", POWERS),
     ):
         yield Case(name=name, text=composed(f"perftest_{name}.txt"), read=_latency(title, sizes))
-    for name in ("seed_a", "nvlink_allreduce", "broadcast", "tagged_debug"):
+    for name in ("deepops", "nvlink_allreduce", "broadcast", "tagged_debug"):
         yield Case(name=f"nccl {name}", text=sample(f"nccl/{name}.txt"), read=_nccl)
     for name in ("timestamps", "per_iteration", "sendrecv"):
         yield Case(name=f"nccl {name}", text=composed(f"nccl_{name}.txt"), read=_nccl)
     yield Case(name="nccl log 2.5", text=composed("nccl_log_2_5.txt"), read=_nccl_log)
     yield Case(name="nccl log 2.28", text=composed("nccl_log_2_28.txt"), read=_nccl_log)
-    yield Case(name="horovod", text=sample("training/seed_a.txt"), read=_training)
+    yield Case(name="horovod", text=sample("training/deepops.txt"), read=_training)
     yield Case(name="ddp", text=composed("ddp_tagged.txt"), read=_training)
     ranks = composed("tf_cnn_horovod.txt")
     ones = tuple("\n".join(line for line in ranks.splitlines() if tag not in line) for tag in ("[1,0]", "[1,1]"))

@@ -1,4 +1,4 @@
-"""Training benchmarks: seed A's figures and recordings, else text composed from the formats."""
+"""Training benchmarks: the DeepOps guide's figures and recordings, else text composed from the formats."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from components.validation.benchmarks.tf_cnn import parse_tf_cnn
 from components.validation.parsers import ResultFormatError, lines_of
 from tests.components.validation.samples import composed, sample
 
-SEED_A = sample("training/seed_a.txt")
+DEEPOPS = sample("training/deepops.txt")
 TF_CNN = composed("tf_cnn_horovod.txt")
 
 
-def test_seed_a_s_horovod_run_is_worked_out_again_from_its_iterations() -> None:
-    run = parse_training(SEED_A)
+def test_deepops_s_horovod_run_is_worked_out_again_from_its_iterations() -> None:
+    run = parse_training(DEEPOPS)
 
     assert (len(run.iterations_per_device), min(run.iterations_per_device), run.devices) == (10, 186.1, 16)
     assert (run.mean_per_device, run.spread_per_device) == (pytest.approx(234.74), pytest.approx(42.0, abs=0.01))
@@ -40,7 +40,7 @@ def test_the_same_lines_under_a_launcher_s_tag_are_those_of_ddp() -> None:
 )
 def test_a_training_run_that_contradicts_itself_is_refused(old: str, new: str, reason: str) -> None:
     with pytest.raises(ResultFormatError, match=reason):
-        parse_training(SEED_A.replace(old, new, 1))
+        parse_training(DEEPOPS.replace(old, new, 1))
 
 
 def test_ranks_of_tf_cnn_are_not_added_up_where_the_total_is_all_theirs() -> None:

@@ -83,7 +83,7 @@ def test_damaged_logs_give_no_wrong_number() -> None:
 
 
 def test_the_oracle_sees_a_wrong_number() -> None:
-    truth = Truth.of(next(case for case in CASES if case.name == "seed_a.client"))
+    truth = Truth.of(next(case for case in CASES if case.name == "deepops.client"))
     (name, (value, open_by)), *_ = truth.reading.confirmed.items()
 
     assert truth.wrong_numbers(truth.reading, truth.case.text) == []

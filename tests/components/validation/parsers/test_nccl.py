@@ -10,8 +10,8 @@ from tests.components.validation.parsers.mutations import with_characters_replac
 from tests.components.validation.samples import composed, nccl
 
 
-def test_seed_a_s_old_table_is_read_and_its_average_recomputed() -> None:
-    log = parse_nccl(nccl("seed_a"))
+def test_deepops_s_old_table_is_read_and_its_average_recomputed() -> None:
+    log = parse_nccl(nccl("deepops"))
 
     assert (len(log.rows), log.rows[-1].size_bytes, log.rows[-1].out_of_place.busbw_gbyte_s) == (29, 2**31, 22.92)
     assert [row.size_bytes for row in log.large] == [2**30, 2**31]
@@ -46,8 +46,8 @@ def test_wrong_elements_are_counted_over_both_placements() -> None:
     assert parse_nccl(text).wrong == 5
 
 
-SEED = nccl("seed_a")
-LAST = next(line for line in SEED.splitlines() if "22.92" in line)
+DEEPOPS = nccl("deepops")
+LAST = next(line for line in DEEPOPS.splitlines() if "22.92" in line)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ LAST = next(line for line in SEED.splitlines() if "22.92" in line)
     [
         ("", "no nccl-tests table"),
         ("bash: all_reduce_perf: command not found\n", "no nccl-tests table"),
-        (SEED.split("           8  ")[0], "has no row"),
-        (SEED.split("# Out of bounds")[0], "footers are missing"),
-        (SEED.replace(LAST + "\n", ""), "rows are missing"),
-        (SEED.replace(LAST, LAST[:60]), "values under 12 columns"),
-        (SEED.replace("12.22   22.92", "12.22   29.92"), "contradict each other"),
-        (SEED.replace("175667", "275667"), "contradict each other"),
-        (SEED + SEED, "2 nccl-tests tables"),
-        (SEED.replace("algbw", "rate"), "no nccl-tests table|unknown columns"),
+        (DEEPOPS.split("           8  ")[0], "has no row"),
+        (DEEPOPS.split("# Out of bounds")[0], "footers are missing"),
+        (DEEPOPS.replace(LAST + "\n", ""), "rows are missing"),
+        (DEEPOPS.replace(LAST, LAST[:60]), "values under 12 columns"),
+        (DEEPOPS.replace("12.22   22.92", "12.22   29.92"), "contradict each other"),
+        (DEEPOPS.replace("175667", "275667"), "contradict each other"),
+        (DEEPOPS + DEEPOPS, "2 nccl-tests tables"),
+        (DEEPOPS.replace("algbw", "rate"), "no nccl-tests table|unknown columns"),
     ],
 )
 def test_what_gives_no_number_is_refused_with_a_reason(text: str, reason: str) -> None:
@@ -71,11 +71,11 @@ def test_what_gives_no_number_is_refused_with_a_reason(text: str, reason: str) -
 
 
 def test_damaged_text_never_gives_another_number() -> None:
-    expected = parse_nccl(nccl("seed_a")).busbw_gbyte_s
+    expected = parse_nccl(nccl("deepops")).busbw_gbyte_s
     refused = 0
 
     @settings(max_examples=200)
-    @given(damaged=with_characters_replaced(nccl("seed_a")))
+    @given(damaged=with_characters_replaced(nccl("deepops")))
     def check(damaged: str) -> None:
         nonlocal refused
         try:

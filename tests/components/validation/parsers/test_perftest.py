@@ -11,8 +11,8 @@ from tests.components.validation.parsers.mutations import with_characters_replac
 from tests.components.validation.samples import perftest
 
 
-def test_seed_a_is_read_although_stderr_stands_between_header_and_row() -> None:
-    run = parse_bandwidth(perftest("seed_a.client"))
+def test_deepops_is_read_although_stderr_stands_between_header_and_row() -> None:
+    run = parse_bandwidth(perftest("deepops.client"))
 
     assert (run.title, run.device, run.path_mtu_bytes, run.rdma_cm) == ("RDMA_Write BW Test", "mlx5_0", 4096, True)
     assert [(row.message_bytes, row.average_gbit_s) for row in run.rows] == [(65536, 92.40)]
@@ -45,7 +45,7 @@ def test_the_two_ends_name_each_other_by_gid() -> None:
 @pytest.mark.parametrize("unit", ["MB/sec", "MiB/sec"])
 def test_the_header_decides_the_unit(unit: str) -> None:
     # 92.40 Gb/s are 11014.37 MiB/s, whichever name of 2^20 a version prints
-    text = perftest("seed_a.client").replace("Gb/sec", unit).replace("92.42", "11017.31").replace("92.40", "11014.37")
+    text = perftest("deepops.client").replace("Gb/sec", unit).replace("92.42", "11017.31").replace("92.40", "11014.37")
 
     assert parse_bandwidth(text).rows[0].average_gbit_s == pytest.approx(92.40, abs=0.005)
 
@@ -61,7 +61,7 @@ def test_the_header_decides_the_unit(unit: str) -> None:
         (perftest("wbw.client").split(" #bytes")[0], "ended before it measured"),
         (perftest("wbw.client").replace("0.000126", ""), "4 values under 5 columns"),
         (perftest("wbw.client").replace("Gb/sec", "GiB/sec"), "bandwidth in GiB/sec"),
-        (perftest("seed_a.client").replace("92.40", "97.40"), "contradict each other"),
+        (perftest("deepops.client").replace("92.40", "97.40"), "contradict each other"),
         ("\n".join(line for line in perftest("wbw.client").splitlines() if "65536" not in line), "has no row"),
     ],
 )
@@ -71,7 +71,7 @@ def test_what_gives_no_number_is_refused_with_a_reason(text: str, reason: str) -
 
 
 @pytest.mark.parametrize(
-    "name", ["seed_a.client", *(pytest.param(n, marks=pytest.mark.whole) for n in ("wbw.client", "vf_wbw.client"))]
+    "name", ["deepops.client", *(pytest.param(n, marks=pytest.mark.whole) for n in ("wbw.client", "vf_wbw.client"))]
 )
 def test_damaged_text_never_gives_another_number(name: str) -> None:
     expected = parse_bandwidth(perftest(name)).rows[0].average_gbit_s

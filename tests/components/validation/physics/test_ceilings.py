@@ -45,7 +45,7 @@ def test_two_rails_of_100_gbit_carry_a_busbw_of_24_5() -> None:
     assert nccl_ceiling_gbyte_s([rail, rail]) == pytest.approx(24.50, abs=0.005)
 
 
-def test_seed_a_s_92_40_sits_at_the_ceiling_of_path_mtu_1024() -> None:
+def test_deepops_s_92_40_sits_at_the_ceiling_of_path_mtu_1024() -> None:
     assert smaller_mtu_at(92.40, path_at(4096)) == 1024
 
 

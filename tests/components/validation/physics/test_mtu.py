@@ -5,11 +5,11 @@ import pytest
 from components.validation.physics.ceilings import Path
 from components.validation.physics.mtu import mtu_fingerprint
 
-SEED_A = Path(line_rate_gbit_s=100, path_mtu_bytes=4096)
+DEEPOPS = Path(line_rate_gbit_s=100, path_mtu_bytes=4096)
 
 
-def test_seed_a_s_92_40_contradicts_its_own_header() -> None:
-    found = mtu_fingerprint(92.40, SEED_A, reported_bytes=4096)
+def test_deepops_s_92_40_contradicts_its_own_header() -> None:
+    found = mtu_fingerprint(92.40, DEEPOPS, reported_bytes=4096)
 
     assert found is not None
     assert found.code == "MTU_FINGERPRINT_1024"
@@ -20,7 +20,7 @@ def test_seed_a_s_92_40_contradicts_its_own_header() -> None:
 
 
 def test_a_fingerprint_gives_both_explanations_and_the_test_that_decides() -> None:
-    found = mtu_fingerprint(92.40, SEED_A, reported_bytes=4096)
+    found = mtu_fingerprint(92.40, DEEPOPS, reported_bytes=4096)
 
     assert found is not None
     assert found.hint.startswith("either the queue pair ran with path MTU 1024")
@@ -30,7 +30,7 @@ def test_a_fingerprint_gives_both_explanations_and_the_test_that_decides() -> No
 
 
 def test_a_header_that_admits_the_small_mtu_is_no_contradiction() -> None:
-    found = mtu_fingerprint(92.40, SEED_A, reported_bytes=1024)
+    found = mtu_fingerprint(92.40, DEEPOPS, reported_bytes=1024)
 
     assert found is not None
     assert not found.contradiction
@@ -42,7 +42,7 @@ def test_a_header_that_admits_the_small_mtu_is_no_contradiction() -> None:
     [(97.8, None), (95.2, None), (94.9, 2048), (94.0, None), (92.4, 1024), (86.0, 512), (80.0, None), (12.0, None)],
 )
 def test_only_numbers_at_another_ceiling_look_like_its_mtu(measured: float, seen: int | None) -> None:
-    found = mtu_fingerprint(measured, SEED_A)
+    found = mtu_fingerprint(measured, DEEPOPS)
 
     assert (found.seen_bytes if found else None) == seen
 

@@ -27,7 +27,7 @@ def test_busbw_of_computed_rails(nics: int, line_rate: float, at_1024: float, at
     assert found == pytest.approx([at_1024, at_4096], abs=0.051)
 
 
-def test_seed_a_s_busbw_is_what_its_verbs_predict() -> None:
+def test_deepops_s_busbw_is_what_its_verbs_predict() -> None:
     ceiling = nccl_ceiling([92.40, 92.40], measured=True)
 
     assert round(22.92 / ceiling.value, 3) == 0.992

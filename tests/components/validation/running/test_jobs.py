@@ -72,8 +72,8 @@ def test_sockets_are_right_for_tcp_and_wrong_for_roce(lab: Lab) -> None:
     assert by_transport["tcp"].details["nccl"] == "2.28.3+cuda13.0"
 
 
-def test_seed_a_s_training_is_read_per_gpu_with_its_two_outliers(lab: Lab) -> None:
-    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/seed_a.txt"))
+def test_deepops_s_training_is_read_per_gpu_with_its_two_outliers(lab: Lab) -> None:
+    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/deepops.txt"))
     ((result,), _) = run(application(lab), api)
 
     assert (result.program, result.unit, len(result.samples)) == ("horovod", "img/s", 10)
@@ -100,7 +100,7 @@ def test_a_private_image_that_its_registry_hides_is_left_to_the_pods(lab: Lab, m
     registry = lab.cluster.registry.model_copy(update={"pull_secret": "login"})
     private = hardware(lab).model_copy(update={"cluster": lab.cluster.model_copy(update={"registry": registry})})
     monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
-    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/seed_a.txt"))
+    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/deepops.txt"))
     ((result,), _) = run(application(private), api)
 
     assert result.outcome == "measured"
@@ -115,7 +115,7 @@ def test_tf_cnn_of_other_ranks_than_the_job_s_is_refused(lab: Lab) -> None:
 
 def test_a_recorded_log_is_marked_and_not_held_against_the_plan(lab: Lab) -> None:
     node = {"metadata": {"name": "gpu01", "labels": {REPLAYED: "true"}}}
-    api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"), nodes=[node])
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"), nodes=[node])
     results, _ = run(changed(lab, comparison=Comparison()), api)
 
     assert {(result.outcome, result.replayed) for result in results} == {("measured", True)}
@@ -155,7 +155,7 @@ def test_an_ended_run_starts_no_further_job(lab: Lab) -> None:
 
 
 def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
-    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/seed_a.txt"), left=["bench-old-2"])
+    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/deepops.txt"), left=["bench-old-2"])
     run(application(lab), api)
 
     assert api.deleted == ["bench-old-2", "bench-r1-1"]

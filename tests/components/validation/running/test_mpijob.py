@@ -53,11 +53,11 @@ def test_a_job_that_succeeds_is_read_and_deleted(lab: Lab, monkeypatch: pytest.M
 
 
 def test_the_whole_table_is_kept_as_a_curve_with_the_name_of_its_log(lab: Lab) -> None:
-    api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"))
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"))
     with serving(api):
         result, raw = run_nccl(plan_for(lab), "r1", api.kubeconfig, lambda _: None, threading.Event())
 
-    assert (result.raw, raw[result.raw]) == ("nccl_all_reduce.log", nccl("seed_a"))
+    assert (result.raw, raw[result.raw]) == ("nccl_all_reduce.log", nccl("deepops"))
     assert len(result.curve) == 29
     first, last = result.curve[0], result.curve[-1]
     assert (first.message_bytes, last.message_bytes) == (8, 2**31)
@@ -92,7 +92,7 @@ CROSSED = "rank 1 sends over mlx5_2 of job-worker-0 (rail 1) and rank 2 receives
 def test_channels_off_their_rail_are_told_by_the_lists_of_the_ranks_and_without_them_not(
     lab: Lab, log: str, off_rail: tuple[str, ...]
 ) -> None:
-    both = f"{log}\n{nccl('seed_a')}"
+    both = f"{log}\n{nccl('deepops')}"
     result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=both))
     (compared, *_), _ = compare(lab, FakeApi(statuses=[true("Succeeded")], log=both))
 
@@ -109,14 +109,14 @@ def compare(lab: Lab, api: FakeApi) -> tuple[list[JobResult], dict[str, str]]:
 @pytest.mark.parametrize("where", ["labels", "annotations"])
 def test_a_node_that_shows_recorded_logs_makes_the_result_replayed(lab: Lab, where: str) -> None:
     node = {"metadata": {"name": "gpu02", where: {REPLAYED: "true"}}}
-    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"), nodes=[node]))
+    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"), nodes=[node]))
 
     assert (result.outcome, result.replayed, result.reasons) == ("measured", True, ())
 
 
 def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
     node = {"metadata": {"name": "elsewhere", "labels": {REPLAYED: "true"}}}
-    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"), nodes=[node]))
+    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"), nodes=[node]))
 
     assert (result.outcome, result.replayed) == ("failed", False)
     assert "no transport" in result.reasons[0]
@@ -263,7 +263,7 @@ def test_a_long_wait_says_what_keeps_the_job_from_starting(lab: Lab, monkeypatch
 
 def test_pods_that_still_create_their_container_are_waited_for(lab: Lab) -> None:
     state = waiting("ContainerCreating")
-    api = FakeApi(statuses=[true("Created"), true("Succeeded")], containers=[state], log=nccl("seed_a"))
+    api = FakeApi(statuses=[true("Created"), true("Succeeded")], containers=[state], log=nccl("deepops"))
 
     assert run(lab, api)[0].job == "bench-r1"
 
@@ -282,7 +282,7 @@ def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
 
 def test_a_registry_that_cannot_be_asked_keeps_nobody_from_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="unknown", why="registry answers 401"))
-    api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"))
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"))
     _, lines = run(hardware(lab), api)
 
     assert "401" in lines[0]
@@ -292,4 +292,4 @@ def test_a_registry_that_cannot_be_asked_keeps_nobody_from_the_job(lab: Lab, mon
 def test_the_simulator_s_nodes_pull_nothing_so_no_registry_is_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulls, "look", lambda _image: pytest.fail("asked"))
 
-    assert run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a")))[0].job == "bench-r1"
+    assert run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("deepops")))[0].job == "bench-r1"

@@ -106,7 +106,7 @@ def test_a_pinned_test_begins_with_what_pins_it(lab: Lab) -> None:
 @pytest.mark.parametrize("stage", [WRITE, LATENCY])
 def test_the_connection_manager_takes_the_class_by_an_option_of_its_own(lab: Lab, stage: Stage) -> None:
     """perftest refuses --tos without -R ("TOS only valid for rdma_cm based QP"), and with -R it makes no address vector
-    that --tclass could be in (src/perftest_parameters.c). Seed A connects so: `ib_write_bw -R -d mlx5_0 -x 3`.
+    that --tclass could be in (src/perftest_parameters.c). The DeepOps guide has `ib_write_bw -R -d mlx5_0 -x 3`.
     """
     verbs = plan_for(lab.model_copy(update={"qos": Qos()})).verbs.model_copy(update={"rdma_cm": True})
     words = perftest(stage, side(plan_for(lab), "gpu02", "gpu01"), verbs)

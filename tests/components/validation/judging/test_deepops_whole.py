@@ -1,4 +1,4 @@
-"""Seed A's own outputs from the files through parsers and judgement to the text of the report, in one go."""
+"""The DeepOps guide's own outputs from the files through parsers and judgement to the text of the report, in one go."""
 
 import re
 
@@ -25,15 +25,15 @@ def run(lab: Lab) -> tuple[Lab, RunRecord]:
     real = changed(hardware(lab), application=Application(program="horovod"))
     plan = plan_for(real)
     stage = plan.stages[0]
-    printed = parse_bandwidth(perftest("seed_a.client"))
+    printed = parse_bandwidth(perftest("deepops.client"))
     bandwidths = [
         measured(t.rail, t.client, t.server, printed.rows[0].average_gbit_s, path_mtu_bytes=printed.path_mtu_bytes)
         for transfers in plan.rounds_of(stage)
         for t in transfers
     ]
     assert plan.nccl
-    reduced = read_nccl(plan.nccl, "guide", OVER_RDMA + nccl("seed_a"), replayed=False)
-    trained = read_job(plan.jobs[0], sample("training/seed_a.txt"), replayed=False)
+    reduced = read_nccl(plan.nccl, "guide", OVER_RDMA + nccl("deepops"), replayed=False)
+    trained = read_job(plan.jobs[0], sample("training/deepops.txt"), replayed=False)
     return real, record(plan, nccl=reduced, also=bandwidths).model_copy(update={"jobs": (trained,)})
 
 
@@ -77,7 +77,7 @@ def test_the_table_is_whole_since_its_average_is_the_printed_one(run: tuple[Lab,
 
     assert found.nccl is not None
     assert (found.nccl.average_busbw_gbyte_s, len(found.nccl.curve)) == (7.76739, 29)
-    values = [float(x) for row in nccl("seed_a").splitlines() if re.match(r" +\d", row) for x in row.split()[6:11:4]]
+    values = [float(x) for row in nccl("deepops").splitlines() if re.match(r" +\d", row) for x in row.split()[6:11:4]]
     assert sum(values) / len(values) == pytest.approx(7.76739, abs=0.001), "recomputed here, from the text itself"
 
 
@@ -94,7 +94,7 @@ def test_the_same_table_over_sockets_is_no_pass_however_fast(run: tuple[Lab, Run
     plan = plan_for(real)
     log = OVER_RDMA.replace("NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ;", "NET/Socket : Using [0]eth0:10.0.0.1")
     assert plan.nccl
-    fallen = read_nccl(plan.nccl, "guide", log + nccl("seed_a"), replayed=False)
+    fallen = read_nccl(plan.nccl, "guide", log + nccl("deepops"), replayed=False)
     summary = judge(plan, real.benchmarks, found.model_copy(update={"nccl": fallen})).verdict()
 
     assert summary.function == "fail"

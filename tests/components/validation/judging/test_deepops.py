@@ -1,4 +1,4 @@
-"""Seed A's own numbers: what the program has to say about the tables of the DeepOps RoCE guide."""
+"""What the program has to say about the tables of the DeepOps RoCE guide."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_nccl_reaches_what_the_verbs_predict(summary: Summary) -> None:
 
 
 def test_the_guide_s_table_gives_22_92_and_its_average_is_recomputed_and_matched() -> None:
-    log = parse_nccl(nccl("seed_a"))
+    log = parse_nccl(nccl("deepops"))
     values = [value for row in log.rows for value in (row.out_of_place, row.in_place) if value]
 
     assert max(log.rows, key=lambda row: row.size_bytes).out_of_place.busbw_gbyte_s == 22.92
