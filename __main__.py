@@ -2,7 +2,7 @@
 
 import pulumi
 
-from components.cluster.bootstrap.kubeconfig import MadeCluster
+from components.cluster.bootstrap.kubeconfig import MadeCluster, MadeClusterArgs
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
 from components.hosts.hosts import Hosts, HostsArgs
 from components.ports.matrix import output_lines
@@ -33,7 +33,7 @@ hosts = Hosts(
 )
 kubeconfig = credentials.kubeconfig
 if lab.cluster is not None and lab.cluster.bootstrap is not None:
-    kubeconfig = MadeCluster("bootstrap", lab.name, hosts).kubeconfig
+    kubeconfig = MadeCluster("bootstrap", MadeClusterArgs(lab=lab, hosts=hosts)).kubeconfig
 cluster = None
 if lab.cluster is not None and kubeconfig is not None:
     cluster = RdmaCluster(

@@ -5,6 +5,7 @@ Kubernetes objects of the stack look changed. The state contains the path of thi
 """
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
@@ -21,6 +22,7 @@ from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.credentials import admin_config, control_planes_of
 from stacks.base import LabError
+from stacks.lab import Lab
 
 Props = dict[str, object]
 
@@ -69,16 +71,21 @@ class Kubeconfig(Resource, module="cluster", name="Kubeconfig"):
         super().__init__(KubeconfigProvider(), name, props, pulumi.ResourceOptions.merge(opts, secret))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeClusterArgs:
+    lab: Lab
+    hosts: pulumi.Resource
+    """What creates the cluster."""
+
+
 class MadeCluster(pulumi.ComponentResource):
     """The cluster that the hosts' Fleet created, for other layers."""
 
     kubeconfig: pulumi.Output[str]
 
-    def __init__(
-        self, name: str, lab_name: str, hosts: pulumi.Resource, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, name: str, args: MadeClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:cluster:MadeCluster", name, None, opts)
         # no value of the hosts shows that they form a cluster by now
-        made = pulumi.ResourceOptions(parent=self, depends_on=[hosts])
-        self.kubeconfig = Kubeconfig(f"{name}-kubeconfig", lab_name, made).kubeconfig
+        made = pulumi.ResourceOptions(parent=self, depends_on=[args.hosts])
+        self.kubeconfig = Kubeconfig(f"{name}-kubeconfig", args.lab.name, made).kubeconfig
         self.register_outputs({"kubeconfig": self.kubeconfig})
