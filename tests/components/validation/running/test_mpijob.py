@@ -276,7 +276,7 @@ def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
     result, _ = run(hardware(lab), api)
 
     assert result.outcome == "failed"
-    assert "nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a " in result.reasons[0]
+    assert "nccl.image: 192.168.100.10:5000/nccl-roce-test:deepops " in result.reasons[0]
     assert api.created == []
 
 
