@@ -444,8 +444,12 @@ client, server = (
     End(node=node, device="rxe0", interface="ens1", address=IPv4Address(f"10.10.11.{{n}}"))
     for node, n in (("gpu02", 12), ("gpu01", 11))
 )
-given = {{"stage": stage, "rail": rail, "gid_index": 1, "message_bytes": 2, "iterations": 1000}}
-expected = Expected(end=client, peer=server, **given), Expected(end=server, peer=client, **given)
+recorded = stage.model_copy(update={{"iterations": 1000}})
+sides = [Side(end=end, gid_index=1, port=1, queue_pairs=1, message_bytes=2) for end in (client, server)]
+expected = [
+    Expected(stage=recorded, verbs=plan.verbs, rail=rail, side=side, peer=peer)
+    for side, peer in zip(sides, (server, client))
+]
 run = read(*expected, *{outputs!r})
 known = {{"test": stage.test, "client": "gpu02", "server": "gpu01", "outcome": "measured"}}
 transfer = TransferResult(rail=rail.name, samples=(12.0,), **known)
@@ -454,7 +458,7 @@ record = RunRecord(
 )
 judged = judge_stage(plan, lab.benchmarks, stage, rail, record)
 answer = {{
-    "words": perftest(stage, Side(end=client, gid_index=1, port=1, queue_pairs=1, message_bytes=2), plan.verbs)[:3],
+    "words": perftest(stage, sides[0], plan.verbs)[:3],
     "run": [run.value, run.faults],
     "judged": [judged.performance, judged.unit, judged.ceiling],
 }}
