@@ -46,8 +46,8 @@ class PortSettings(Section):
     scheduling: Mapping[int, str] = Field(default_factory=dict)
     """By traffic class: `strict`, or `wrr <weight>`."""
     profiles: Mapping[str, str] = Field(default_factory=dict)
-    """On systems with named profiles, those that the port uses, empty for none. Only read from switches: a restored
-    port uses them again, and rocelab does not change them."""
+    """On systems with named profiles, those that the port refers to, by their kind; empty for none. Only read from
+    switches: a restored port refers to them again, and rocelab does not change them."""
 
     @property
     def owner(self) -> str | None:
