@@ -41,8 +41,8 @@ def expanded(pattern: str) -> list[str]:
 
 
 def defines_a_dynamic_resource(path: Path) -> bool:
-    imported = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom))
-    return any(node.module == "pulumi.dynamic" and "Resource" in {one.name for one in node.names} for node in imported)
+    imported = (one for one in statements(path) if isinstance(one, ast.ImportFrom) and one.module == "pulumi.dynamic")
+    return any(alias.name == "Resource" for one in imported for alias in one.names)
 
 
 def test_dependencies_point_one_way() -> None:
