@@ -140,7 +140,7 @@ class Measurement(Resource, module="validation", name="Measurement"):
 def _why(olds: Properties, news: Properties, setting: Setting) -> str | None:
     """Why to measure again; None: no need. Empty: the changed fingerprint shows it."""
     if os.environ.get(ASKED):
-        return f"{ASKED} asks for it"
+        return f"{ASKED} requests it"
     verdict = _verdict(olds)
     if verdict is None:
         return "another version of this program wrote the last result"

@@ -40,11 +40,11 @@ LEAST_RECOVERED = 0.6
 """Share of the slow transfers that must be good at half the concurrency."""
 
 HINTS: dict[Kind, str] = {
-    "node": "look at what all its NICs share: PCIe, memory, CPU frequency, NUMA, driver, the node's MTU and QoS",
-    "rail": "look at the cable, the port and its counters, the PCIe link of that NIC, and its MTU",
-    "direction": "one direction alone is mostly a lane, a transceiver or a cable: look at both ends' error counters",
-    "path": "look at the links between the two: error counters, MTU, and which uplink the flows take",
-    "congestion": "fewer transfers at once are fast: look at oversubscription, ECN and PFC marking, and ECMP hashing",
+    "node": "check what all its NICs share: PCIe, memory, CPU frequency, NUMA, driver, the node's MTU and QoS",
+    "rail": "check the cable, the port and its counters, the PCIe link of that NIC, and its MTU",
+    "direction": "one direction alone is mostly a lane, a transceiver or a cable: check both ends' error counters",
+    "path": "check the links between the two: error counters, MTU, and which uplink the flows take",
+    "congestion": "fewer transfers at once are fast: check oversubscription, ECN and PFC marking, and ECMP hashing",
 }
 
 

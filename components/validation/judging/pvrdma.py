@@ -22,8 +22,8 @@ MOST_SHARE = 1.5
 """Above this share of the written bytes, other traffic used the port too, so its growth proves nothing."""
 
 HINTS = {
-    FALLBACK: "look at Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, at the uplink's RDMA device, and in the "
-    "guest at vmw_pvrdma; should the HCA's driver count nothing at all, esxcli rdma device stats get stands still too",
+    FALLBACK: "check Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, the uplink's RDMA device, and in the "
+    "guest vmw_pvrdma; if the HCA's driver counts nothing at all, esxcli rdma device stats get does not change either",
     UNKNOWN: "compare esxcli rdma device stats get on both hosts before and after ib_write_bw by hand: bytes sent and "
     "received must grow by what was written. Until that is known, runs are compared only with runs of which it was "
     "not known either",
@@ -129,6 +129,6 @@ def _proofs(rail: PlannedRail, record: RunRecord) -> Iterator[tuple[TransferResu
 def _said(count: HcaCount) -> str:
     hca = f" ({count.hca})" if count.hca else ""
     if count.counted_bytes is None:
-        return f"{count.way} by the HCA below {count.machine}{hca}: unknown, {count.why or 'nobody told'}"
+        return f"{count.way} by the HCA below {count.machine}{hca}: unknown: {count.why or 'no counter was reported'}"
     counted = "counter stepped back" if count.counted_bytes < 0 else f"{count.counted_bytes} bytes"
     return f"{count.way} by the HCA below {count.machine}{hca}: {counted} of {count.written_bytes} written"

@@ -30,8 +30,8 @@ LOST = ("out_of_sequence", "packet_seq_err", "roce_adp_retrans", "local_ack_time
 LOST_SHARE = 1e-5
 """Share of lost packets that even a fabric without PFC stays below."""
 COUNTERS: tuple[tuple[tuple[str, ...], str, Performance, str], ...] = (
-    (BROKEN_LINKS, "LINK_ERRORS", "fail", "look at the cable, the transceiver and the switch port's own counters"),
-    (LOST, "PACKETS_LOST", "warn", "look at PFC and ECN on the traffic's class, and at the queues of the switch"),
+    (BROKEN_LINKS, "LINK_ERRORS", "fail", "check the cable, the transceiver and the switch port's own counters"),
+    (LOST, "PACKETS_LOST", "warn", "check PFC and ECN on the traffic's class, and the queues of the switch"),
 )
 """Groups of counters, each with the code, state and hint of its finding."""
 NOISE_SIGMAS = 5
@@ -165,7 +165,7 @@ def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, T
             where=where_of([worst, *(t for t in hits if t is not worst)]),
             evidence=f"99th percentile {median(worst.tail_us):.1f} us, median {worst.value:.1f} us: "
             f"more than {JITTER:g} times",
-            hint="look at C-states, the CPU's frequency governor and which cores serve the NIC's interrupts",
+            hint="check C-states, the CPU's frequency governor and which cores serve the NIC's interrupts",
         )
         for t in hits:
             yield finding, "warn", t

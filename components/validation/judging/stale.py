@@ -39,7 +39,7 @@ def changed_since(measured: HostStates, now: HostStates, *, plan_changed: bool =
         now: `host_states` of this run.
         plan_changed: whether the lab file has another plan now.
     """
-    plan = ["the plan: the lab asks for other measurements"] if plan_changed else []
+    plan = ["the plan: the lab file sets other measurements"] if plan_changed else []
     texts = [*plan, *(_node(name, measured, now) for name in sorted({*measured, *now}))]
     return few((text for text in texts if text), most=6)
 

@@ -60,7 +60,7 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     known = {"tests": all_tests, "rails": {rail.name for rail in plan.rails}, "nodes": all_nodes}
     if unknown := [name for name in names if not any(name in of_kind for of_kind in known.values())]:
         there = "; ".join(f"{kind}: {', '.join(sorted(of_kind)[:12])}" for kind, of_kind in known.items())
-        raise LabError(f"--only {unknown[0]}: the plan has nothing of that name. It has {there}")
+        raise LabError(f"--only {unknown[0]}: the plan has no such test, rail or node. It has {there}")
     tests, rails, nodes = (of_kind & set(names) for of_kind in known.values())
     if nodes:
         plan = without(plan, all_nodes - nodes)

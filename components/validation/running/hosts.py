@@ -90,9 +90,7 @@ async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_i
         return f"{node}: no lease: {str(error) or 'no answer'}"
     if done.code == HELD:
         raise BusyError(f"run {said or '?'} holds {node}")
-    return (
-        f"{node}: no lease: {said or done.err.strip()[:160] or f'exit {done.code}'} (sudo asks for no password there?)"
-    )
+    return f"{node}: no lease: {said or done.err.strip()[:160] or f'exit {done.code}'} (does sudo require a password?)"
 
 
 async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, HostPorts | str, str]:
@@ -118,7 +116,7 @@ def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
             nodes = {end.node for rail in plan.rails for end in rail.ends}
             return "", holders(api, {rail.resource for rail in plan.rails}, nodes)
     except LabError as error:
-        return f"the cluster does not tell which pods are on the rails: {str(error)[:160]}", []
+        return f"the cluster does not report which pods are on the rails: {str(error)[:160]}", []
 
 
 def _refuse_busy(ports: dict[str, HostPorts], foreign: list[str], *, asked: bool) -> None:

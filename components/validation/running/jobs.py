@@ -19,7 +19,7 @@ from components.validation.running.mpijob import JobError, MpiJobs
 from components.validation.running.pulls import IMAGE_OF, refuse_missing_image
 from stacks.base import LabError
 
-NO_RECORDING = "the nodes show recorded logs, and there is none of this job"
+NO_RECORDING = "the nodes show recorded logs, but there is none for this job"
 
 
 def run_jobs(

@@ -70,7 +70,7 @@ class Journal:
         whole = None if kept.fresh else journal._read()
         if whole is None:
             if path.exists():
-                why = "as was asked" if kept.fresh else "the run that left it was of other hosts, or is too old"
+                why = "as requested" if kept.fresh else "it is from a run on other hosts, or too old"
                 say(f"starts a new run and reuses nothing of {path.name}, {why}")
             journal._file = path.open("wb")
             journal._append([head.model_dump_json()])

@@ -45,7 +45,7 @@ async def while_alive(work: Coroutine[object, object, T], levels: int) -> T:
         if any(_born(pid) != born for pid, born in watched.items()):
             task.cancel()
             await asyncio.wait([task])
-            raise OrphanedError("the run was stopped because the process that asked for it has died")
+            raise OrphanedError("the run was stopped because the process that started it has died")
         try:
             await asyncio.wait([task], timeout=POLL_S)
         except asyncio.CancelledError:

@@ -68,7 +68,7 @@ def refuse_missing_image(workers: Workers, say: Say, which: str = "benchmark") -
     """
     found = look(workers.image)
     if found.outcome == "missing" and workers.pull_secret:
-        say(f"image not checked ahead: its registry shows it to nobody without the login of {workers.pull_secret}")
+        say(f"image not checked ahead: its registry requires the login of {workers.pull_secret}")
     elif found.outcome == "missing":
         raise LabError(not_in_registry(which, workers.image))
     if found.outcome == "unknown":

@@ -158,7 +158,7 @@ def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -
             code="GPUDIRECT_UNTESTED",
             where=_all(unable),
             evidence=unable[0].reason,
-            hint="NCCL's own number is the first that tells of GPU memory then",
+            hint="NCCL is then the first test of GPU memory",
         )
 
 

@@ -44,7 +44,7 @@ def faults_of_mpi(table: NcclTable, log: str, transport: Transport, largest_byte
     """Contradictions between a log and its job; empty if all ranks reduced correctly over its transport and devices."""
     faults, lanes = wrong_values(table, "memory or transport"), lanes_between_nodes(log)
     if left_out := devices_left_out(log):
-        faults.append(f"UCX could not use {', '.join(left_out)}: look at the link of that interface")
+        faults.append(f"UCX could not use {', '.join(left_out)}: check the link of that interface")
     other = [lane for lane in lanes if not lane.startswith("tcp/" if transport == "tcp" else "rc")]
     if other or not lanes:
         reported = ", ".join(other) or "no lane between nodes"

@@ -151,7 +151,7 @@ def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iter
             where=ring.node,
             evidence=f"its GPUs reduce at {ring.of_itself:.1f} GB/s among themselves, those of other nodes at "
             f"{middle:.1f}",
-            hint="no rail is used there: look at nvidia-smi topo -m and nvlink -e, the fabric manager, ACS and IOMMU",
+            hint="no rail is used there: check nvidia-smi topo -m and nvlink -e, the fabric manager, ACS and IOMMU",
         )
     if through := _through_host(plan, record):
         yield Finding(
@@ -159,7 +159,7 @@ def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iter
             where=", ".join(ring.node for ring in through[:MOST_NODES]),
             evidence=f"NCCL moves data between GPUs of one node through the host's memory (via SHM), at "
             f"{_slowest(through).of_itself:.1f} GB/s where the rails carry {_rails_gbyte_s(plan, record):.1f}",
-            hint="look at nvidia-smi topo -p2p r, at ACS and IOMMU, and for NCCL_P2P_DISABLE or NCCL_P2P_LEVEL",
+            hint="check nvidia-smi topo -p2p r, ACS and IOMMU, and NCCL_P2P_DISABLE or NCCL_P2P_LEVEL",
         )
 
 

@@ -329,5 +329,5 @@ def _footer(pattern: re.Pattern[str], lines: list[Line], rows: int) -> re.Match[
     if not found:
         raise ResultFormatError(f"the nccl-tests table breaks off after {plural(rows, 'row')}: its footers are missing")
     if len(found) > 1:
-        raise ResultFormatError("a footer of the nccl-tests table stands twice")
+        raise ResultFormatError("a footer of the nccl-tests table appears twice")
     return found[0]

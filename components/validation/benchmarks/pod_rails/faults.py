@@ -105,7 +105,7 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
             **known,
             what=f"{AGENTS[plugin] if plugin else 'the device plugin'} does not run: of {capacity or 'its'} "
             f"{rail.resource} none can be given to a pod",
-            hint="kubectl -n kube-system get pods -o wide; look at the log of its pod on the node and delete it: "
+            hint="kubectl -n kube-system get pods -o wide; check the log of its pod on the node and delete it: "
             "its DaemonSet starts another",
         )
     if rail.resource not in state.capacity:
@@ -125,8 +125,8 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
             code="NO_VFS",
             **known,
             what=f"the node offers no {rail.resource}: its device plugin found no VF of this rail that has RDMA",
-            hint="look at sriov_numvfs of the rail's PF on the node and at the VFs' drivers; the plugin looks again "
-            "when VFs come, and kubectl -n kube-system logs of its pod says which devices it left out",
+            hint="check sriov_numvfs of the rail's PF on the node and the VFs' drivers; the plugin scans again "
+            "when VFs appear, and kubectl -n kube-system logs of its pod shows which devices it skipped",
         )
     return PodFault(
         code="DEVICES_HELD",
@@ -155,7 +155,7 @@ def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, messag
             code="MULTUS_DOWN",
             node=node,
             what="Multus does not answer, so no pod starts on the node",
-            hint="kubectl -n kube-system get pods -o wide; look at the log of kube-multus there and delete its pod",
+            hint="kubectl -n kube-system get pods -o wide; check the log of kube-multus there and delete its pod",
         )
     if any(text in message.lower() for text in FULL):
         return PodFault(
@@ -215,7 +215,7 @@ def _interface_faults(  # noqa: PLR0913, PLR0917  # one rail of one pod, from al
             code="POD_ADDRESS",
             **known,
             what=f"the pod got {address or 'no address'}, the rail's pods are in {rail.subnet}",
-            hint="look at the pool that the network names, and for a second IPAM that serves it",
+            hint="check the pool that the network names, and whether a second IPAM serves it",
         )
     if found.mtu_bytes != rail.mtu_bytes:
         yield PodFault(
@@ -281,9 +281,9 @@ def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterat
     cut = {pair for pair, answer in answers.items() if answer == "small"}
     vlan = f"VLAN {rail.vlan_id}" if rail.vlan_id is not None else "the native VLAN"
     look = (
-        f"look at {vlan} on the switch port (allowed, and tagged for pods) and in ip link show of the PF (vf … vlan)"
+        f"check {vlan} on the switch port (allowed, and tagged for pods) and in ip link show of the PF (vf … vlan)"
         if not rail.routed
-        else f"look at {vlan} on the switch port, and at the router's routes between the rail's subnets"
+        else f"check {vlan} on the switch port, and the router's routes between the rail's subnets"
     )
     yield from _attributed(rail, dead, answers, "POD_CUT_OFF", "no answer to pings between pods", look)
     yield from _attributed(
@@ -292,7 +292,7 @@ def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterat
         answers,
         "POD_FRAMES_CUT",
         f"frames of {rail.mtu_bytes} bytes do not pass between pods, small ones do",
-        f"set an MTU of at least {rail.mtu_bytes} on every switch port of the rail, and look at the VFs' and PFs' MTU",
+        f"set an MTU of at least {rail.mtu_bytes} on every switch port of the rail, and check the VFs' and PFs' MTU",
     )
 
 

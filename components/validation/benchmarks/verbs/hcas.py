@@ -144,7 +144,7 @@ def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
 ) -> HcaCount:
     before, after = (look.get((rail, node)) for look in looks)
     if before is None or after is None:
-        return HcaCount(machine=node, way=way, why=why or "the vCenter tells nothing of it")
+        return HcaCount(machine=node, way=way, why=why or "the vCenter reports no counters for it")
     where = f"{before.host} {before.device}".strip()
     if (before.host, before.device) != (after.host, after.device):
         return HcaCount(machine=node, way=way, hca=where, why=f"it moved to {after.host or 'an unknown host'}")

@@ -41,7 +41,7 @@ def test_what_changed_since_it_was_measured_is_named(now: HostStates, said: tupl
 
 
 def test_another_plan_is_a_change() -> None:
-    assert changed_since(state(), state(), plan_changed=True) == ("the plan: the lab asks for other measurements",)
+    assert changed_since(state(), state(), plan_changed=True) == ("the plan: the lab file sets other measurements",)
 
 
 def test_many_changes_are_counted() -> None:

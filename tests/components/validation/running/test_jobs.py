@@ -126,7 +126,7 @@ def test_a_job_without_a_recording_is_not_run_and_never_failed(lab: Lab) -> None
     results, _ = run(compared(lab), FakeApi(statuses=[true("Succeeded")], log="", nodes=[node]))
 
     assert {result.outcome for result in results} == {"skipped"}
-    assert "there is none of this job" in results[0].reasons[0]
+    assert "there is none for this job" in results[0].reasons[0]
 
 
 def test_a_job_that_fails_does_not_keep_the_next_from_running(lab: Lab) -> None:
