@@ -117,7 +117,7 @@ def test_the_wiring_diagram_stays_readable() -> None:
     assert ".apply(" not in text, "what is computed belongs into a layer"
 
 
-def test_the_modules_that_stand_in_every_state_have_not_moved() -> None:
+def test_the_modules_in_every_state_have_not_moved() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     lines = re.findall(r"^- `(components/.*)`$", text.partition("so these must not move:")[2], re.MULTILINE)
     listed = {name for line in lines for name in expanded(line)}

@@ -53,7 +53,7 @@ def help_of(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_tells_what_it_is_for_and_how_it_is_called(
+def test_each_command_shows_its_purpose_and_usage(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = help_of(name, capsys, monkeypatch)
@@ -86,9 +86,7 @@ def test_a_secret_that_the_stack_does_not_have_is_none(said: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("error", [NoEngineError("pulumi is not on PATH"), UnreachableError("incorrect passphrase")])
-def test_a_secret_that_cannot_be_asked_for_is_not_said_to_be_missing(
-    error: LabError, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_secret_is_not_reported_as_missing(error: LabError, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LabError, match=str(error)):
         secret_where_pulumi_fails(error, monkeypatch)
 

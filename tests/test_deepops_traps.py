@@ -209,7 +209,7 @@ def test_hosts_reboot_only_where_it_is_allowed_and_then_one_first() -> None:
     ]
 
 
-def test_another_distribution_is_told_and_not_skipped(machine: FakeHost) -> None:
+def test_another_distribution_is_reported_and_not_skipped(machine: FakeHost) -> None:
     """It does nothing on anything but Ubuntu, and says nothing."""
     machine.file("/etc/os-release", 'ID=gentoo\nVERSION_ID="2.15"\n')
 
@@ -239,7 +239,7 @@ def test_the_number_of_vfs_belongs_to_a_pf(lab: Lab) -> None:
 # -- cluster
 
 
-def test_the_device_plugin_is_told_of_rdma_where_it_reads_it(lab: Lab) -> None:
+def test_the_device_plugin_gets_the_rdma_setting_where_it_reads_it(lab: Lab) -> None:
     """Since version 3.3 `isRdma` beside the selectors is ignored: VFs come without RDMA, and nothing fails."""
     config = next(
         json.loads(text)

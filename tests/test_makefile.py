@@ -128,7 +128,7 @@ def test_the_refusal_ends_with_the_command_as_it_is_typed(tmp_path: Path, monkey
     assert (refusal("dgx") or "").endswith("&& pulumi up --stack dgx")
 
 
-def test_a_failed_up_is_the_end_and_the_report_is_told(checkout: Path) -> None:
+def test_a_failed_up_is_the_end_and_the_report_gets_its_status(checkout: Path) -> None:
     done = make("up", cwd=checkout, fails="lab pulumi up*")
 
     assert done.returncode != 0
@@ -151,7 +151,7 @@ def test_an_up_goes_from_the_simulator_to_the_verdict(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["up", "preview", "drift", "destroy"])
-def test_what_keeps_the_image_from_being_built_is_said_before_the_engine_is(checkout: Path, target: str) -> None:
+def test_what_prevents_the_image_build_is_reported_before_the_engine_is_built(checkout: Path, target: str) -> None:
     assert make(target, cwd=checkout, fails="*nodes_image*").returncode != 0
     assert "setup --stack lab" not in calls(checkout)
 
@@ -179,7 +179,7 @@ def test_what_starts_no_node_needs_no_image(checkout: Path, target: str) -> None
 
 @pytest.mark.parametrize("target", ["destroy", "drift", "validate", "ports", "report"])
 @pytest.mark.parametrize("seen", [False, True], ids=["unknown", "previewed"])
-def test_a_stack_that_nobody_has_made_starts_no_simulator(checkout: Path, target: str, seen: bool) -> None:
+def test_a_stack_that_does_not_exist_starts_no_simulator(checkout: Path, target: str, seen: bool) -> None:
     if seen:
         selected(checkout)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.process import Process
 
 
-def test_what_a_test_changed_of_the_process_is_told_and_put_back(tmp_path: Path) -> None:
+def test_what_a_test_changed_of_the_process_is_reported_and_restored(tmp_path: Path) -> None:
     before, folder, home = Process(), Path.cwd(), os.environ["PATH"]
 
     os.environ["ROCELAB_LEFT_BEHIND"] = "1"

@@ -41,7 +41,7 @@ def test_the_lock_of_another_machine_is_kept(tmp_path: Path) -> None:
     assert path.exists(), "whether that process lives cannot be known from here"
 
 
-def test_the_lock_of_a_killed_process_that_nobody_has_waited_for_is_cleared(tmp_path: Path) -> None:
+def test_the_lock_of_a_killed_process_that_is_still_a_zombie_is_cleared(tmp_path: Path) -> None:
     killed = subprocess.Popen(["sleep", "60"])
     path = write_lock(tmp_path, json.dumps({"pid": killed.pid, "hostname": HOST}))
     killed.kill()
@@ -52,7 +52,7 @@ def test_the_lock_of_a_killed_process_that_nobody_has_waited_for_is_cleared(tmp_
     killed.wait()
 
 
-def test_the_lock_of_a_dead_process_is_cleared_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lock_of_a_dead_process_is_cleared_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_lock(tmp_path, json.dumps({"pid": 4_000_000, "hostname": HOST}))
 
     assert recover("lab", tmp_path, tmp_path) == 0
@@ -166,7 +166,7 @@ def test_a_stack_without_a_fabric_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("running", "imports"), [(NEW, 1), (OLD, 0), ("", 0), (None, 0)])
-def test_a_new_vcenter_is_said_in_one_line_and_the_state_changed_once(
+def test_a_new_vcenter_is_reported_in_one_line_and_the_state_changed_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -58,7 +58,7 @@ def test_a_part_that_the_stack_does_not_need_is_not_missing(
 
 @pytest.mark.usefixtures("sound")
 @pytest.mark.parametrize(("stack", "named"), [("lab-pods", True), ("lab", False)])
-def test_what_stands_in_for_an_image_is_named_where_pods_run(
+def test_an_image_s_replacement_is_named_where_pods_run(
     stack: str, named: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["doctor", "--stack", stack])
@@ -136,7 +136,9 @@ def test_a_kvm_that_may_not_be_opened_is_no_kvm(monkeypatch: pytest.MonkeyPatch)
     assert "Permission denied" in by_part(machine.look([]))["kvm"].origin
 
 
-def test_too_little_memory_is_said_with_what_two_nodes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_reported_with_what_two_nodes_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     meminfo = tmp_path / "meminfo"
     monkeypatch.setattr(machine, "MEMINFO", meminfo)
 

@@ -86,7 +86,7 @@ def test_a_dynamic_provider_sees_the_secrets_of_the_stack(project: Project) -> N
     assert "hunter22" not in printed + "".join(path.read_text() for path in project.folder.rglob("*.json"))
 
 
-def test_a_dynamic_provider_tells_its_port_whatever_the_shell_says_of_buffers(project: Project) -> None:
+def test_a_dynamic_provider_prints_its_port_whatever_the_shell_sets_for_buffers(project: Project) -> None:
     plain = {name: value for name, value in project.env.items() if not name.startswith("PYTHON")}
     plugin = subprocess.Popen(
         [BIN / "pulumi-resource-pulumi-python", "127.0.0.1:1"],

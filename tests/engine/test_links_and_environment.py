@@ -207,7 +207,7 @@ def test_the_official_etcd_is_the_one_that_the_control_plane_is_built_with() -> 
 
 
 @pytest.mark.sim
-def test_a_plugin_tells_its_version() -> None:
+def test_a_plugin_reports_its_version() -> None:
     command = next(part for part in PARTS if part.name == "command")
     plugin = store.built_folder(command) / command.binaries[0]
     if not plugin.exists():

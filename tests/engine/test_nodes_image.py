@@ -64,7 +64,7 @@ def test_the_simulator_asks_apt_in_the_same_words(programs: Path) -> None:
     assert ", ".join(f'"{word}"' for word in ("apt-get", *asked.read_text().split())) in words
 
 
-def test_whoever_is_not_root_needs_newuidmap_and_a_line_in_both_files(
+def test_a_user_other_than_root_needs_newuidmap_and_a_line_in_both_files(
     programs: Path, somebody: str, tmp_path: Path
 ) -> None:
     (tmp_path / "subuid").write_text(f"{somebody}x:100000:65536\n{somebody}:165536:65536\n")
@@ -81,7 +81,7 @@ def test_whoever_is_not_root_needs_newuidmap_and_a_line_in_both_files(
 
 
 @pytest.mark.usefixtures("programs", "somebody")
-def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_is_reported_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     def nameless(uid: int) -> pwd.struct_passwd:
         raise KeyError(f"getpwuid(): uid not found: {uid}")
 
@@ -92,7 +92,7 @@ def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("says", "status", "is_missing"), [("0", 0, False), ("", 1, True)])
 @pytest.mark.usefixtures("somebody")
-def test_a_kernel_that_gives_no_namespace_is_told(programs: Path, says: str, status: int, is_missing: bool) -> None:
+def test_a_kernel_that_gives_no_namespace_is_reported(programs: Path, says: str, status: int, is_missing: bool) -> None:
     install(programs, "unshare", says, status)
 
     assert bool(found("namespace").lack) == is_missing

@@ -77,7 +77,7 @@ def family(tmp_path: Path) -> Iterator[Family]:
     found.end()
 
 
-def test_a_plugin_is_an_orphan_whoever_adopted_it(family: Family, tmp_path: Path) -> None:
+def test_a_plugin_is_an_orphan_regardless_of_its_new_parent(family: Family, tmp_path: Path) -> None:
     assert list(orphans(tmp_path, tmp_path / ".engine")) == [], "its engine lives"
 
     family.kill_the_engine()

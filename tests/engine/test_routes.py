@@ -173,7 +173,7 @@ def test_no_route_is_one_error_that_names_the_three(monkeypatch: pytest.MonkeyPa
     assert "no `go` on PATH" in text
 
 
-def test_what_only_the_simulator_needs_is_said_to_be_needed_by_it_alone() -> None:
+def test_what_only_the_simulator_needs_is_labeled_so() -> None:
     lack = {"build": "no `go` on PATH"}
     simulators = [install.MissingError(part, lack) for part in PARTS if part.is_of_the_simulator]
     pulumi = install.MissingError(PARTS[0], lack)

@@ -65,7 +65,7 @@ def test_an_estimate_corrected_builds_nothing_again() -> None:
 
 
 @GO
-def test_a_failed_build_leaves_nothing_and_shows_what_go_said(places: SimpleNamespace) -> None:
+def test_a_failed_build_leaves_nothing_and_shows_go_s_output(places: SimpleNamespace) -> None:
     (places.tiny / "main.go").write_text("package main\n\nfunc main() { nonsense() }\n")
 
     found, missing = place(TINY)
@@ -187,7 +187,7 @@ def test_nothing_starts_after_a_stop(tmp_path: Path) -> None:
 
 
 @GO
-def test_too_little_disk_is_said_before_anything_is_built() -> None:
+def test_too_little_disk_is_reported_before_anything_is_built() -> None:
     large = Part(**{**vars(TINY), "build": Build(**{**vars(TINY.build), "disk_mb": 10**9})})
 
     _, missing = place(large)
@@ -195,7 +195,9 @@ def test_too_little_disk_is_said_before_anything_is_built() -> None:
     assert "MB free under" in missing[0].lacks["build"]
 
 
-def test_what_is_being_installed_is_told_by_its_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_shows_only_the_name_of_what_is_being_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(python_env, "LOGS", tmp_path)
     monkeypatch.setattr(python_env, "STAMP", tmp_path / "stamp.json")
     monkeypatch.setattr(python_env, "_runs", lambda *_: True)

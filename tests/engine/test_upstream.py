@@ -22,7 +22,7 @@ def copied(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_text_is_replaced_where_it_stands_once(copied: Path) -> None:
+def test_a_text_is_replaced_where_it_occurs_once(copied: Path) -> None:
     upstream.edit(copied, [("one", "1")])
 
     assert copied.read_text() == "1 two two"

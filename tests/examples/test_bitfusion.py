@@ -62,7 +62,7 @@ def test_a_client_is_given_the_golden_values(program: Recorded) -> None:
     assert same_inputs(program, "bitfusion", ["fabric-machines-bf-client-co8", "hosts-bf-client-co8"])
 
 
-def test_the_password_stands_in_no_input(program: Recorded) -> None:
+def test_the_password_is_in_no_input(program: Recorded) -> None:
     assert no_secret_in(program, FILE)
 
 

@@ -46,7 +46,7 @@ def test_a_worker_is_given_the_golden_values(program: Recorded) -> None:
     assert same_inputs(program, "rdg", names)
 
 
-def test_neither_password_nor_token_stands_in_an_input(program: Recorded) -> None:
+def test_neither_password_nor_token_is_in_an_input(program: Recorded) -> None:
     assert no_secret_in(program, FILE)
 
 

@@ -66,7 +66,7 @@ def test_a_second_up_changes_nothing(vsphere: Vsphere) -> None:
     vsphere.pulumi("up", "--expect-no-changes")
 
 
-def test_the_password_stands_nowhere_in_the_state(vsphere: Vsphere) -> None:
+def test_the_password_is_not_in_the_state(vsphere: Vsphere) -> None:
     text = "".join(path.read_text(errors="replace") for path in (vsphere.folder / "backend").rglob("*.json*"))
     providers = provider_code(text)
 

@@ -105,7 +105,7 @@ def test_quality_of_service_and_routing_hold_in_a_real_kernel(rails: Rails) -> N
     assert on_node("gpu01", f"cat {TOS}") == "106"
 
 
-def test_a_network_change_that_nobody_confirms_undoes_itself_and_is_told(rails: Rails) -> None:
+def test_an_unconfirmed_network_change_is_reverted_and_reported(rails: Rails) -> None:
     pfs: Any = rails.records["gpu02"].document["pfs"]
     smaller = [{**pf, "mtu_bytes": 4200} for pf in pfs]
 

@@ -129,7 +129,7 @@ def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
 
 
 @pytest.mark.whole
-def test_what_nobody_confirms_goes_again_with_its_files(guests: Guests) -> None:
+def test_an_unconfirmed_change_is_reverted_with_its_files(guests: Guests) -> None:
     """The Bitfusion article's `netplan try`, which waits for a key instead of a connection."""
     guests.do("undo", "gpu02")
     hasty = Guests(revert_after_s=3)

@@ -118,7 +118,7 @@ def test_the_vcenter_itself_refuses_a_profile_that_it_does_not_have(vcenter: VCe
         put(vcenter, worker, "gpu01", Hardware(vgpus=("grid_t4-16q",), roce_version=""), NEW)
 
 
-def test_a_machine_that_is_gone_is_said_to_be(vcenter: VCenter) -> None:
+def test_a_missing_machine_is_reported(vcenter: VCenter) -> None:
     gone = "00000000-0000-0000-0000-000000000000"
 
     assert observe(vcenter, gone) is None

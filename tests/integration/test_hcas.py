@@ -107,7 +107,7 @@ def test_a_machine_that_moves_is_seen_on_its_new_host_at_once(vcenter: VCenter) 
     assert places == [H1, H0]
 
 
-def test_what_is_not_known_is_said_of_each_machine(vcenter: VCenter) -> None:
+def test_what_is_unknown_is_reported_for_each_machine(vcenter: VCenter) -> None:
     hcas, machine = VcenterHcas(vcenter, FABRIC), machine_named(vcenter.host(H0), MACHINE)
     done(machine.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H2))))
     try:

@@ -184,7 +184,7 @@ def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(made: Stack) -> None:
     assert nodes_named(made.drift()) == set()
 
 
-def test_preview_tells_the_effect_of_a_changed_mtu(stack: Stack) -> None:
+def test_preview_shows_the_effect_of_a_changed_mtu(stack: Stack) -> None:
     def smaller(lab: dict[str, Any]) -> None:
         lab["rails"][0]["mtu_bytes"] = 4200
 
@@ -358,7 +358,7 @@ def test_an_engine_killed_at_any_moment_is_recovered(made: Stack, at_work: str, 
         made.unchanged()
 
 
-def test_nothing_secret_stands_in_state_output_or_logs(stack: Stack) -> None:
+def test_nothing_secret_is_in_state_output_or_logs(stack: Stack) -> None:
     assert_nothing_secret_was_left(stack)
 
 

@@ -99,7 +99,7 @@ def test_one_up_goes_from_an_empty_vcenter_to_a_verdict(stack: Stack, endpoint: 
     assert (found["guest.ipAddress"], found["guest.toolsRunningStatus"]) == ("127.0.12.2", "guestToolsRunning")
 
 
-def test_a_node_presents_the_key_that_its_machine_was_given_and_nobody_else_can_read_it(
+def test_a_node_presents_the_key_of_its_machine_and_no_other_user_can_read_it(
     stack: Stack, endpoint: VcenterEndpoint
 ) -> None:
     _, given = told(endpoint, "gpu01")
@@ -123,7 +123,7 @@ def test_a_second_up_changes_nothing(stack: Stack) -> None:
 
 
 @pytest.mark.whole
-def test_after_a_reboot_the_rdma_driver_is_loaded_anew_once_its_netdev_has_an_address(made: Stack) -> None:
+def test_after_a_reboot_the_rdma_driver_is_loaded_again_once_its_netdev_has_an_address(made: Stack) -> None:
     before = on_node("gpu01", "cat /proc/sys/kernel/random/boot_id")
     on_node("gpu01", "sudo systemd-run --quiet --on-active=1 systemctl reboot")
     wait_for_reboot("gpu01", before)
@@ -157,7 +157,7 @@ def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(
 
 
 @pytest.mark.whole
-def test_a_node_with_another_host_key_is_told_nothing(made: Stack) -> None:
+def test_a_node_with_another_host_key_receives_nothing(made: Stack) -> None:
     key = "/etc/ssh/ssh_host_ed25519_key"
     restart = "sudo systemctl restart ssh"
     on_node("gpu02", f"sudo rm -f {key} {key}.pub; sudo ssh-keygen -q -t ed25519 -N '' -f {key} && {restart}")

@@ -109,7 +109,7 @@ def test_an_esxi_before_7_is_asked_for_its_rdma_devices_by_esxcli(vcenter: tuple
     assert control.calls()["ExecuteSoap"] == calls + 1, "once a session"
 
 
-def test_a_host_that_may_not_be_asked_is_not_said_to_have_no_rdma_device(
+def test_a_host_without_permission_is_not_reported_as_lacking_an_rdma_device(
     vcenter: tuple[VcenterEndpoint, Control],
 ) -> None:
     endpoint, control = vcenter

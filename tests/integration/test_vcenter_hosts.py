@@ -90,7 +90,7 @@ def shown(vcenter: VCenter, switch: str) -> dict[str, tuple[int, list[str]]]:
     return found
 
 
-def test_a_cluster_of_four_stands_beside_a_management_host_as_in_the_vsphere_guide(vcenter: VCenter) -> None:
+def test_a_cluster_of_four_is_beside_a_management_host_as_in_the_vsphere_guide(vcenter: VCenter) -> None:
     cluster = vcenter.host(HOSTS[0]).parent
 
     assert isinstance(cluster, vim.ClusterComputeResource)

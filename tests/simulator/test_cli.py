@@ -30,7 +30,7 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
     assert "usage: sim" in capsys.readouterr().out
 
 
-def test_the_help_tells_how_to_force_an_accelerator(capsys: pytest.CaptureFixture[str]):
+def test_the_help_shows_how_to_force_an_accelerator(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
 

@@ -75,7 +75,7 @@ def test_a_file_without_groups_is_printed_as_the_lab_that_it_is(tmp_path: Path) 
     assert read_stack_file(flat) == read_stack_file(ROOT / "Pulumi.lab.yaml")
 
 
-def test_groups_and_single_entries_stand_side_by_side() -> None:
+def test_groups_and_single_entries_can_be_mixed() -> None:
     lab = copy.deepcopy(GROUPS)
     del lab["switches"]
     old = {"name": "old1", "address": "192.0.2.9", "management_interface": "eth0"}

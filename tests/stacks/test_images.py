@@ -50,7 +50,7 @@ def test_they_are_fine_elsewhere_and_ubuntu_s_everywhere() -> None:
         ({"training": {}}, "image"),
     ],
 )
-def test_a_value_that_could_not_stand_in_a_recipe_is_refused(images: dict[str, Any], said: str) -> None:
+def test_a_value_that_a_recipe_cannot_contain_is_refused(images: dict[str, Any], said: str) -> None:
     with pytest.raises(LabError, match=rf"images\.\w+\.{said}"):
         parse_lab(lab("sriov_plain", images), "x")
 

@@ -88,7 +88,7 @@ def test_many_different_values_of_one_check_are_one_finding_with_an_example() ->
     assert finding.found.startswith(f"{count} different values")
 
 
-def test_two_peers_that_differ_are_both_named_since_nobody_knows_which_one_is_right() -> None:
+def test_two_peers_that_differ_are_both_named_since_either_may_be_right() -> None:
     inventory = pf("gpu02", 1, mtu_bytes=4200)(fabricate(2, 1))
 
     [finding] = [one for one in audit(inventory).findings if one.code == "mtu-pf"]
@@ -117,7 +117,7 @@ def test_a_host_that_was_not_read_is_named_once_and_no_check_misses_it() -> None
     assert not any("gpu02" in one.nodes for one in found.not_checked)
 
 
-def test_a_node_of_the_lab_file_that_nobody_looked_at_is_not_read() -> None:
+def test_a_node_of_the_lab_file_that_is_not_in_the_inventory_counts_as_not_read() -> None:
     inventory = healthy()
 
     found = audit(replace(inventory, hosts=inventory.hosts[1:]), lab())

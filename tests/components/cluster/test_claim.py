@@ -143,7 +143,7 @@ def test_the_end_leaves_another_s_claim_alone(cluster: dict[str, Any]) -> None:
     assert cluster[claim.PATH] == owned(THEIRS)
 
 
-def test_what_is_lacking_is_said_before_the_cluster_is_claimed(cluster: dict[str, Any]) -> None:
+def test_what_is_missing_is_reported_before_the_cluster_is_claimed(cluster: dict[str, Any]) -> None:
     lacking = {**PROPS, "required": '[{"path": "/apis/x", "lack": "no operator; install it: helm install x"}]'}
 
     with pytest.raises(ClaimedError, match="helm install x"):

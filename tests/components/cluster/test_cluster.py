@@ -104,7 +104,7 @@ def test_a_destroy_of_a_real_lab_leaves_the_definitions(engine: Engine, lab: Lab
     assert not [name for name, r in seen.resources.items() if r.retained]
 
 
-def test_the_gate_looks_when_everything_stands(seen: Recorded) -> None:
+def test_the_gate_reads_the_cluster_when_everything_is_ready(seen: Recorded) -> None:
     kinds = (":DaemonSet", ":Deployment", ":IPPool", ":NetworkAttachmentDefinition")
 
     assert {name for name, r in seen.resources.items() if r.type.endswith(kinds)} <= seen["cluster-nodes"].depends_on

@@ -54,7 +54,7 @@ def test_a_node_that_is_as_the_lab_says_has_no_fault() -> None:
         (node(**{A: "3"}), f"offers 3 {A}, expected 4: devices changed after the plugin started"),
     ],
 )
-def test_each_fault_is_said_with_both_numbers_and_what_to_do(found: Any, said: str) -> None:
+def test_each_fault_is_reported_with_both_numbers_and_the_remedy(found: Any, said: str) -> None:
     faults = node_faults("gpu01", found, {A: 4}, "")
 
     assert len(faults) == 1
@@ -98,7 +98,7 @@ def test_a_node_without_a_block_of_the_pool_is_named() -> None:
     assert pool_faults("rail-a", None, ["gpu01"]) == ["there is no address pool rail-a"]
 
 
-def test_what_the_operator_says_of_a_node_stands_beside_the_number() -> None:
+def test_the_operator_s_report_of_a_node_is_beside_the_number() -> None:
     assert state_faults({"status": {"syncStatus": "Succeeded"}}) == []
     failed = {"status": {"syncStatus": "Failed", "lastSyncError": "no MMIO for VFs"}}
     assert state_faults(failed) == ["SR-IOV operator: Failed, no MMIO for VFs"]
@@ -158,7 +158,7 @@ def test_a_preview_says_what_another_number_of_the_operator_s_vfs_does(lab: Lab)
     assert len(roughly) == 2
 
 
-def test_a_pf_that_leaves_or_joins_its_rail_is_said_too(lab: Lab) -> None:
+def test_a_pf_that_leaves_or_joins_its_rail_is_reported_too(lab: Lab) -> None:
     both, gentle = operated(lab, 4, drain=False), operated(lab, 4)
     nodes = {**both.nodes, "gpu01": {"nvidia.com/sriov_111": 4, "nvidia.com/gpu": 8}}
 
@@ -176,7 +176,7 @@ def test_a_pf_that_leaves_or_joins_its_rail_is_said_too(lab: Lab) -> None:
     ]
 
 
-def test_nothing_is_said_of_vfs_that_stay_or_that_the_hosts_own(lab: Lab) -> None:
+def test_vfs_that_stay_or_belong_to_the_hosts_are_not_mentioned(lab: Lab) -> None:
     assert lab.cluster is not None
     ours = gate_spec(lab, lab.cluster)
     fewer = replace(ours, nodes={name: dict.fromkeys(found, 1) for name, found in ours.nodes.items()})

@@ -142,7 +142,7 @@ def test_no_role_has_a_wildcard(variant: Lab) -> None:
     assert [where for where, rule in rules(variant) if "*" in json.dumps(rule)] == []
 
 
-def test_nobody_reads_or_deletes_secrets_one_by_one(variant: Lab) -> None:
+def test_no_role_reads_or_deletes_single_secrets(variant: Lab) -> None:
     """The MPI operator alone handles secrets: it makes the SSH key of each job, and the job's end takes it away."""
     verbs = {where: set(rule["verbs"]) for where, rule in rules(variant) if "secrets" in rule["resources"]}
 

@@ -69,9 +69,7 @@ def test_a_process_killed_in_the_middle_of_an_up_is_named_and_the_next_up_conver
 
 
 @pytest.mark.whole
-def test_a_cluster_that_stands_still_in_the_middle_of_an_up_is_named_and_the_next_up_converges(
-    plane: Plane, lone: Lone
-) -> None:
+def test_a_cluster_that_stalls_during_an_up_is_named_and_the_next_up_converges(plane: Plane, lone: Lone) -> None:
     plane.up()
     recover(lone)
     lone.destroy()

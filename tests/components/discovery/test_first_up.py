@@ -73,7 +73,7 @@ def test_a_host_that_refuses_or_is_silent_is_named_with_the_reason() -> None:
     assert "**gpu02 was not probed**: 198.18.0.2:22 does not answer" in text
 
 
-def test_the_inventory_alone_tells_what_it_can_and_names_what_it_cannot() -> None:
+def test_the_inventory_alone_shows_what_it_can_and_names_what_it_cannot() -> None:
     sysctls = {
         f"net.ipv4.conf.ens{k}np0.{key}": 0 for k in (1, 2) for key in ("arp_ignore", "arp_announce", "rp_filter")
     }

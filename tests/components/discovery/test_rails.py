@@ -169,7 +169,7 @@ def test_a_node_on_another_leaf_keeps_the_rail_of_its_slot_and_is_noticed() -> N
     assert "leaf1" in crossed[0].text
 
 
-def test_two_nodes_cabled_crosswise_are_a_question_since_nobody_knows_which_is_right() -> None:
+def test_two_nodes_cabled_crosswise_are_a_question_since_either_may_be_right() -> None:
     swapped = {1: leaf("leaf2"), 2: leaf("leaf1")}
     inventory = each_pf(bare(2, 2), lambda _, k, pf: replace(pf, lldp=leaf(f"leaf{k}")), ["gpu01"])
     inventory = each_pf(inventory, lambda _, k, pf: replace(pf, lldp=swapped[k]), ["gpu02"])
@@ -223,7 +223,7 @@ def test_two_ports_of_one_card_are_asked_about() -> None:
     assert found.questions[0].answer == 'ports:\n  "gpu[01-03]": {ens2np0: rail-N, ens3np0: rail-N}'
 
 
-def test_a_second_port_that_nobody_uses_is_no_question() -> None:
+def test_an_unused_second_port_is_not_a_question() -> None:
     def dual(_n: int, k: int, pf: Pf) -> Pf:
         unused = {"carrier": known(value=False, source="sysfs"), "addresses": known((), "ip"), "lldp": UNREAD}
         return replace(pf, pci=pci_of(2).replace(".0", ".1"), **unused) if k == 3 else pf
@@ -241,7 +241,7 @@ def not_set_up(pf: Pf) -> Pf:
     return replace(pf, addresses=known((), "ip"), lldp=UNREAD, **down)
 
 
-def test_ports_that_nobody_has_set_up_are_one_question_whose_answer_makes_them_rails() -> None:
+def test_ports_that_are_not_set_up_are_one_question_whose_answer_makes_them_rails() -> None:
     inventory = each_pf(bare(3, 2), lambda _n, _k, pf: not_set_up(pf))
 
     found = inferred(inventory)
@@ -254,7 +254,7 @@ def test_ports_that_nobody_has_set_up_are_one_question_whose_answer_makes_them_r
     assert (by_rail(answered), answered.questions) == (healthy(3, 2), ())
 
 
-def test_a_port_that_nobody_has_set_up_beside_others_is_no_question() -> None:
+def test_a_port_that_is_not_set_up_beside_others_is_not_a_question() -> None:
     found = inferred(each_pf(bare(3, 2), lambda _n, k, pf: not_set_up(pf) if k == 2 else pf))
 
     assert (found.questions, codes(found.notices)) == ((), ["unused"])
@@ -277,7 +277,7 @@ def test_a_gpu_that_fell_off_the_bus_does_not_shift_the_rails_of_its_node() -> N
     assert found.questions == ()
 
 
-def test_one_name_of_two_switches_is_told_apart_by_chassis() -> None:
+def test_two_switches_with_the_same_name_are_distinguished_by_chassis() -> None:
     inventory = each_pf(bare(3, 2), lambda _, k, pf: replace(pf, lldp=leaf("mlag", f"chassis {k}")))
 
     found = inferred(each_pf(inventory, without("gpu", "subnet")))
@@ -285,7 +285,7 @@ def test_one_name_of_two_switches_is_told_apart_by_chassis() -> None:
     assert by_rail(found) == healthy(3, 2)
 
 
-def test_a_switch_tells_the_leaf_where_the_host_hears_nothing() -> None:
+def test_a_switch_shows_the_leaf_where_the_host_receives_no_lldp() -> None:
     hosts = each_pf(bare(3, 2), without("gpu", "leaf", "subnet"))
 
     found = inferred(replace(hosts, switches=fabricate(3, 2).switches))
@@ -294,7 +294,7 @@ def test_a_switch_tells_the_leaf_where_the_host_hears_nothing() -> None:
     assert {rail.evidence for rail in found.rails} == {("leaf", "slot")}
 
 
-def test_a_switch_that_hears_interface_names_and_one_chassis_per_host_tells_the_leaf() -> None:
+def test_a_switch_that_receives_interface_names_and_one_chassis_per_host_shows_the_leaf() -> None:
     hosts = each_pf(bare(3, 2), without("gpu", "leaf", "subnet"))
 
     def port(n: int, k: int) -> SwitchPort:
@@ -315,7 +315,7 @@ def test_a_switch_that_hears_interface_names_and_one_chassis_per_host_tells_the_
     }
 
 
-def test_a_mac_table_tells_the_leaf_but_for_ports_that_lead_to_other_switches() -> None:
+def test_a_mac_table_shows_the_leaf_except_on_ports_that_lead_to_other_switches() -> None:
     hosts = each_pf(bare(3, 2), without("gpu", "leaf", "subnet"))
     own = {k: tuple(MacEntry(mac=mac_of(k, n), port=f"Ethernet{n}") for n in (1, 2, 3)) for k in (1, 2)}
     others = {k: tuple(MacEntry(mac=mac_of(3 - k, n), port="Ethernet64") for n in (1, 2, 3)) for k in (1, 2)}

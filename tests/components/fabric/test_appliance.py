@@ -81,7 +81,7 @@ def test_an_ova_that_takes_addresses_with_their_prefix_gets_them_so(ova: Path) -
     assert told(lab, 0)["adapter2.ip"] == "192.168.0.231/24"
 
 
-def test_the_stub_takes_all_that_it_is_told(lab: Lab, ova: Path) -> None:
+def test_the_stub_accepts_every_argument(lab: Lab, ova: Path) -> None:
     for number in (0, 1):
         assert list(faults_of(told(lab, number), "vcenter.password", read_descriptor(ova))) == []
 
@@ -142,7 +142,7 @@ def test_an_ova_that_could_have_no_pvrdma_is_refused_in_the_preview(
     ("systems", "guest"),
     [("vmx-10 vmx-13", "vmwarePhoton64Guest"), ("virtualbox-2.2", ""), ("vmx-19", "debian10_64Guest")],
 )
-def test_an_ova_that_could_have_pvrdma_or_does_not_tell_is_passed(lab: Lab, systems: str, guest: str) -> None:
+def test_an_ova_that_could_have_pvrdma_or_does_not_report_it_passes(lab: Lab, systems: str, guest: str) -> None:
     assert list(faults_of(told(lab, 0), None, hardware_of(systems, guest))) == []
 
 

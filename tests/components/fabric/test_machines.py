@@ -241,7 +241,7 @@ def test_a_machine_that_is_there_is_given_what_the_lab_declares_and_nothing_is_m
     assert (wanted["terms"]["least_hardware"], wanted["terms"]["guest_s"]) == (13, 0)
 
 
-def test_what_a_machine_had_stands_in_the_state_before_anything_of_it_is_set() -> None:
+def test_the_earlier_settings_of_a_machine_are_in_the_state_before_any_is_set() -> None:
     seen = seen_with(theirs)
     baseline = seen["fabric-machines-gpu01-baseline"]
 

@@ -52,7 +52,7 @@ def provider(monkeypatch, there):
 
 
 @pytest.mark.parametrize("on_switch", [("vmnic4",), ()])
-def test_an_uplink_that_is_where_it_belongs_or_on_no_switch_yet_stands(on_switch):
+def test_an_uplink_that_is_where_it_belongs_or_on_no_switch_yet_is_kept(on_switch):
     assert lost(Answering(*on_switch), STANDS) == ""
 
 

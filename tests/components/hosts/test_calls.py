@@ -160,7 +160,7 @@ def test_a_command_that_never_ends_is_left_in_time():
         asyncio.run(scene())
 
 
-def test_a_port_where_nobody_listens_is_named():
+def test_a_port_where_nothing_listens_is_named():
     async def scene() -> None:
         await HostCalls(text_of(USER_KEY)).run(endpoint(1), "true")
 

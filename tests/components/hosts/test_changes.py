@@ -35,7 +35,7 @@ def lines(old: HostRecord | None, new: HostRecord | None) -> list[str]:
         ("modules", [], "gpu01: modules  => ib_umad: no disruption"),
     ],
 )
-def test_a_changed_field_is_told_with_its_effect(field, was, line):
+def test_a_changed_field_is_reported_with_its_effect(field, was, line):
     one = record("gpu01", 1)
 
     assert lines(seen(one, **{field: was}), one) == [line]
@@ -53,7 +53,7 @@ def test_a_host_that_was_silent_is_looked_at_again():
     ]
 
 
-def test_joining_and_leaving_and_changing_state_are_told():
+def test_joining_and_leaving_and_changing_state_are_reported():
     one = record("gpu01", 1)
 
     assert lines(None, one) == ["gpu01: joins (active)"]
@@ -67,7 +67,7 @@ def test_a_rename_is_no_leaving():
     assert printed == ["gpu09: was gpu01: no disruption"]
 
 
-def test_a_rename_without_the_former_name_is_told_with_its_doubt():
+def test_a_rename_without_the_former_name_is_reported_as_uncertain():
     printed = said({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1)})
 
     assert printed[1].endswith("unless gpu09 turns out to be the same machine")
@@ -103,7 +103,7 @@ def test_records_come_back_from_the_state_as_they_went_in():
     assert records_of(properties_of(records)) == records
 
 
-def test_what_all_hosts_have_in_common_stands_in_the_state_once():
+def test_what_all_hosts_have_in_common_is_in_the_state_once():
     records = {f"gpu0{i}": record(f"gpu0{i}", i) for i in (1, 2, 3)}
 
     properties = properties_of(records)
@@ -113,7 +113,7 @@ def test_what_all_hosts_have_in_common_stands_in_the_state_once():
     assert records_of(properties) == records
 
 
-def test_fields_stand_in_the_state_only_where_they_are_not_what_is_wanted():
+def test_fields_are_in_the_state_only_where_they_differ_from_the_target():
     one = record("gpu01", 1)
     drifted = one.model_copy(update={"fields": {**one.fields, "enp5s0.mtu_bytes": 1500}})
 
@@ -141,7 +141,7 @@ def test_what_is_unknown_or_not_ours_is_left_out():
         ({"user": "root"}, "gpu01: logged in to as nvidia => root: no disruption"),
     ],
 )
-def test_another_way_to_the_host_is_told(change, line):
+def test_another_endpoint_of_the_host_is_reported(change, line):
     one = record("gpu01", 1)
 
     assert lines(one, one.model_copy(update={"endpoint": one.endpoint.model_copy(update=change)})) == [line]

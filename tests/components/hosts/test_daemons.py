@@ -65,7 +65,7 @@ def test_networkd_keeps_rules_and_routes_where_a_rail_is_routed(machine: Router,
     assert "ManageForeignRoutingPolicyRules=no" in machine.read(NETWORKD_FILE).splitlines()
 
 
-def test_a_file_that_is_lost_or_no_longer_needed_is_seen_and_mended(machine: Router, lab: Lab) -> None:
+def test_a_file_that_is_lost_or_no_longer_needed_is_noticed_and_repaired(machine: Router, lab: Lab) -> None:
     machine.file(NETWORKD, "")
     document = document_of(lab, "10.10.11.1")
     made(machine, document)

@@ -87,7 +87,7 @@ def test_a_run_of_the_unit_waits_for_the_confirmation_of_another_run_and_does_wh
     assert differing(machine, changed) == {}
 
 
-def test_a_run_of_the_unit_sets_the_older_values_once_nobody_has_confirmed_the_newer(machine, document):
+def test_a_run_of_the_unit_sets_the_older_values_once_the_newer_stay_unconfirmed(machine, document):
     made(machine, document)
     run("apply", machine, other_mtu(document))
     pause = machine.pause

@@ -38,7 +38,7 @@ def slow_link(machine: Any) -> None:
         machine.file(f"/sys/devices/0000:05:00.0/{name}", value + "\n")
 
 
-def test_warnings_of_all_steps_are_told_whoever_speaks_last(lab, debian, monkeypatch):
+def test_warnings_of_all_steps_are_reported_in_any_order(lab, debian, monkeypatch):
     slow_link(debian)
     for order in ((Hot(), *STEPS), (*STEPS, Hot())):
         monkeypatch.setattr(verbs, "STEPS", order)
@@ -49,7 +49,7 @@ def test_warnings_of_all_steps_are_told_whoever_speaks_last(lab, debian, monkeyp
         assert facts["degrees"] == 97
 
 
-def test_a_warning_that_two_steps_give_is_told_once(lab, debian, monkeypatch):
+def test_a_warning_of_two_steps_is_reported_once(lab, debian, monkeypatch):
     monkeypatch.setattr(verbs, "STEPS", (Hot(), *STEPS, Hot()))
 
     assert run("probe", debian, document_of(lab, {}))["facts"]["warnings"] == ["enp5s0 is at 97 degrees"]
@@ -60,21 +60,21 @@ def names_told(machine: Any, document: dict[str, Any]) -> list[str]:
     return [key for step in STEPS if step.concerns(document) for key in step.facts(around) if key != "warnings"]
 
 
-def test_no_two_steps_tell_a_fact_of_the_same_name_of_the_vendors_software(lab, host):
+def test_no_two_steps_report_the_same_fact_of_the_vendors_software(lab, host):
     told = names_told(host, asks(lab, driver={}, firmware={"manage": True}, gpu={}, runtime={}))
 
     assert {"driver", "nics", "gpu", "iommu"} <= set(told)
     assert sorted(told) == sorted(set(told))
 
 
-def test_no_two_steps_tell_a_fact_of_the_same_name_of_the_system(lab, server):
+def test_no_two_steps_report_the_same_fact_of_the_system(lab, server):
     told = names_told(server, document_of(lab, ALL))
 
     assert {"os", "secure_boot"} <= set(told)
     assert sorted(told) == sorted(set(told))
 
 
-def test_licence_guest_and_gpu_stand_in_the_state_and_what_moves_at_each_look_does_not():
+def test_licence_guest_and_gpu_are_in_the_state_but_not_what_changes_at_each_reading():
     said: dict[str, Any] = {
         "machine_id": "m", "licence": {"status": "Licensed"}, "bitfusion": {"version": "3.0.1-4"},
         "guest_network": {"tool": "netplan"}, "gpu": {"count": 8}, "gpudirect": "none: no GPU", "carrier": {"a": True},
@@ -92,7 +92,7 @@ def test_a_warning_of_many_hosts_is_one_line_with_their_number():
     ]  # fmt: skip
 
 
-def test_warnings_are_said_in_the_run():
+def test_warnings_are_printed_in_the_run():
     hosts, said, one = FakeHosts(), list[str](), record("gpu01", 1)
     hosts.knows(one)
     hosts.facts[2201] = {"warnings": ["enp5s0 runs at 8.0 GT/s x8 but supports 16.0 GT/s x16"]}

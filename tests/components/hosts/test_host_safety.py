@@ -189,7 +189,7 @@ def test_a_host_that_is_starting_is_looked_at_when_its_unit_is_done(machine, doc
     assert answers == []
 
 
-def test_a_unit_that_hangs_keeps_nobody_from_seeing_what_is_there(machine, document, monkeypatch):
+def test_a_unit_that_hangs_does_not_prevent_a_reading(machine, document, monkeypatch):
     made(machine, document)
     run("confirm", machine, document)
     monkeypatch.setattr(machine, "run", lambda *words, **options: (
@@ -201,7 +201,7 @@ def test_a_unit_that_hangs_keeps_nobody_from_seeing_what_is_there(machine, docum
     assert BOOT_RUN_WAIT_S <= machine.now_s() - 9 < BOOT_RUN_WAIT_S + 1
 
 
-def test_a_lock_that_an_undo_has_removed_keeps_nobody_out(machine, document):
+def test_a_lock_that_an_undo_has_removed_excludes_no_run(machine, document):
     made(machine, document)
     run("undo", machine, document)
 

@@ -79,7 +79,7 @@ def test_an_emulated_host_whose_pods_start_meanwhile_is_given_time(lab: Lab):
     assert seen["hosts-gpu01"].inputs["connection"]["perDialTimeout"] == 60
 
 
-def test_with_an_agent_no_private_key_stands_in_a_connection(lab):
+def test_with_an_agent_no_private_key_is_in_a_connection(lab):
     with_a_key = build(lab)["hosts-gpu01"].inputs["connection"]
     with_an_agent = build(lab, key=None)["hosts-gpu01"].inputs["connection"]
 
@@ -94,7 +94,7 @@ def test_commands_have_nothing_by_which_the_official_provider_hurts(seen):
         assert command.inputs["addPreviousOutputInEnv"] is False
 
 
-def test_the_program_stands_in_the_state_by_its_digest_so_that_another_checkout_is_no_change(seen):
+def test_the_state_has_only_the_digest_of_the_program_so_another_checkout_is_no_change(seen):
     assert seen["hosts-program"].inputs["program"] == pack.digest()
     assert len(json.dumps(seen["hosts-program"].inputs["hosts"])) < 80
     assert CANARY not in repr(seen["hosts-program"].inputs)
@@ -212,7 +212,7 @@ def props(*records: HostRecord, **policy: Any) -> dict[str, Any]:
     }
 
 
-def test_the_module_path_that_stands_in_every_state_is_the_one_that_it_was():
+def test_the_module_path_in_every_state_has_not_changed():
     pickled = dill.dumps(FleetProvider(), recurse=True)
 
     assert b"components.hosts.fleet" in pickled
@@ -300,7 +300,7 @@ def test_vfs_that_come_later_make_a_device_plugin_look_again_once(hosts):
     assert provider.update("fleet", mended, props(one, two)).outs["vf_layout"] == "abc.1", "no VF came or went"
 
 
-def test_vfs_that_were_lost_and_put_back_are_told_and_make_a_device_plugin_look_again(hosts, capsys):
+def test_vfs_that_were_lost_and_restored_are_reported_and_restart_the_device_plugin(hosts, capsys):
     one = record("gpu01", 1)
     hosts.knows(one)
     provider = FleetProvider()
@@ -404,7 +404,7 @@ def test_delete_undoes_and_does_not_hang_on_a_silent_host(hosts):
     assert hosts.verbs(2201) == ["probe", "undo"]
 
 
-def test_delete_fails_for_a_host_that_can_be_mended_so_that_it_is_not_forgotten(hosts):
+def test_delete_fails_for_a_host_that_can_be_repaired_so_that_it_is_not_forgotten(hosts):
     one = record("gpu01", 1)
     hosts.knows(one)
     hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain the node"}

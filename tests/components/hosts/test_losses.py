@@ -44,7 +44,7 @@ def test_vfs_in_use_are_counted_with_a_reason_and_the_age_of_it() -> None:
     )
 
 
-def test_idle_vfs_are_told_as_idle_with_the_age_of_it() -> None:
+def test_idle_vfs_are_reported_as_idle_with_the_age_of_the_facts() -> None:
     assert line(facts({}, minutes_ago=200)).endswith("none is in use; no reboot, its NIC offers 7 (seen 3 h ago)")
 
 
@@ -79,7 +79,7 @@ def test_a_change_is_refused_while_this_very_run_has_seen_vfs_in_use() -> None:
     assert list(vfs_refused({}, news, {"gpu01": facts(POD)})) == []
 
 
-def test_what_a_host_says_is_what_a_preview_understands(tmp_path: Path, lab: Lab, monkeypatch) -> None:
+def test_a_preview_understands_what_a_host_reports(tmp_path: Path, lab: Lab, monkeypatch) -> None:
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     machine = FakeHost(tmp_path)
     document: Any = host_document(lab, lab.nodes[0])

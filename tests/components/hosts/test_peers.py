@@ -63,7 +63,7 @@ def test_a_peer_that_answers_when_it_is_asked_again_is_no_warning():
     assert outcome.facts["gpu01"]["guest_network"] == heard("10.10.11.2 answers")["guest_network"]
 
 
-def test_hosts_that_hear_each_other_or_ping_nobody_are_not_asked_again():
+def test_hosts_that_reach_each_other_or_ping_no_peer_are_not_asked_again():
     hosts, said = FakeHosts(), list[str]()
     both, hosts.facts = two(hosts), {2201: heard("10.10.11.2 answers")}
 

@@ -133,7 +133,7 @@ def test_another_cluster_s_server_is_not_believed(machine: Machine, plane: Plane
     assert plane.asked == []
 
 
-def test_a_host_without_a_kubelet_s_certificate_asks_nobody(machine: Machine, plane: Plane) -> None:
+def test_a_host_without_a_kubelet_s_certificate_makes_no_request(machine: Machine, plane: Plane) -> None:
     Path(machine.path(CERTIFICATE)).unlink()
     wait_until_registered(machine, plane.url, "gpu01", CA)
 

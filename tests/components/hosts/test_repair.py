@@ -66,7 +66,7 @@ def test_drift_beyond_the_policy_is_reported_and_kept_for_the_next_run(hosts, sa
     assert outcome.records["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
 
 
-def test_what_is_asked_for_anew_is_carried_out_whatever_the_repair_policy(hosts, said):
+def test_a_changed_lab_file_is_applied_whatever_the_repair_policy(hosts, said):
     old, new = record("gpu01", 1), record("gpu01", 1, mtu_bytes=4200)
     hosts.knows(old)
 
@@ -177,7 +177,7 @@ def test_another_machine_at_the_address_of_one_that_left_is_not_undone(hosts, sa
     assert "another machine" in outcome.results["gpu02"]["reason"]
 
 
-def test_a_machine_that_does_not_tell_who_it_is_is_not_undone(hosts, said):
+def test_a_machine_without_an_id_is_not_undone(hosts, said):
     two = record("gpu02", 2)
     hosts.machine[2202] = ""
 
@@ -200,7 +200,7 @@ def test_an_absent_host_is_undone_once_and_tried_again_when_it_was_silent(hosts,
     assert second.records["gpu02"] == gone
 
 
-def test_a_host_whose_python_is_too_old_is_sent_nothing_and_told_as_such(hosts, said):
+def test_a_host_whose_python_is_too_old_gets_nothing_and_is_reported(hosts, said):
     one = record("gpu01", 1)
     hosts.too_old = {2201}
 
@@ -240,7 +240,7 @@ def test_the_undo_of_a_hanging_host_ends(hosts, said, monkeypatch):
     assert "stay on it" in result["reason"]
 
 
-def test_a_change_that_undid_itself_is_told_as_such(hosts, said):
+def test_a_change_that_was_reverted_is_reported_as_such(hosts, said):
     one = record("gpu01", 1)
     hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
     hosts.facts[2201] = {"reverted": ["enp5s0"]}
@@ -252,7 +252,7 @@ def test_a_change_that_undid_itself_is_told_as_such(hosts, said):
     assert f"gpu01: {told}" in said
 
 
-def test_what_a_nic_cannot_be_asked_is_said_once_for_all_hosts(hosts, said):
+def test_what_a_nic_cannot_report_is_mentioned_once_for_all_hosts(hosts, said):
     records = {name: record(name, number) for number, name in enumerate(("gpu01", "gpu02", "gpu03"), 1)}
     for one in records.values():
         hosts.knows(one)

@@ -90,12 +90,12 @@ def test_each_node_gets_what_it_needs_and_no_other(licensed):
     assert found == {"gpu01": {**program, receive_secret("licence"): CANARY.encode()}, "gpu02": program}
 
 
-def test_a_stack_without_the_secret_is_told_the_command(licensed):
+def test_a_stack_without_the_secret_is_refused_with_the_command(licensed):
     with pytest.raises(LabError, match=r"pulumi config set --secret rocelab:licenceToken"):
         provider({}).content(licensed)
 
 
-def test_the_file_is_for_its_owner_alone_and_nothing_stands_in_the_command_line(tmp_path: Path):
+def test_only_the_owner_can_read_the_file_and_nothing_is_in_the_command_line(tmp_path: Path):
     command = receive_secret("licence")
     done = subprocess.run(["sh", "-c", command], input=CANARY.encode(), env={"HOME": str(tmp_path)}, check=False)
 
@@ -106,7 +106,7 @@ def test_the_file_is_for_its_owner_alone_and_nothing_stands_in_the_command_line(
     assert [path.name for path in tmp_path.iterdir()] == [place.name]
 
 
-def test_a_silent_host_holds_nobody_up():
+def test_a_silent_host_delays_no_other():
     taken: list[tuple[str, bytes]] = []
 
     class Some:

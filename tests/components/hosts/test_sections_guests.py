@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.labs import PVRDMA, lab_with
 
 
-def test_a_machine_is_told_its_tool_and_the_next_machine_of_its_rail() -> None:
+def test_a_machine_gets_its_tool_and_the_next_machine_of_its_rail() -> None:
     lab = lab_with(guests={"network": {}})
 
     sections = [host_document(lab, node)["guest_network"] for node in lab.nodes]
@@ -24,7 +24,7 @@ def test_a_machine_is_told_its_tool_and_the_next_machine_of_its_rail() -> None:
     ]
 
 
-def test_nothing_is_said_where_nobody_asks() -> None:
+def test_sections_that_the_lab_file_does_not_use_are_empty() -> None:
     lab = lab_with(guests=None)
 
     assert all("guest_network" not in host_document(lab, node) for node in lab.nodes)
@@ -120,5 +120,5 @@ def test_servers_that_the_lab_makes_are_known_to_its_clients_and_named_once() ->
         lab_with(text, bitfusion_client={**CLIENT, "nodes": ["bf-client-rho-ub20"], "servers": ["192.168.30.231"]})
 
 
-def test_servers_that_somebody_else_made_are_those_that_the_client_names() -> None:
+def test_existing_servers_are_those_that_the_client_names() -> None:
     assert lab_with(bitfusion_client=CLIENT).bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.0.60")},)

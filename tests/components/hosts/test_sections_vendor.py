@@ -87,7 +87,7 @@ def test_mirrors_of_whole_registries_reach_containerd(lab: Lab) -> None:
         ({}, {"sandbox_image": "registry.lab:5000/pause:3.9"}, "registry.lab:5000/pause:3.9"),
     ],
 )
-def test_pods_stand_on_the_pause_image_of_their_kubernetes(
+def test_pods_use_the_pause_image_of_their_kubernetes(
     bootstrap: dict[str, str], asked: dict[str, str], image: str
 ) -> None:
     made = Lab.model_validate_json(json.dumps(made_here(**bootstrap)))
@@ -98,7 +98,7 @@ def test_pods_stand_on_the_pause_image_of_their_kubernetes(
     assert found["containerd"]["sandbox_image"] == image
 
 
-def test_pods_of_a_cluster_made_elsewhere_stand_on_the_newest_pause_image(lab: Lab) -> None:
+def test_pods_of_an_existing_cluster_use_the_newest_pause_image(lab: Lab) -> None:
     runtime = Runtime.model_validate({"containerd": {"source": "packaged", "packages": ["containerd"]}})
     assert lab.cluster is not None
     assert lab.cluster.bootstrap is None

@@ -18,7 +18,7 @@ from tests.components.hosts.vendor_lab import (
 )
 
 
-def test_a_driver_that_works_is_kept_and_told(host, lab):
+def test_a_driver_that_works_is_kept_and_reported(host, lab):
     host.with_ofed("24.10-1.1.4", {"mlnx-tools"})
     document = asks(lab)
 
@@ -195,7 +195,7 @@ def test_without_leave_to_reboot_nothing_is_installed(host, lab, doca):
     assert host.offered == {}
 
 
-def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
+def test_openibd_loads_an_idle_driver(host, lab, doca):
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
     document = asks(lab, allow_reboot=False, driver=driver)
     for module in ("ib_core", "ib_uverbs", "mlx5_core"):
@@ -220,7 +220,7 @@ def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
     ],
     ids=["storage", "management", "peer memory", "another NIC's driver"],
 )
-def test_openibd_leaves_a_driver_that_somebody_holds_to_a_reboot(host, lab, doca, held, said):
+def test_openibd_leaves_a_driver_in_use_to_a_reboot(host, lab, doca, held, said):
     held(host)
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
 
@@ -230,7 +230,7 @@ def test_openibd_leaves_a_driver_that_somebody_holds_to_a_reboot(host, lab, doca
     assert commands_with(host, "openibd restart") == []
 
 
-def test_a_driver_that_somebody_holds_is_not_replaced_without_leave_to_reboot(host, lab, doca):
+def test_a_driver_in_use_is_not_replaced_without_permission_to_reboot(host, lab, doca):
     host.file("/sys/module/nvme_rdma/refcnt", "1")
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
 

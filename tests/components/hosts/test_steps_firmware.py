@@ -40,7 +40,7 @@ def test_a_higher_ceiling_is_fine(host, lab):
     assert differing(host, asks(lab, firmware={"manage": True})).keys() & {"enp5s0.firmware"} == set()
 
 
-def test_the_firmwares_version_is_told_since_it_makes_a_measurement_obsolete(host, lab):
+def test_the_firmwares_version_is_reported_since_it_makes_a_measurement_obsolete(host, lab):
     facts = run("probe", host, asks(lab))["facts"]
 
     assert {pf: nic["firmware"] for pf, nic in facts["nics"].items()} == {
@@ -70,7 +70,7 @@ def test_another_version_is_refused_with_both_numbers_before_anything_changes(ho
     assert not host.exists("/var/lib/rocelab/baseline.json"), "nothing was touched that could be given back"
 
 
-def test_a_version_that_waits_in_flash_for_a_cold_boot_is_told(host, lab, monkeypatch):
+def test_a_version_that_waits_in_flash_for_a_cold_boot_is_reported(host, lab, monkeypatch):
     answers(host, monkeypatch, "mstflint", "Image type:            FS4\nFW Version:            16.36.1010\n")
 
     failed = run("apply", host, asks(lab, firmware={"version": "16.36.1010"}))["failed"]
@@ -89,7 +89,7 @@ def test_a_card_whose_rdma_device_is_not_there_is_asked_by_ethtool(host, lab, mo
 
 @pytest.mark.parametrize("printed", ["", "driver: mlx5_core\nfirmware-version: \nexpansion-rom-version: 1\n",
                                      "firmware-version: N/A\n"])  # fmt: skip
-def test_a_version_that_nobody_tells_is_unknown_and_not_taken_for_the_right_one(printed, host, lab, monkeypatch):
+def test_an_unreported_version_is_unknown_and_does_not_count_as_the_right_one(printed, host, lab, monkeypatch):
     for path in host.folder.glob("sys/class/infiniband/*/fw_ver"):
         path.unlink()
     answers(host, monkeypatch, "ethtool", printed)
@@ -137,7 +137,7 @@ def test_without_leave_to_reboot_firmware_stays(host, lab):
     assert commands_with(host, " -y set ") == []
 
 
-def test_a_setting_that_the_firmware_does_not_take_is_told(host, lab):
+def test_a_setting_that_the_firmware_does_not_accept_is_reported(host, lab):
     host.frozen_firmware = True
 
     failed = run("apply", host, asks(lab, firmware={"manage": True}))["failed"]
@@ -146,7 +146,7 @@ def test_a_setting_that_the_firmware_does_not_take_is_told(host, lab):
     assert {"SRIOV_EN=1", "NUM_OF_VFS=16"} <= words(failed["reason"])
 
 
-def test_a_host_without_the_tool_is_told_which_package_has_it(host, lab):
+def test_a_host_without_the_tool_fails_with_the_name_of_the_package(host, lab):
     host.fw_tool = ""
 
     failed = run("apply", host, asks(lab, firmware={"manage": True}))["failed"]

@@ -18,7 +18,7 @@ from tests.components.hosts.vendor_lab import (
 )
 
 
-def test_a_gpu_driver_that_works_is_kept_and_told(host, lab):
+def test_a_gpu_driver_that_works_is_kept_and_reported(host, lab):
     with_gpu(host, "v100", "535.230.02")
     host.file("/proc/kallsyms", "0 T ib_register_peer_memory_client\t[ib_core]\n")
     document = asks(lab, gpu={})
@@ -137,7 +137,7 @@ def test_secure_boot_is_asked_before_anything_changes_where_a_package_names_dkms
     assert (failed and failed["step"]) == ("preflight" if refused else None)
 
 
-def test_packages_without_a_module_for_this_kernel_are_told_as_such(host, lab):
+def test_packages_without_a_module_for_this_kernel_are_reported_as_such(host, lab):
     host.offered = {"nvidia-open": lambda: None}
     host.file("/sys/module/nouveau/refcnt", "0")
 
@@ -176,7 +176,7 @@ def test_a_named_way_that_cannot_work_fails_with_the_reason(host, lab):
     assert {"dmabuf", "Volta"} <= words(failed["reason"])
 
 
-def test_peermem_that_the_kernel_refuses_is_told_with_what_it_needs(host, lab):
+def test_peermem_that_the_kernel_refuses_is_reported_with_what_it_needs(host, lab):
     with_gpu(host, "v100", "535.230.02")
     host.peer_module = False
 
@@ -233,7 +233,7 @@ def test_a_configuration_that_came_with_the_toolkit_goes_with_it(host, lab, vers
 
 
 @pytest.mark.parametrize("version", ["1.17.8", "1.18.0"])
-def test_a_configuration_that_somebody_wrote_after_the_toolkit_stays(host, lab, version):
+def test_a_configuration_that_was_edited_after_the_toolkit_stays(host, lab, version):
     host.remove(CONFIG)
     document = with_toolkit(host, lab, version)
     host.file(CONFIG, f"{host.read(CONFIG)}\nSystemdCgroup = true\n")

@@ -170,7 +170,7 @@ def test_a_tool_that_does_not_do_it_is_a_failure_with_the_way_back(machine, docu
         "network:\n  ethernets:\n    rails:\n      match:\n        name: enp5*\n",
     ],
 )
-def test_an_interface_that_somebody_else_s_netplan_file_defines_is_refused(tmp_path, document, monkeypatch, text):
+def test_an_interface_that_another_netplan_file_defines_is_refused(tmp_path, document, monkeypatch, text):
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     machine = NetworkGuest(tmp_path, "netplan-networkd")
     machine.file("/sys/class/net/enp5s0/address", "52:54:00:00:01:05\n")
@@ -210,7 +210,7 @@ def test_a_guest_with_none_of_the_tools_says_so(tmp_path, document, monkeypatch)
         ({"10.10.11.12"}, 1500, "10.10.11.12 answers, but not to frames of 9000 bytes: an MTU on the path is smaller"),
     ],
 )
-def test_a_silent_peer_is_told_and_fails_nothing(machine, document, answers, frame_bytes, told):
+def test_a_silent_peer_is_reported_and_fails_nothing(machine, document, answers, frame_bytes, told):
     """The other machine may be configured a second later than this one."""
     machine.answers, machine.frame_bytes = answers, frame_bytes
 

@@ -75,7 +75,7 @@ def test_a_token_that_was_brought_licenses_the_guest_and_is_for_root_alone(guest
     }  # fmt: skip
 
 
-def test_a_token_on_a_clock_that_nobody_sets_is_a_warning_unless_the_lab_looks_at_clocks(guest, nls):
+def test_a_token_with_an_unsynchronized_clock_is_a_warning_unless_the_lab_checks_clocks(guest, nls):
     guest.brought("licence", CANARY)
     assert "warnings" not in made(guest, nls)["facts"]
     guest.in_step = "no"
@@ -144,7 +144,7 @@ def test_a_licence_that_does_not_come_says_where_to_look(guest, legacy):
     assert {"172.16.7.9", "clock"} <= words(failed["hint"])
 
 
-def test_a_guest_without_the_driver_is_told_so(guest, legacy):
+def test_a_guest_without_the_driver_fails_with_that_reason(guest, legacy):
     guest.has_driver = False
 
     failed = run("apply", guest, legacy)["failed"]
@@ -153,7 +153,7 @@ def test_a_guest_without_the_driver_is_told_so(guest, legacy):
     assert {"vGPU", "driver"} <= words(failed["reason"])
 
 
-def test_a_token_of_somebody_else_is_refused_and_stays(guest, nls):
+def test_another_user_s_token_is_refused_and_stays(guest, nls):
     guest.file("/etc/nvidia/ClientConfigToken/site.tok", "theirs")
 
     failed = run("apply", guest, nls)["failed"]

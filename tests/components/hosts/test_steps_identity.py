@@ -103,7 +103,7 @@ def test_the_login_gets_keys_and_nothing_else_and_keeps_its_own(lab, debian):
         ("hpc:x:1500:1500::/home/hpc:/bin/bash", "uid 1500 of ops belongs to hpc on this host"),
     ],
 )
-def test_an_account_of_somebody_else_is_left_alone(lab, debian, line, said):
+def test_an_account_of_another_user_is_left_alone(lab, debian, line, said):
     debian.file("/etc/passwd", f"{debian.read('/etc/passwd')}\n{line}\n")
 
     failed = run("apply", debian, document_of(lab, {"users": ALL["users"]}))["failed"]
@@ -137,7 +137,7 @@ def test_the_last_keys_of_the_account_that_we_come_in_by_are_never_taken(lab, de
     assert KEY in place.read_text()
 
 
-def test_an_account_that_somebody_deleted_comes_back_with_its_number_and_keys(lab, server):
+def test_a_deleted_account_comes_back_with_its_number_and_keys(lab, server):
     document = document_of(lab, {"users": ALL["users"]})
     made(server, document)
     lines = [line for line in server.read("/etc/passwd").splitlines() if not line.startswith("ops:")]

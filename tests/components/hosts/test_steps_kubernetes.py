@@ -184,7 +184,7 @@ def test_another_key_than_the_pinned_one_installs_nothing(machine, repository):
     assert machine.packages == {}
 
 
-def test_preinstalled_means_that_another_version_is_told_and_not_touched(machine):
+def test_preinstalled_means_that_another_version_is_reported_and_not_touched(machine):
     machine.packages = {"kubeadm": "1.35.2", "kubelet": "1.35.2"}
     result = run("apply", machine, document())
 
@@ -277,14 +277,14 @@ def test_what_a_killed_run_left_half_done_is_cleaned_and_done_again(with_kubeadm
     assert result["facts"]["kubernetes"]["unfinished"] == ""
 
 
-def test_a_host_without_kubeadm_is_told_so_and_keeps_no_trace_of_a_try(machine):
+def test_a_host_without_kubeadm_fails_and_keeps_no_trace_of_the_attempt(machine):
     result = run("cluster-join", machine, asked())
 
     assert "kubeadm" in words(result["failed"]["reason"])
     assert not machine.exists(JOURNAL_FILE), "an undo would try to reset what never was"
 
 
-def test_what_somebody_else_left_is_not_reset(machine):
+def test_a_foreign_kubeadm_configuration_is_not_reset(machine):
     machine.file("/etc/kubernetes/bootstrap-kubelet.conf", "x")
     result = run("cluster-join", machine, asked())
 

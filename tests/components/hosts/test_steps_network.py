@@ -197,7 +197,7 @@ def test_the_inbox_form_sets_notifications_where_the_kernel_shows_them(tmp_path:
 
 
 @pytest.mark.parametrize(("tool", "said"), [("", "neither mlnx_qos nor dcb"), ("dcb", "not supported")])
-def test_a_host_without_tool_or_support_is_told_and_gets_everything_else(
+def test_a_host_without_tool_or_support_is_reported_and_gets_everything_else(
     tmp_path: Path, lab: Lab, tool: str, said: str
 ) -> None:
     nic = NicHost(tmp_path, tool, supported=False)

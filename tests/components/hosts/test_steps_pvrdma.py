@@ -24,7 +24,7 @@ def document(lab: Lab) -> dict[str, Any]:
     return pvrdma_document(lab)
 
 
-def test_the_driver_is_loaded_anew_after_the_address_and_the_port_is_active(guest, document):
+def test_the_driver_is_loaded_again_after_the_address_and_the_port_is_active(guest, document):
     failed = run("apply", guest, document)["failed"]
     run("confirm", guest, document)
 

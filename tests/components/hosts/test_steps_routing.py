@@ -95,7 +95,7 @@ def test_a_rail_that_is_no_longer_routed_loses_its_table(machine: Router, lab: L
     assert json.dumps([machine.routes, machine.rules]) == before
 
 
-def test_a_table_that_somebody_else_fills_is_refused(machine: Router, lab: Lab) -> None:
+def test_a_table_with_foreign_routes_is_refused(machine: Router, lab: Lab) -> None:
     machine.routes.append({"dst": "10.0.0.0/8", "dev": "eth9", "table": "100", "protocol": "static"})
 
     failed = run("apply", machine, document_of(routed(lab, "10.10.11.1")))["failed"]

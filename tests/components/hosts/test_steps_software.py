@@ -67,7 +67,7 @@ def test_what_chrony_prints_is_understood(lab, debian, recorded, said):
     assert run("probe", debian, document)["fields"]["clock"] == said
 
 
-def test_a_clock_that_is_far_off_is_told_with_its_offset(lab, debian, tmp_path, monkeypatch):
+def test_a_clock_that_is_far_off_is_reported_with_its_offset(lab, debian, tmp_path, monkeypatch):
     document = document_of(lab, {"clock": {"daemon": "chrony"}})
     made(debian, document)
     damaged = (Path(__file__).parent / "recorded/chronyc-tracking.csv").read_text().replace("0.000003928", "-7.4")
@@ -80,7 +80,7 @@ def test_a_clock_that_is_far_off_is_told_with_its_offset(lab, debian, tmp_path, 
     assert "UDP port 123" in failed["hint"]
 
 
-def test_keeping_the_clocks_daemon_changes_nothing_and_still_tells_of_a_clock_that_nobody_sets(lab, debian):
+def test_keeping_the_clocks_daemon_changes_nothing_and_still_reports_an_unsynchronized_clock(lab, debian):
     document = document_of(lab, {"clock": {"daemon": "keep"}})
     made(debian, document)
     debian.synchronized = "no"

@@ -147,7 +147,7 @@ def test_what_the_lab_no_longer_asks_for_is_undone_and_the_rest_stays(lab, serve
     assert "hostname" not in json.loads(server.read(BASELINE_FILE))["steps"]
 
 
-def test_an_undo_that_fails_is_said_and_tried_again_by_the_next_run(lab, debian):
+def test_an_undo_that_fails_is_reported_and_tried_again_by_the_next_run(lab, debian):
     made(debian, document_of(lab, ALL))
     text = debian.read("/etc/hosts")
     debian.file("/etc/hosts", text.replace("# END rocelab", "") + "\n")
@@ -183,7 +183,7 @@ def test_a_boot_is_not_stopped_by_what_is_no_part_of_it(lab, debian):
     assert debian.read("/sys/class/net/enp5s0/device/sriov_numvfs") == "4"
 
 
-def test_what_cannot_be_told_of_a_host_is_a_field_and_the_rest_is_still_known(lab, debian):
+def test_what_cannot_be_read_on_a_host_is_a_field_and_the_rest_is_still_known(lab, debian):
     document = document_of(lab, ALL)
     made(debian, document)
     debian.file("/etc/hosts", debian.read("/etc/hosts").replace("# END rocelab", "") + "\n")

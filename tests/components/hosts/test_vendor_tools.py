@@ -40,7 +40,7 @@ class Answering(Machine):
         return self.answer
 
 
-def test_a_vpi_card_tells_what_holds_now_and_what_from_the_next_boot_on():
+def test_a_vpi_card_reports_its_settings_now_and_after_the_next_boot():
     found = firmware.query(Answering((WRITTEN / "mstconfig-vpi.txt").read_text()), "0000:05:00.0")
 
     assert found["NUM_OF_VFS"] == (4, 8), "the star before a line marks a change, and is no part of the name"
@@ -88,7 +88,7 @@ def test_the_colon_of_ofed_info_is_no_part_of_the_version(printed: str, code: in
 
 
 @pytest.mark.parametrize(("form", "of_the_kernel"), [("modinfo-inbox", True), ("modinfo-ofed", False)])
-def test_a_module_of_the_kernels_own_is_told_from_an_added_one(form: str, of_the_kernel: bool):
+def test_a_module_of_the_kernel_is_distinguished_from_an_added_one(form: str, of_the_kernel: bool):
     file = ofed.module_file(Answering((WRITTEN / f"{form}.txt").read_text()))
 
     assert file.of_the_kernel is of_the_kernel

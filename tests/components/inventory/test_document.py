@@ -19,7 +19,7 @@ def test_an_inventory_comes_out_of_its_document_as_it_went_in() -> None:
     assert parse(dump(inventory)) == inventory
 
 
-def test_a_leaf_that_nobody_read_is_left_out_and_comes_back_as_not_read() -> None:
+def test_an_unread_leaf_is_omitted_and_comes_back_as_not_read() -> None:
     inventory = changed(fabricate(), "gpu01", lambda host: changed_pf(host, pci_of(1), lambda pf: Pf(pci=pf.pci)))
 
     document = json.loads(dump(inventory))

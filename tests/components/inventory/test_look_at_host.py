@@ -139,7 +139,7 @@ def test_quality_of_service_neighbour_counters_and_files_are_read(tree: Tree) ->
     assert (file.manager, file.addresses) == ("networkmanager", ("192.0.2.11/24",))
 
 
-def test_what_a_nic_does_not_tell_is_unknown_with_the_reason(tree: Tree) -> None:
+def test_what_a_nic_does_not_report_is_unknown_with_the_reason(tree: Tree) -> None:
     pf, management = pf_of(seen(tree), SECOND), pf_of(seen(tree), MANAGEMENT)
 
     assert pf.fec.unknown == "netlink error: Operation not supported"
@@ -323,7 +323,7 @@ def test_a_module_of_the_kernels_own_has_the_kernels_version() -> None:
     assert modinfo("filename: /lib/x.ko\nvermagic:       6.1.0-37-amd64 SMP\n", "version") == "6.1.0-37-amd64"
 
 
-def test_a_link_that_a_virtual_machine_does_not_tell_is_unknown(tmp_path: Path) -> None:
+def test_a_link_that_a_virtual_machine_does_not_report_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "speed").write_text("Unknown\n")
     (tmp_path / "width").write_text("255\n")
     machine = ReadOnly(str(tmp_path))

@@ -47,7 +47,7 @@ def looked_at(dialect: Dialect, talk: Recorded) -> Switch:
     return asyncio.run(read_switch(talk, dialect, Switch(name="leaf1", os="any", address="192.0.2.201")))
 
 
-def test_sonic_tells_ports_neighbours_and_macs() -> None:
+def test_sonic_reports_ports_neighbors_and_macs() -> None:
     """`show mac` as the command reference of sonic-utilities prints it."""
     table = (
         "  No.    Vlan  MacAddress         Port       Type\n-----  ------  -----------------  ---------  -------\n"
@@ -71,7 +71,7 @@ def test_sonic_tells_ports_neighbours_and_macs() -> None:
     assert switch.macs.value == (MacEntry(mac="02:00:00:00:00:0a", port="Ethernet0", vlan_id=111),)
 
 
-def test_nvue_tells_ports_neighbours_and_macs() -> None:
+def test_nvue_reports_ports_neighbors_and_macs() -> None:
     """`bridge -j fdb show` as iproute2 prints it; the interfaces as NVUE's object model nests them."""
     answers = sample("nvue")
     ports = {name: json.loads(answers[f"nv show interface {name} --applied -o json"]) for name in ("swp1", "swp2")}
@@ -97,7 +97,7 @@ def test_nvue_tells_ports_neighbours_and_macs() -> None:
     assert switch.macs.value == (MacEntry(mac="02:00:00:00:00:0a", port="swp1", vlan_id=111),)
 
 
-def test_onyx_tells_ports_and_neighbours_and_no_macs() -> None:
+def test_onyx_reports_ports_and_neighbors_and_no_macs() -> None:
     answers = sample("onyx")
     del answers["show dcb ets interface ethernet 1/2 | json-print"]
     switch = looked_at(default_dialect("onyx"), Recorded(answers))
@@ -112,7 +112,7 @@ def test_onyx_tells_ports_and_neighbours_and_no_macs() -> None:
     assert not switch.macs.is_known
 
 
-def test_eos_tells_ports_neighbours_and_macs() -> None:
+def test_eos_reports_ports_neighbors_and_macs() -> None:
     answers = sample("eos")
     names = ("Ethernet1/1", "Ethernet2/1")
     sections = "".join(answers[f"show running-config interfaces {name}"] for name in names)

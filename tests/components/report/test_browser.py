@@ -83,7 +83,7 @@ def test_a_dark_page_is_printed_on_white(chromium: browser.Browser, page: Path) 
     assert chromium.value("getComputedStyle(document.querySelector('h2')).color") == "rgb(22, 32, 43)"
 
 
-def test_it_asks_nobody_even_when_something_in_it_would(chromium: browser.Browser, page: Path) -> None:
+def test_the_page_fetches_nothing_even_when_its_content_would(chromium: browser.Browser, page: Path) -> None:
     chromium.open(page, width=1280, dark=False)
     assert chromium.complaints == []
     asked = {address for address in chromium.requests if not address.startswith("data:")}

@@ -67,7 +67,7 @@ def test_every_id_is_there_once_and_every_link_leads_to_one(page: str) -> None:
     assert "script" not in found.names
 
 
-def test_the_browser_is_told_to_ask_nobody(page: str) -> None:
+def test_the_page_forbids_the_browser_to_fetch_anything(page: str) -> None:
     assert "default-src 'none'" in html.unescape(page)
     assert "://" not in re.sub(r'xmlns="http://www.w3.org/2000/svg"', "", page)
 
@@ -161,7 +161,7 @@ def test_a_stale_pass_is_not_green() -> None:
     assert "gpu01: boot" in page
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_values_are_reported() -> None:
     material = Model().material()
     bare = Material(summary=material.summary, missing=("The record is not here.",))
     page = render_html(bare)
@@ -187,7 +187,7 @@ def test_sixty_four_nodes_pairwise_fit_into_five_megabytes() -> None:
     assert page.count("<td>ib_write_bw/one_way/") == 2 * 2 * (64 * 63) - 2, "each output is listed, but for the failed"
 
 
-def test_a_trend_is_interrupted_where_the_configuration_changed_and_tells_runs_of_one_day_apart(page: str) -> None:
+def test_a_trend_is_interrupted_where_the_configuration_changed_and_distinguishes_runs_of_one_day(page: str) -> None:
     material = Model().material()
     assert material.document
     runs = tuple(

@@ -125,7 +125,7 @@ def test_a_failed_verdict_is_shown_and_is_exit_code_1(
     assert "\x1b" not in out, "and does not act on the terminal"
 
 
-def test_a_stale_pass_is_said_to_be_stale(lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stale_pass_is_reported_as_stale(lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = simulated(lab).summary.model_copy(update={"stale": ("gpu01: driver", "gpu02: driver")})
 
     assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
@@ -141,7 +141,7 @@ def test_a_stale_pass_is_said_to_be_stale(lab: Lab, tmp_path: Path, capsys: pyte
         ('{"validation": {"schema_version": 1, "function": "pass"}}', "of another version of this program"),
     ],
 )
-def test_what_is_no_verdict_is_said_in_one_line(
+def test_what_is_not_a_verdict_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
     file = tmp_path / "outputs.json"

@@ -380,7 +380,7 @@ def test_a_title_cannot_end_the_marker() -> None:
     assert first == "<!-- rocelab:review a-script- -->"
 
 
-def test_neither_the_config_nor_a_secret_is_said() -> None:
+def test_neither_the_config_nor_a_secret_is_printed() -> None:
     config = {"rocelab:lab": '{"name": "pod1", "motd": "lab content"}', "rocelab:vcenter_password": "open sesame"}
     said = (
         "error: login failed with open sesame at https://admin:hunter22@vc.example\n"
@@ -393,7 +393,7 @@ def test_neither_the_config_nor_a_secret_is_said() -> None:
         assert secret not in whole
 
 
-def test_no_key_address_or_machine_of_the_recorded_preview_is_said() -> None:
+def test_no_key_address_or_machine_of_the_recorded_preview_is_printed() -> None:
     said = written(sample("changes"))
 
     for private in ("ssh-ed25519", "127.1.247", "machine_id", "10.64.", "/lab", "gASV", "enp0s3"):
@@ -401,12 +401,12 @@ def test_no_key_address_or_machine_of_the_recorded_preview_is_said() -> None:
         assert private not in said
 
 
-def test_what_a_host_s_files_hold_is_not_said_where_nothing_is_disrupted() -> None:
+def test_the_content_of_a_host_s_files_is_not_printed_where_nothing_is_disrupted() -> None:
     assert rows(one_host({"unit": "a private text"})) == [("Host", "gpu01", "unit")]
 
 
 @pytest.mark.parametrize("name", ["changes", "refused", "reboots", "broken"])
-def test_without_names_no_host_interface_resource_or_address_is_said(name: str) -> None:
+def test_without_names_no_host_interface_resource_or_address_is_printed(name: str) -> None:
     said = written(sample(name), names=False)
 
     for private in ("gpu", "enp", "rail", "pod1", "hosts-", "127.", "Errno"):

@@ -162,7 +162,7 @@ def test_every_field_of_a_port_has_a_command_and_no_field_has_none(system: str) 
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_what_was_there_before_can_be_said_again(system: str) -> None:
+def test_the_earlier_settings_can_be_written_again(system: str) -> None:
     """An undo sends the found values back: each of them has a command, also those that a lab never asks for.
 
     Exceptions are settings of the whole switch, and a value inside a profile: there the undo names the earlier profile,

@@ -113,7 +113,7 @@ def test_a_bandwidth_passes_by_being_reported_and_in_a_simulated_lab_it_is_not_r
 @pytest.mark.parametrize(
     "text", ["", "Conflicting CPU frequency values", MEASURED, BANDWIDTH[: BANDWIDTH.index(" 65536")]]
 )
-def test_a_bandwidth_that_nobody_reported_is_no_pass(lab: Lab, text: str) -> None:
+def test_an_unreported_bandwidth_does_not_pass(lab: Lab, text: str) -> None:
     found = judged(checks(lab)[2], text, simulated=False)
 
     assert (found.state, found.said.partition(":")[0]) == ("error", "ib_send_bw printed no result")
@@ -203,7 +203,7 @@ def test_a_lab_without_clients_runs_nothing(capsys: pytest.CaptureFixture[str]) 
     assert "bitfusion_client: missing" in capsys.readouterr().err
 
 
-def test_the_help_tells_how_the_guide_starts_the_image(
+def test_the_help_shows_how_the_guide_starts_the_image(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")  # a narrow terminal breaks words at their hyphens

@@ -105,7 +105,7 @@ def test_the_document_has_record_and_verdict_and_nothing_else_is_on_stdout(
 
 
 @pytest.mark.parametrize(("reason", "code"), [("busy: run x of lab y", 4), ("no route to host", 1)])
-def test_a_fabric_in_use_is_told_apart_from_one_that_fails(
+def test_a_fabric_in_use_is_distinguished_from_one_that_fails(
     contexts: list[RunContext], monkeypatch: pytest.MonkeyPatch, reason: str, code: int
 ) -> None:
     broken = TransferResult(rail="rail-a", client="gpu01", server="gpu02", outcome="failed", reasons=(reason,))

@@ -62,7 +62,7 @@ def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name
     assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"
 
 
-def test_a_lab_without_a_file_or_a_stack_is_told_so(
+def test_a_lab_without_a_file_or_a_stack_is_refused_with_that_reason(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = subprocess.CompletedProcess([], 1, "", "error: no stack named 'lab' found")

@@ -184,7 +184,7 @@ def test_only_the_fingerprint_and_a_result_that_is_not_whole_or_readable_ask_for
 
 @pytest.mark.parametrize("rerun", ["on_change", "asked"])
 @pytest.mark.parametrize("asked", ["again", "rebaseline"])
-def test_whoever_asks_gets_another_run_whatever_has_been_measured(
+def test_a_request_always_gets_another_run(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch, rerun: str, asked: str
 ) -> None:
     olds = {"fingerprint": "f1", "settled": True, "verdict": verdict(lab)}
@@ -327,7 +327,7 @@ def test_a_measured_up_judges_once_and_its_stored_run_gives_the_same_verdict(
     assert verdict_by(lab, verdict.model_copy(update={"bounds": ""}), checkout) == verdict
 
 
-def test_a_rebaseline_lets_comparisons_begin_anew_for_good(
+def test_a_rebaseline_permanently_restarts_comparisons(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = on_hardware(lab)
@@ -397,7 +397,7 @@ def test_edited_bounds_judge_the_stored_run_again_and_where_it_is_missing_the_ve
     assert "is not in the store here" in old.stale[0]
 
 
-def test_what_a_host_tells_differently_each_time_is_no_part_of_the_fingerprint() -> None:
+def test_what_a_host_reports_differently_each_time_is_not_part_of_the_fingerprint() -> None:
     facts = {"machine_id": "m", "boot_id": "b", "kernel": "6.1", "carrier": {"enp5s0": True}}
     first = host_states({"gpu01": {"status": "ready", "reason": "x"}}, {"gpu01": facts})
     second = host_states({"gpu01": {"status": "ready"}}, {"gpu01": {**facts, "carrier": {}}})

@@ -86,7 +86,7 @@ def test_the_measurement_waits_for_the_cluster_and_the_gate_for_the_verdict(lab:
     assert "validation-measurement" in seen["validation-gate"].depends_on
 
 
-def test_the_plan_stands_in_the_cluster_where_a_review_sees_it(lab: Lab) -> None:
+def test_the_plan_is_in_the_cluster_where_a_review_sees_it(lab: Lab) -> None:
     seen, _ = built(lab)
     plan = seen["validation-plan"].inputs
 
@@ -152,7 +152,7 @@ def test_two_hosts_of_which_one_failed_prove_nothing_and_are_no_pass(lab: Lab) -
     assert seen["validation-gate"].inputs["function"] == "partial"
 
 
-def test_the_gate_is_told_the_mode_and_both_axes(lab: Lab) -> None:
+def test_the_gate_gets_the_mode_and_both_axes(lab: Lab) -> None:
     seen, _ = built(lab)
     inputs = {key: value for key, value in seen["validation-gate"].inputs.items() if key != "__provider"}
 

@@ -90,7 +90,7 @@ def test_a_command_runs_the_program_that_was_delivered_and_says_when_there_is_no
     assert (done["failed"], done["host"]) == (None, "gpu0001")
 
 
-def test_what_nobody_confirms_is_taken_back_in_time(tmp_path: Path) -> None:
+def test_an_unconfirmed_change_is_reverted_in_time(tmp_path: Path) -> None:
     async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> Report:
         one = records["gpu0001"]
         await hosts.call(one.endpoint, "apply", one.document)
@@ -115,7 +115,7 @@ def test_a_fault_concerns_its_host_alone(tmp_path: Path, fault: str, expected: s
     assert with_farm(tmp_path, act).failed is None
 
 
-def test_a_step_that_is_told_to_fail_changes_nothing(tmp_path: Path) -> None:
+def test_a_step_that_is_set_to_fail_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text(json.dumps({"gpu0001": "failed vfs"}))
 
     async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> Report:

@@ -102,7 +102,7 @@ def test_queue_pairs_are_doubled_until_more_do_not_help(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rated", [True, False])
-def test_sound_hosts_accuse_nobody(tmp_path: Path, *, rated: bool) -> None:
+def test_sound_hosts_accuse_no_part(tmp_path: Path, *, rated: bool) -> None:
     verbs = Verbs(tests=("ib_write_bw",), sizes=(), queue_pairs=1)
     _, summary = measured(tmp_path, verbs, rated=rated)
 

@@ -44,7 +44,9 @@ def test_kvm_is_used_when_our_kernel_runs_with_it(tmp_path: Path):
     assert choose(qemu, IMAGE, lambda _: None).kind == "kvm"
 
 
-def test_a_kvm_with_which_no_guest_boots_is_not_used_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_kvm_with_which_no_guest_boots_is_not_used_and_that_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(accelerator, "_PROBE_TIMEOUT_S", 0.3)
     qemu, said = fake_qemu(tmp_path, "exec sleep 20"), []
 
@@ -54,7 +56,7 @@ def test_a_kvm_with_which_no_guest_boots_is_not_used_and_that_is_said(tmp_path: 
     ]
 
 
-def test_a_qemu_that_fails_to_start_with_kvm_falls_back_and_its_last_word_is_told(tmp_path: Path):
+def test_a_qemu_that_fails_to_start_with_kvm_falls_back_and_its_last_line_is_reported(tmp_path: Path):
     qemu, said = fake_qemu(tmp_path, "echo 'failed to initialize kvm: Invalid argument' >&2; exit 1"), []
 
     assert choose(qemu, IMAGE, said.append).kind == "tcg"
@@ -77,7 +79,7 @@ def test_without_a_kvm_device_nothing_is_probed(tmp_path: Path, monkeypatch: pyt
     assert starts(tmp_path) == 0
 
 
-def test_forced_emulation_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_forced_emulation_probes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ROCELAB_ACCEL", "tcg")
     qemu = fake_qemu(tmp_path, "echo rocelab: the kernel runs")
 
@@ -100,14 +102,14 @@ def test_a_kind_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pyte
         choose(fake_qemu(tmp_path, ""), IMAGE, lambda _: None)
 
 
-def test_a_missing_device_is_told_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_missing_device_is_reported_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.undo()
     monkeypatch.setattr(accelerator, "_KVM", tmp_path / "kvm")
 
     assert accelerator.refusal_of_kvm() == f"{tmp_path / 'kvm'}: {os.strerror(2)}"
 
 
-def test_a_device_that_makes_no_machine_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_a_device_that_makes_no_machine_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     monkeypatch.setattr(accelerator, "_KVM", Path("/dev/null"))
 

@@ -105,7 +105,7 @@ def test_mirrors_are_those_of_this_machines_apt(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_a_machine_without_a_debian_12_source_is_told_what_to_add(monkeypatch: pytest.MonkeyPatch):
+def test_a_machine_without_a_debian_12_source_fails_with_the_line_to_add(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(debian, "run", lambda *_: "'http://mirror.example/ubuntu/dists/noble/InRelease' x 0 \n")
     monkeypatch.setattr(debian, "need_programs", lambda *_: None)
 

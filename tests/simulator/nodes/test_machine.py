@@ -37,7 +37,7 @@ def test_every_nic_of_every_node_has_its_own_hardware_address(lab: Lab):
     assert all(int(mac[:2], 16) & 3 == 2 for mac in macs), "locally administered, not a group"
 
 
-def test_the_guest_reaches_nobody_and_only_loopback_reaches_it(lab: Lab):
+def test_the_guest_reaches_no_network_and_only_loopback_reaches_it(lab: Lab):
     command = words(machines_of(lab)[0])
 
     assert "restrict=on" in command

@@ -86,7 +86,7 @@ def test_keys_are_made_once_and_the_lab_finds_every_host_key(lab: Lab, tmp_path:
     assert "Host worker-b gpu02\n  HostName 127.0.12.2\n" in (folder / "ssh_config").read_text()
 
 
-def test_half_a_key_pair_is_made_anew(lab: Lab, tmp_path: Path):
+def test_half_a_key_pair_is_created_again(lab: Lab, tmp_path: Path):
     give_keys(tmp_path, machines_of(lab))
     (tmp_path / "gpu01" / "host_key.pub").unlink()
 
@@ -158,7 +158,7 @@ def test_a_qemu_that_ends_by_itself_is_an_error_with_its_last_words(lab: Lab, tm
         rig.up()
 
 
-def test_what_changed_of_a_running_node_is_said_by_name(lab: Lab, tmp_path: Path):
+def test_what_changed_of_a_running_node_is_reported_by_name(lab: Lab, tmp_path: Path):
     rig = Rig(lab, tmp_path)
     before = rig.node._ingredients(rig.boot)
     (rig.node.folder / "ingredients.json").write_text(json.dumps(before))

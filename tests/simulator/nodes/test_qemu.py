@@ -59,7 +59,7 @@ def test_a_machine_without_qemu_gets_the_backport(backport: Path):
     assert found().programs == backport / "usr/bin"
 
 
-def test_what_says_no_version_is_refused_by_what_it_said(tmp_path: Path, backport: Path):
+def test_a_program_without_a_version_is_refused_with_its_output(tmp_path: Path, backport: Path):
     installed(tmp_path / "bin", "this is not QEMU", "qemu-img")
 
     with pytest.raises(SimulatorError, match=r"--version prints no version: this is not QEMU"):

@@ -231,7 +231,7 @@ def test_a_second_up_keeps_the_nodes_as_they_are(rails: Bench):
     assert rails.says(FIRST, "cat /sys/class/net/enp5s0/device/sriov_numvfs").strip() == str(VFS)
 
 
-def test_a_killed_qemu_is_told_with_its_last_words_and_up_heals_it(clean: Bench):
+def test_a_killed_qemu_is_reported_with_its_last_lines_and_up_restarts_it(clean: Bench):
     other = clean.qemu(SECOND)
     pid = clean.qemu(FIRST)
     os.kill(pid, signal.SIGKILL)

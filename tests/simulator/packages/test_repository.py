@@ -117,7 +117,7 @@ def test_apt_takes_the_index_and_knows_what_a_driver_needs(tmp_path: Path, part:
 
 @DEBIAN
 @pytest.mark.skipif(not shutil.which("gpg"), reason="this machine has no gpg: nothing is signed")
-def test_apt_refuses_a_release_that_somebody_else_signed(tmp_path: Path, part: Packages) -> None:
+def test_apt_refuses_a_release_signed_with_another_key(tmp_path: Path, part: Packages) -> None:
     release = part.repository / "dists/stable/InRelease"
     lines = release.read_text().splitlines()
     release.write_text("\n".join(line.replace("Label: simulated", "Label: altered") for line in lines) + "\n")

@@ -48,7 +48,7 @@ def server(layout: Layout) -> Iterator[ThreadingHTTPServer]:
         thread.join()
 
 
-def test_a_connection_that_the_server_has_ended_is_made_anew(layout: Layout, server: ThreadingHTTPServer) -> None:
+def test_a_connection_that_the_server_has_ended_is_opened_again(layout: Layout, server: ThreadingHTTPServer) -> None:
     with Api(layout, port=server.server_port) as api:
         assert [api.get("/"), api.merge("/", {}), api.get("/")] == [{}, {}, {}]
 

@@ -45,7 +45,7 @@ def reference(plane: Plane, lab: Lab) -> Plane:
     return plane
 
 
-def test_everything_runs_but_the_operator_that_nobody_has_deployed(reference: Plane) -> None:
+def test_everything_runs_except_the_operator_that_is_not_deployed(reference: Plane) -> None:
     states = reference.states()
 
     assert states.pop("mpi-operator") == "idle"

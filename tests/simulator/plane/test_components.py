@@ -36,7 +36,7 @@ def test_the_users_environment_does_not_reach_a_process(every, monkeypatch):
     assert all(component.env.keys() <= {"HOME", "PATH", "GOGC"} for component in every)
 
 
-def test_rights_are_checked_and_nobody_is_anonymous(layout, lab):
+def test_rights_are_checked_and_no_request_is_anonymous(layout, lab):
     flags = components.apiserver(layout, lab).command
 
     assert {"--authorization-mode=RBAC", "--anonymous-auth=false"} <= set(flags)
@@ -48,7 +48,7 @@ def test_the_labs_own_subnets_are_used(layout, lab):
     assert f"--cidr={lab.cluster.pod_subnet}" in components.kwok(layout, lab).command
 
 
-def test_no_secret_stands_in_a_command_line(every, layout):
+def test_no_secret_is_in_a_command_line(every, layout):
     text = " ".join(flag for component in every for flag in component.command)
 
     assert "PRIVATE KEY" not in text

@@ -50,7 +50,7 @@ def suspend(plane: Plane, *names: str) -> None:
         plane.send(name, signal.SIGSTOP)
 
 
-def test_a_pod_that_somebody_marks_as_not_ready_is_ready_again_at_once(plane: Plane) -> None:
+def test_a_pod_that_is_marked_as_not_ready_is_ready_again_at_once(plane: Plane) -> None:
     pod = plane.api.items(PODS)[0]
     path = f"{PODS}/{pod['metadata']['name']}/status"
     others = [c for c in pod["status"]["conditions"] if c["type"] != "Ready"]

@@ -99,7 +99,7 @@ def test_only_the_generated_password_logs_in(vcenter: VCenter) -> None:
 
 
 @pytest.mark.sim
-def test_the_password_is_for_the_owner_and_stands_in_no_log_or_command_line(vcenter: VCenter) -> None:
+def test_only_the_owner_can_read_the_password_and_it_is_in_no_log_or_command_line(vcenter: VCenter) -> None:
     password = vcenter.password_file.read_text()
     folder = vcenter.password_file.parent
     pid = Daemon("vcenter", folder).pid()

@@ -143,7 +143,7 @@ def test_a_node_that_is_gone_does_not_hold_up_the_others_and_may_come_back(rig: 
         arrived = rig.receive()
 
 
-def test_the_switch_tells_what_passed_and_what_it_dropped(rig: Rig):
+def test_the_switch_reports_what_passed_and_what_it_dropped(rig: Rig):
     rig.switch.client.set("gpu02", "enp5s0", mtu_bytes=1500)
     rig.send(frame(BROADCAST, GPU01, payload=1400))
     rig.send(frame(BROADCAST, GPU01, payload=9000))

@@ -41,7 +41,7 @@ def test_a_guest_takes_the_very_key_that_the_fabric_gives_its_machine(lab: Lab, 
     assert host_key(guestinfo(machine, key)) == key.private
 
 
-def test_a_machine_that_is_told_nothing_keeps_the_key_of_its_template() -> None:
+def test_a_machine_that_receives_nothing_keeps_the_key_of_its_template() -> None:
     assert host_key({}) is None
     assert host_key({"guestinfo.userdata": "#cloud-config\npackages: [x]\n"}) is None
 
@@ -131,7 +131,7 @@ def ordered(nodes: Nodes, state: Path, monkeypatch: pytest.MonkeyPatch, **order:
     return answer
 
 
-def test_the_vcenter_is_told_where_the_guest_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_vcenter_knows_where_the_guest_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, told = FakeNodes(), {"guestinfo.userdata": "#cloud-config\nssh_keys: {ed25519_private: k}\n"}
 
     assert ordered(nodes, tmp_path, monkeypatch, power="on", guestinfo=told) == {"address": "127.0.12.1"}

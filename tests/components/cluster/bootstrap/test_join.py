@@ -55,7 +55,7 @@ def test_tokens_live_for_one_run(machines):
     assert machines.plane.tokens == set(), "what is over is taken back"
 
 
-def test_no_secret_is_said_kept_or_an_argument(three):
+def test_no_secret_is_printed_kept_or_an_argument(three):
     outcome = three.unite()
     everything = [str(outcome), *three.said]
     everything += [line for machine in three.machines.values() for line in machine.commands]
@@ -137,7 +137,7 @@ def test_a_host_of_another_cluster_is_named_and_left(machines):
     assert ("cluster-join", "gpu02") not in machines.calls
 
 
-def test_a_silent_control_plane_creates_nothing_and_invites_nobody(machines):
+def test_with_a_silent_control_plane_nothing_is_created_and_no_node_is_invited(machines):
     machines.silent = {"cp01"}
     outcome = machines.unite()
 

@@ -111,7 +111,7 @@ def test_one_gpu_of_several_with_another_graphics_type_is_a_warning():
         ({"0000:5e:00.0": "shared", "0000:af:00.0": "sharedDirect"}, []),
     ],
 )
-def test_gpus_that_fit_tell_nothing_or_are_asked_for_nothing_are_passed(gpus, vgpu):
+def test_gpus_that_fit_report_nothing_or_have_no_requirement_pass(gpus, vgpu):
     found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=vgpu)
 
     assert (found.faults, found.warnings) == ((), ())

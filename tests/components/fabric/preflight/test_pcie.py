@@ -30,7 +30,7 @@ def test_all_bridges_above_a_card_are_listed_up_to_the_root():
     assert Pcie(bridges=SWITCH | ROOT).above(NIC) == ["0000:3a:01.0", "0000:39:00.0", "0000:38:00.0"]
 
 
-def test_bridges_that_stand_above_each_other_end_somewhere():
+def test_a_loop_of_pci_bridges_ends():
     assert Pcie(bridges={"a": "b", "b": "a"}).above("a") == ["b", "a"]
 
 

@@ -64,7 +64,7 @@ def test_a_nic_that_is_this_switchs_uplink_already_is_no_conflict():
         ({"name": "vmnic4"}, r"esx1: rocelab cannot tell whether vmnic4 \(.*\) has an RDMA device"),
     ],
 )
-def test_a_host_that_does_not_tell_its_rdma_devices_is_refused_with_why_and_the_remedy(asked, said):
+def test_a_host_that_does_not_report_its_rdma_devices_is_refused_with_the_reason_and_the_remedy(asked, said):
     silent = [replace(nic, rdma_device="", rdma_unknown="cannot run esxcli: no privilege") for nic in NICS]
     why = "ESXi before 7.0 reports it through esxcli only, and cannot run esxcli: no privilege"
 

@@ -82,7 +82,7 @@ def texts() -> Iterator[str]:
                 yield node.value
 
 
-def test_no_word_of_the_api_is_newer_than_6_7_but_those_that_something_stands_in_for():
+def test_no_api_call_is_newer_than_6_7_except_those_with_a_fallback():
     oldest = versions()
     used = {
         word

@@ -33,7 +33,7 @@ def test_the_bandwidth_is_a_contradiction_shown_with_both_numbers_and_a_warning(
     assert "92.40 Gbit/s is 94.3% of 98.01" in summary.reasons[0]
 
 
-def test_both_explanations_and_the_test_that_decides_stand_as_a_hint_and_not_as_a_cause(summary: Summary) -> None:
+def test_both_explanations_and_the_test_that_decides_are_a_hint_and_not_a_cause(summary: Summary) -> None:
     hint = next(found.hint for found in summary.findings if found.code == "MTU_FINGERPRINT_1024")
 
     assert hint.startswith("either the queue pair ran with path MTU 1024")

@@ -56,7 +56,7 @@ def searched(plan: Plan, transfers: list[TransferResult]) -> Located:
     return search.localise(again)
 
 
-def test_nics_of_two_line_rates_on_one_rail_accuse_nobody(lab: Lab) -> None:
+def test_nics_of_two_line_rates_on_one_rail_accuse_no_part(lab: Lab) -> None:
     summary = judged(eight(lab), mixed(plan_for(eight(lab))))
 
     assert summary.findings == ()
@@ -85,7 +85,7 @@ def test_pairs_are_held_against_their_rail_by_their_share_of_the_line_and_not_by
     assert judged(real, thrice).performance == "pass", "40 of 98 Gbit/s would fail as a pair far below the others"
 
 
-def test_a_port_that_does_not_tell_its_line_rate_keeps_its_rail_from_a_pass(lab: Lab) -> None:
+def test_a_port_that_does_not_report_its_line_rate_keeps_its_rail_from_a_pass(lab: Lab) -> None:
     real = hardware(lab)
     silent = measured("rail-a", "gpu01", "gpu02", 3.0, line_rate_gbit_s=None)
     row = next(row for row in judged(real, [silent]).tests if row.rail == "rail-a")

@@ -42,7 +42,7 @@ def test_one_bad_nic_is_named_with_its_rail() -> None:
     assert located.faults[0].kind == "rail"
 
 
-def test_of_one_rail_alone_nobody_can_tell_the_nic_from_its_node() -> None:
+def test_one_rail_alone_cannot_distinguish_the_nic_from_its_node() -> None:
     located = searched(all_flows(5), lambda flow: 0.7 if "gpu03" in flow else 1.0)
 
     assert [(fault.kind, fault.nodes) for fault in located.faults] == [("node", ("gpu03",))]
@@ -91,13 +91,13 @@ def test_a_bad_pair_is_a_path_and_no_link_is_named() -> None:
     assert located.faults[0].leaves == ()
 
 
-def test_one_direction_of_a_pair_is_told_from_the_pair() -> None:
+def test_one_direction_of_a_pair_is_distinguished_from_the_pair() -> None:
     located = searched(all_flows(6, "ab"), lambda flow: 0.6 if flow == ("a", "gpu02", "gpu05") else 1.0)
 
     assert told(located) == ["path from gpu02 to gpu05 on a, that direction only"]
 
 
-def test_two_nodes_can_tell_of_their_path_only() -> None:
+def test_two_nodes_show_only_their_path() -> None:
     located = searched(all_flows(2), lambda _: 0.6)
 
     assert [(fault.kind, fault.nodes) for fault in located.faults] == [("path", ("gpu01", "gpu02"))]
@@ -148,7 +148,7 @@ def test_a_known_topology_names_the_leaf_whose_uplinks_are_slow() -> None:
     assert told(searched(all_flows(12), slow, leaf_of=LEAVES)) == ["uplinks of leaf2 on a"]
 
 
-def test_congestion_between_leaves_is_told_from_that_inside_them() -> None:
+def test_congestion_between_leaves_is_distinguished_from_that_inside_them() -> None:
     def slow(flow: Flow) -> Value:
         return 1.0 if LEAVES[flow.client, "a"] == LEAVES[flow.server, "a"] else 0.7
 
@@ -187,7 +187,7 @@ def test_missing_pairs_are_no_evidence_at_all() -> None:
     assert told(searched(flows, lambda flow: 0.7 if "gpu05" in flow else 1.0)) == ["gpu05, all rails"]
 
 
-def test_unrated_speeds_accuse_nobody_and_failures_do() -> None:
+def test_unrated_speeds_accuse_no_part_but_failures_do() -> None:
     def slow(flow: Flow) -> Value:
         return None if "gpu02" in flow else 0.02 if flow.server == "gpu03" else 1.0
 

@@ -25,7 +25,7 @@ def codes(lab: Lab, nccl: NcclResult | None) -> list[str]:
         ({"off_rail": ("rank 1 uses mlx5_9, which is on no rail",)}, ["WRONG_RAIL"]),
     ],
 )
-def test_what_the_log_tells_becomes_a_hint(lab: Lab, fields: dict[str, object], expected: list[str]) -> None:
+def test_what_the_log_reports_becomes_a_hint(lab: Lab, fields: dict[str, object], expected: list[str]) -> None:
     assert codes(lab, reduced().model_copy(update=fields)) == expected
 
 
@@ -50,6 +50,6 @@ def test_jobs_of_a_comparison_get_the_same_hints_and_each_once(
     assert [(one.code, one.where) for one in found] == [(code, f"nccl_all_reduce {transport}") for code in expected]
 
 
-def test_a_recorded_log_tells_nothing_of_this_lab(lab: Lab) -> None:
+def test_a_recorded_log_proves_nothing_about_this_lab(lab: Lab) -> None:
     assert codes(lab, reduced(replayed=True).model_copy(update={"network": {"gpu_direct": "none"}})) == []
     assert codes(lab, None) == []

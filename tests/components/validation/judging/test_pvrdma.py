@@ -46,7 +46,7 @@ def test_one_idle_port_is_a_fallback_though_the_other_cannot_be_read() -> None:
     assert proof_of_hardware(counted(0, None)).code == FALLBACK
 
 
-def test_a_transfer_of_nothing_and_one_that_nobody_watched_prove_nothing() -> None:
+def test_an_empty_transfer_and_an_unwatched_one_prove_nothing() -> None:
     nothing = [count.model_copy(update={"written_bytes": 0}) for count in counted(1, 1)]
 
     assert proof_of_hardware(nothing).outcome == "unknown"
@@ -87,7 +87,7 @@ def test_one_fallback_fails_the_lab_though_its_bandwidth_is_fine(lab: Lab) -> No
     assert any(FALLBACK in reason for reason in summary.reasons)
 
 
-def test_unreadable_counters_are_said_and_are_no_pass(lab: Lab) -> None:
+def test_unreadable_counters_are_reported_and_do_not_pass(lab: Lab) -> None:
     real = hardware(lab)
     run = watched(over_pvrdma(real), counted(None, None))
     summary = judged(real, run)
@@ -99,7 +99,7 @@ def test_unreadable_counters_are_said_and_are_no_pass(lab: Lab) -> None:
     assert judge(over_pvrdma(real), Benchmarks(), run).settled, "to measure again at each up would tell no more"
 
 
-def test_a_rail_that_nobody_watched_is_no_pass(lab: Lab) -> None:
+def test_an_unwatched_rail_does_not_pass(lab: Lab) -> None:
     real = hardware(lab)
 
     assert judged(real, watched(over_pvrdma(real), ())).function == "skip"

@@ -70,7 +70,7 @@ def test_a_latency_is_worse_when_it_is_longer_by_a_tenth(latency_us: float, name
     assert regression.worse(entry(2, latency_us=latency_us), past(entry(1))) == names
 
 
-def test_many_small_steps_are_told_against_the_best_of_the_last_runs() -> None:
+def test_many_small_steps_are_reported_against_the_best_of_the_last_runs() -> None:
     history = past(entry(1, 100.0), entry(2, 96.5), entry(3, 93.5))
     found = regression.compare(entry(4, 91.0), history)
 
@@ -80,7 +80,7 @@ def test_many_small_steps_are_told_against_the_best_of_the_last_runs() -> None:
     assert regression.confirmed(entry(4, 91.0), history) == ()
 
 
-def test_another_configuration_is_not_comparable_and_what_moved_is_said_all_the_same() -> None:
+def test_another_configuration_is_not_comparable_but_its_changes_are_reported() -> None:
     found = regression.compare(entry(2, 80.0, config={"nodes": "2", "driver": "5.5"}), past(entry(1)))
 
     assert found is not None
@@ -135,7 +135,7 @@ def test_a_confirmed_regression_fails_although_physics_would_let_it_pass(lab: La
     assert history.baseline.run_id == "run-0", "what got worse is no measure"
 
 
-def test_an_unconfirmed_one_fails_nothing_and_is_said(lab: Lab) -> None:
+def test_an_unconfirmed_regression_fails_nothing_and_is_reported(lab: Lab) -> None:
     summary, _ = runs(lab, 98.0, 92.5, again=97.9)
 
     assert summary.regression is not None
@@ -162,7 +162,7 @@ def test_a_slower_training_is_a_warning_and_fails_no_row_that_is_only_shown(lab:
     assert (summary.performance, summary.regression.verdict if summary.regression else "") == ("warn", "worse")
 
 
-def test_each_row_tells_its_change_against_the_baseline(lab: Lab) -> None:
+def test_each_row_shows_its_change_against_the_baseline(lab: Lab) -> None:
     summary, _ = runs(lab, 97.0, 97.97)
     changes = {row.test: row.change for row in summary.tests if row.shape != "sizes"}
 

@@ -31,7 +31,7 @@ def with_tries(lab: Lab, also: list[TransferResult]) -> Summary:
     return judged(lab, record(plan_for(lab), nccl=reduced(23.5), also=also))
 
 
-def test_one_that_failed_once_warns_with_its_reason_and_both_loads_and_accuses_nobody(lab: Lab) -> None:
+def test_a_transfer_that_failed_once_warns_with_its_reason_and_both_loads_and_accuses_no_part(lab: Lab) -> None:
     real = with_nodes(hardware(lab), 8)
     summary = with_tries(real, second_tries(real, 1))
 
@@ -54,7 +54,7 @@ def test_the_number_of_the_second_try_is_held_against_the_bounds_like_any_other(
     assert (summary.performance, summary.tests[0].worst.value) == ("fail", 50.0)
 
 
-def test_more_than_a_few_leave_no_number_that_stands_for_the_test(lab: Lab) -> None:
+def test_more_than_a_few_leave_no_representative_number_for_the_test(lab: Lab) -> None:
     real = with_nodes(hardware(lab), 8)
     summary = with_tries(real, second_tries(real, 3))
 
@@ -100,7 +100,7 @@ def test_one_that_failed_twice_has_failed_and_says_so(lab: Lab) -> None:
     assert CODE not in {found.code for found in summary.findings}
 
 
-def test_one_that_was_measured_and_then_failed_is_told_too(lab: Lab) -> None:
+def test_a_transfer_that_was_measured_and_then_failed_is_reported_too(lab: Lab) -> None:
     real = with_nodes(hardware(lab), 8)
     told = {"failed_once": REASON, "failed_at_once": 4, "at_once": 8, "retest": (0.0,), "retest_at_once": 4}
     summary = with_tries(real, [measured("rail-a", "gpu01", "gpu02", 60.0, **told)])

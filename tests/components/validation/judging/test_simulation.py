@@ -54,7 +54,7 @@ def test_eight_rails_of_sixty_four_nodes(fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_sampled_schedule_names_what_more_than_one_pair_tells_of(fault: str) -> None:
+def test_a_sampled_schedule_names_what_more_than_one_pair_shows(fault: str) -> None:
     fabric = Simulated(32, 2, fault, 1, "sampled")
 
     assert right(fabric, searched(fabric)[0])

@@ -41,7 +41,7 @@ def test_equal_values_with_one_stray_are_judged_by_five_per_cent() -> None:
 
 
 @pytest.mark.parametrize("values", [[50.0], [50.0, 90.0]])
-def test_nobody_knows_which_one_of_two_is_wrong(values: list[float]) -> None:
+def test_with_two_values_either_one_may_be_wrong(values: list[float]) -> None:
     assert repeats(values).dropped == ()
 
 

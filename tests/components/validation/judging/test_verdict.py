@@ -170,7 +170,7 @@ def test_each_test_has_its_own_bounds(lab: Lab, test: str, shape: str, gbit_s: f
     assert {row.performance for row in rows(summary, test, shape)} == {state}
 
 
-def test_a_narrow_pcie_slot_is_the_ceiling_and_is_said(lab: Lab) -> None:
+def test_a_narrow_pcie_slot_is_the_ceiling_and_is_reported(lab: Lab) -> None:
     real = hardware(lab)
     narrow = [measured("rail-a", a, b, 56.0, pcie_gbit_s=57.2) for a, b in (("gpu01", "gpu02"), ("gpu02", "gpu01"))]
     summary = judged(real, record(plan_for(real), 97.2, nccl=reduced(18.8), also=narrow))
@@ -276,7 +276,7 @@ def test_the_worst_state_is_that_of_the_whole(lab: Lab) -> None:
     assert judged(lab, run).function == "error"
 
 
-def test_the_same_fault_of_many_is_said_once(lab: Lab) -> None:
+def test_the_same_fault_of_many_is_reported_once(lab: Lab) -> None:
     plan = plan_for(with_nodes(lab, 4))
     down = [
         TransferResult(rail=t.rail, client=t.client, server=t.server, outcome="failed", reasons=("gpu03 is down",))

@@ -36,7 +36,7 @@ users:
         f'{{"config": {{}}, "env": ["HOME=/root", "A=[\\"{CANARY}\\"]"], "rank": 0}}',
     ],
 )
-def test_a_secret_that_nobody_configured_is_known_by_its_looks(text: str) -> None:
+def test_an_unconfigured_secret_is_recognized_by_its_format(text: str) -> None:
     assert CANARY not in redacted(text)
     assert "redacted" in redacted(text)
 
@@ -49,7 +49,7 @@ def test_a_secret_that_nobody_configured_is_known_by_its_looks(text: str) -> Non
         (KUBECONFIG, f"{CANARY} and b3BlbnNzaC1rZXktdjEA{CANARY}AAAA"),
     ],
 )
-def test_a_configured_secret_is_gone_wherever_it_stands(configured: str, text: str) -> None:
+def test_a_configured_secret_is_removed_everywhere(configured: str, text: str) -> None:
     assert CANARY not in redacted(text, needles([configured, None]))
 
 

@@ -43,7 +43,7 @@ def after(lab: Lab, history: History, run: RunRecord, again: float | None = None
     return history.with_entry(judged(entry, summary)), summary
 
 
-def test_a_run_whose_path_nobody_knows_is_a_measure_for_the_next_one_of_its_kind(lab: Lab) -> None:
+def test_a_run_with_an_unknown_path_is_a_baseline_for_the_next_one_of_its_kind(lab: Lab) -> None:
     real = hardware(lab)
     history, first = after(real, History(), carried(real, 1, NOTHING_TOLD))
     _, second = after(real, history, carried(real, 2, NOTHING_TOLD))
@@ -56,7 +56,7 @@ def test_a_run_whose_path_nobody_knows_is_a_measure_for_the_next_one_of_its_kind
     assert (second.regression.baseline_run, second.regression.verdict) == ("run-1", "same")
 
 
-def test_a_fallback_that_nobody_sees_is_worse_than_the_run_before_and_no_measure_itself(lab: Lab) -> None:
+def test_an_unnoticed_fallback_is_worse_than_the_run_before_and_not_a_baseline(lab: Lab) -> None:
     real = hardware(lab)
     history, _ = after(real, History(), carried(real, 1, NOTHING_TOLD))
     slow = carried(real, 2, NOTHING_TOLD, share=0.9)

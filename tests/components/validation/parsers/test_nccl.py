@@ -32,7 +32,7 @@ def test_a_table_without_large_rows_is_judged_by_its_largest() -> None:
     assert ([row.size_bytes for row in log.large], log.busbw_gbyte_s) == ([2**26], 327.28)
 
 
-def test_tags_and_debug_lines_of_all_ranks_are_no_rows_and_tell_the_fallback_to_sockets() -> None:
+def test_tags_and_debug_lines_of_all_ranks_are_not_rows_and_show_the_fallback_to_sockets() -> None:
     log = parse_nccl(nccl("tagged_debug"))
 
     assert log.rows[-1].out_of_place.busbw_gbyte_s == 268.83

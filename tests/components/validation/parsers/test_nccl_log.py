@@ -8,7 +8,7 @@ from tests.components.validation.samples import composed, nccl
 OLD, NEW = composed("nccl_log_2_5.txt"), composed("nccl_log_2_28.txt")
 
 
-def test_the_wording_of_2_5_tells_transport_adapters_and_gpu_direct() -> None:
+def test_the_wording_of_2_5_shows_transport_adapters_and_gpu_direct() -> None:
     network = parse_nccl_log(OLD)
 
     assert (network.transport, network.gpu_direct, network.version) == ("ib", "all", "2.5.6+cuda10.1")
@@ -23,13 +23,13 @@ def test_the_wording_of_2_28_has_settings_and_driver_as_well() -> None:
     assert network.wanted_adapters["job-worker-1"] == ("mlx5_5", "mlx5_3")
 
 
-def test_gpu_direct_on_some_channels_only_is_told() -> None:
+def test_gpu_direct_on_some_channels_only_is_reported() -> None:
     assert parse_nccl_log(NEW).gpu_direct == "some"
     assert parse_nccl_log(NEW.replace("/GDRDMA", "")).gpu_direct == "none"
     assert parse_nccl_log("").gpu_direct is None
 
 
-def test_a_recorded_fallback_to_sockets_is_told_although_net_ib_stands_in_the_log() -> None:
+def test_a_recorded_fallback_to_sockets_is_reported_although_net_ib_is_in_the_log() -> None:
     network = parse_nccl_log(nccl("tagged_debug"))
 
     assert (network.transport, network.used_devices, network.version) == ("socket", {}, "2.28.3+cuda13.0")

@@ -122,7 +122,7 @@ def test_a_latency_that_is_none_is_refused_with_a_reason(text: str, reason: str)
         parse_latency(text)
 
 
-def test_ends_of_different_roce_versions_are_told_from_other_disagreements() -> None:
+def test_ends_of_different_roce_versions_are_distinguished_from_other_disagreements() -> None:
     assert cause_of(" Found Incompatibility issue with GID types.\n") == "the ends use different RoCE versions"
 
 

@@ -130,5 +130,5 @@ def test_both_ports_of_a_gen3_nic_share_its_slot() -> None:
     assert bandwidth_ceiling(path).limited_by == "shared slot"
 
 
-def test_a_link_that_tells_nothing_limits_nothing() -> None:
+def test_a_link_that_reports_nothing_limits_nothing() -> None:
     assert bandwidth_ceiling(Path(line_rate_gbit_s=100, path_mtu_bytes=4096)).limited_by == "line"

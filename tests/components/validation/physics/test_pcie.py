@@ -57,7 +57,7 @@ def test_what_sysfs_says_is_read(speed: str, width: str, generation: int, lanes:
     ("speed", "width"),
     [("Unknown", "0"), ("Unknown speed", "255"), ("", ""), ("8.0 GT/s PCIe", "0"), ("9.0 GT/s PCIe", "16")],
 )
-def test_a_device_that_does_not_tell_has_no_link(speed: str, width: str) -> None:
+def test_a_device_that_reports_no_link_has_none(speed: str, width: str) -> None:
     assert pcie_link(speed, width) is None
 
 

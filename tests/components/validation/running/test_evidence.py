@@ -55,7 +55,7 @@ def test_pods_events_logs_networks_and_nodes_are_there(gathered: dict[str, str])
     assert json.loads(gathered["evidence/job/network-status.json"]) == {"job-worker-0": STATUS}
 
 
-def test_what_cannot_be_read_is_said_and_hides_nothing_else(gathered: dict[str, str]) -> None:
+def test_what_cannot_be_read_is_reported_and_hides_nothing_else(gathered: dict[str, str]) -> None:
     assert gathered["evidence/job/nodes.json"] == "could not be read: nodes is forbidden"
 
 

@@ -210,7 +210,7 @@ def test_the_parser_reads_the_value_between_what_cuda_says() -> None:
     assert (run.device, run.rows[0].average_gbit_s, run.path_mtu_bytes) == ("mlx5_3", 140.88, 4096)
 
 
-def test_memory_that_cannot_be_registered_is_told_apart_by_whose_it_is() -> None:
+def test_memory_that_cannot_be_registered_is_distinguished_by_its_owner() -> None:
     """A host without nvidia_peermem prints `failed to create mr`; the memlock limit is a matter of host memory."""
     refused = "Couldn't allocate MR\nfailed to create mr\nCouldn't create IB resources\n"
 
@@ -218,7 +218,7 @@ def test_memory_that_cannot_be_registered_is_told_apart_by_whose_it_is() -> None
     assert "memlock" in str(cause_of(refused))
 
 
-def test_the_look_at_a_host_tells_of_gpus_where_the_driver_has_some(plan: Plan, tmp_path: Path) -> None:
+def test_the_inventory_of_a_host_has_gpus_where_the_driver_has_some(plan: Plan, tmp_path: Path) -> None:
     driver = tmp_path / "nvidia"
     perftest = tmp_path / "ib_write_bw"
     perftest.write_text("#!/bin/sh\necho '      --use_cuda=<cuda device id>'\necho '      --use_cuda_bus_id=<id>'\n")

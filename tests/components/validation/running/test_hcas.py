@@ -118,7 +118,7 @@ def outcomes(results: list[TransferResult]) -> list[str]:
 APART = {"gpu01": "esx1", "gpu02": "esx2"}
 
 
-def test_what_the_hcas_counted_stands_beside_each_transfer_over_pvrdma_and_no_other(lab: Lab) -> None:
+def test_the_hcas_counters_are_beside_each_transfer_over_pvrdma_and_no_other(lab: Lab) -> None:
     results = ran(bench_of(pvrdma(lab), Vcenter(dict(APART))))
 
     assert outcomes(results) == ["pass"]
@@ -188,7 +188,7 @@ def test_a_machine_that_moved_meanwhile_proves_nothing(lab: Lab) -> None:
     assert any(end.why == "it moved to esx3" for end in over.hcas)
 
 
-def test_a_host_that_tells_no_counters_leaves_them_unknown_with_its_reason(lab: Lab) -> None:
+def test_a_host_that_reports_no_counters_leaves_them_unknown_with_its_reason(lab: Lab) -> None:
     blind = HcaState(host="esx2", sent_bytes=None, received_bytes=None, why="esx2: no such command")
     (over,) = (one for one in ran(bench_of(pvrdma(lab), Vcenter(dict(APART), {"esx2": blind}))) if one.hcas)
 

@@ -89,7 +89,7 @@ CROSSED = "rank 1 sends over mlx5_2 of job-worker-0 (rail 1) and rank 2 receives
         ("\n".join(line for line in LINES.splitlines() if "NCCL_IB_HCA" not in line), ()),
     ],
 )
-def test_channels_off_their_rail_are_told_by_the_lists_of_the_ranks_and_without_them_not(
+def test_channels_off_their_rail_are_reported_only_with_the_lists_of_the_ranks(
     lab: Lab, log: str, off_rail: tuple[str, ...]
 ) -> None:
     both = f"{log}\n{nccl('deepops')}"
@@ -280,7 +280,7 @@ def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
     assert api.created == []
 
 
-def test_a_registry_that_cannot_be_asked_keeps_nobody_from_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_registry_does_not_prevent_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="unknown", why="registry answers 401"))
     api = FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"))
     _, lines = run(hardware(lab), api)

@@ -406,7 +406,7 @@ def test_what_a_running_pod_lacks_of_its_rails_is_a_fault_by_name(
     assert nodes == {"gpu01"} if code == "ADDRESS_TWICE" else {"gpu02"}
 
 
-def test_a_port_with_the_wrong_vlan_cuts_its_node_off_and_nobody_else(lab: Lab) -> None:
+def test_a_port_with_the_wrong_vlan_cuts_off_only_its_node(lab: Lab) -> None:
     result, plan = run(with_nodes(lab, 4), Cluster(unheard={("rail-a", "gpu03")}))
 
     [fault] = result.faults
@@ -428,7 +428,7 @@ def test_of_two_nodes_both_are_named_and_of_a_dead_rail_all(lab: Lab) -> None:
     assert codes(all_of_them) == [("POD_CUT_OFF", "", "rail-b")]
 
 
-def test_a_port_that_cuts_full_frames_is_told_from_one_that_passes_nothing(lab: Lab) -> None:
+def test_a_port_that_drops_full_frames_is_distinguished_from_one_that_passes_nothing(lab: Lab) -> None:
     result, _ = run(with_nodes(lab, 3), Cluster(small={("rail-a", "gpu01")}))
 
     assert codes(result) == [("POD_FRAMES_CUT", "gpu01", "rail-a")]
@@ -448,7 +448,7 @@ def test_one_node_without_a_pod_does_not_keep_the_others_from_being_checked(lab:
     assert [(one.pods, one.pairs, one.reached) for one in result.rails] == [(3, 6, 3), (3, 6, 3)]
 
 
-def test_a_pod_that_tells_nothing_is_named_when_the_time_is_over(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_reports_nothing_is_named_when_the_time_is_over(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "START_S", {True: 0.2, False: 0.2})
     result, _ = run(lab, Cluster(lines={"gpu02": ("rocelab reported", "")}))
 

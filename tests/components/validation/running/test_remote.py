@@ -76,7 +76,7 @@ def test_a_duration_replaces_the_count_but_not_in_a_curve(lab: Lab) -> None:
     assert "-D" not in words_of(lab, curve, 10)
 
 
-def test_both_ways_is_said_to_both_ends(lab: Lab) -> None:
+def test_both_ways_is_an_option_of_both_ends(lab: Lab) -> None:
     both = WRITE.model_copy(update={"shape": "both_ways"})
 
     plan = plan_for(lab)

@@ -89,7 +89,7 @@ def test_the_job_takes_no_rail_and_starts_one_mpirun_a_node(plan: Plan) -> None:
     assert limits == {"nvidia.com/gpu": "8"}
 
 
-def test_the_launcher_s_script_tells_the_nodes_apart_and_leaves_nccl_s_noise_out(tmp_path: Path) -> None:
+def test_the_launcher_s_script_marks_each_node_s_lines_and_omits_nccl_s_noise(tmp_path: Path) -> None:
     mpirun = tmp_path / "mpirun"
     mpirun.write_text(
         f"#!/bin/sh\necho \"$@\"\necho 'x NCCL INFO NET/Socket'\necho '{SHM}'\ncase $2 in b*) exit 3;; esac\n"

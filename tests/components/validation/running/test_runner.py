@@ -82,7 +82,7 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
     assert function_of(plan, done.record) == "fail"
 
 
-def test_what_each_host_told_of_its_ports_is_kept_with_the_script_that_asked(lab: Lab) -> None:
+def test_what_each_host_reported_of_its_ports_is_kept_with_the_script_that_asked(lab: Lab) -> None:
     hosts = two_hosts()
     hosts[1].programs["inspect"] = answering(PORTS.replace("has ib_write_bw\n", ""))
 
@@ -213,7 +213,7 @@ def test_a_lease_held_by_another_run_loads_nothing(lab: Lab) -> None:
     assert function_of(plan, record) == "skip"
 
 
-def test_open_queue_pairs_of_somebody_else_load_nothing(lab: Lab) -> None:
+def test_open_queue_pairs_of_another_program_prevent_any_load(lab: Lab) -> None:
     hosts = two_hosts()
     user = 'qps [{"ifname":"rxe0","comm":"python3","pid":42,"type":"RC"}]'
     hosts[1].programs["inspect"] = answering(re.sub("qps .*", lambda _: user, PORTS))
@@ -270,7 +270,7 @@ def test_a_host_without_perftest_is_told_apart(lab: Lab) -> None:
     assert "perftest" in reason
 
 
-def test_two_versions_of_perftest_are_told_before_anything_is_measured(lab: Lab) -> None:
+def test_two_versions_of_perftest_are_reported_before_anything_is_measured(lab: Lab) -> None:
     hosts = two_hosts()
     old = ports_of("gpu02").replace("Version: 6.06", "Version: 5.60")
     hosts[1].programs["inspect"] = answering(old)
@@ -396,7 +396,7 @@ def test_a_later_test_leaves_out_what_an_earlier_one_found_broken(lab: Lab) -> N
     assert all("ib_write_bw" in reasons[0] for _, reasons in skipped)
 
 
-def test_traffic_of_somebody_else_loads_nothing(lab: Lab) -> None:
+def test_other_traffic_prevents_any_load(lab: Lab) -> None:
     hosts = two_hosts()
     busy = re.sub(r"(after rxe1 net) .*\n(after rxe1 net) .*\n", r"\1 0\n\2 99000000\n", PORTS)
     hosts[0].programs["inspect"] = answering(busy)
@@ -407,7 +407,7 @@ def test_traffic_of_somebody_else_loads_nothing(lab: Lab) -> None:
     assert not {"client", "server"} & {role for host in hosts for role in host.asked}
 
 
-def test_without_a_cluster_to_ask_a_vf_that_somebody_has_is_a_rail_in_use(lab: Lab) -> None:
+def test_without_a_cluster_to_ask_a_vf_in_another_namespace_is_a_rail_in_use(lab: Lab) -> None:
     hosts = two_hosts()
     hosts[0].programs["inspect"] = answering(f"away rxe0 0000:05:10.0\n{PORTS}")
     record, _ = run(without_nccl(lab), hosts)
