@@ -12,3 +12,11 @@ def charts_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert charts
     for name in charts:
         monkeypatch.setattr(page, name, lambda *_: "")
+
+
+@pytest.fixture
+def trends_alone_are_drawn(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """For tests of what a trend shows."""
+    drawn = page.trend_chart
+    request.getfixturevalue("charts_left_out")
+    monkeypatch.setattr(page, "trend_chart", drawn)

@@ -187,7 +187,8 @@ def test_sixty_four_nodes_pairwise_fit_into_five_megabytes() -> None:
     assert page.count("<td>ib_write_bw/one_way/") == 2 * 2 * (64 * 63) - 2, "each output is listed, but for the failed"
 
 
-def test_a_trend_is_interrupted_where_the_configuration_changed_and_distinguishes_runs_of_one_day(page: str) -> None:
+@pytest.mark.usefixtures("trends_alone_are_drawn")
+def test_a_trend_is_interrupted_where_the_configuration_changed_and_distinguishes_runs_of_one_day() -> None:
     material = Model().material()
     assert material.document
     runs = tuple(
@@ -201,10 +202,11 @@ def test_a_trend_is_interrupted_where_the_configuration_changed_and_distinguishe
 
     assert parts["ib_write_bw"] == (0,) * 6 + (1,) * (len(runs) - 6)
     assert "interrupted: the configuration changed" in changed
-    assert "interrupted" not in page
+    assert "interrupted" not in render_html(material)
     assert "11-11 03:00" in changed
 
 
+@pytest.mark.usefixtures("charts_left_out")
 def test_every_chart_of_a_simulated_lab_has_a_place_for_its_label() -> None:
     material = Model(simulated=True).material()
     assert material.document

@@ -1,6 +1,6 @@
 """History: what is kept, which run is the baseline, and a file that outlives the stack and a killed writer."""
 
-import multiprocessing
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from components.validation.memory.history import KEPT, Entry, History, Value, history_in, history_of
@@ -75,7 +75,8 @@ def test_a_writer_that_was_killed_within_a_line_spoils_only_that_line(tmp_path: 
 
 
 def test_lines_of_two_writers_do_not_mix(tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.starmap(append, [(tmp_path, entry(n)) for n in range(40)])
+    """Each opens the file for itself, as two processes do, and another one runs during each system call."""
+    with ThreadPool(2) as pool:
+        pool.starmap(append, [(tmp_path, entry(n)) for n in range(40)], chunksize=1)
 
     assert {one.run_id for one in read(tmp_path, "lab")} == {entry(n).run_id for n in range(40)}
