@@ -60,7 +60,7 @@ def test_the_lock_of_a_dead_process_is_cleared_and_reported(tmp_path: Path, caps
     assert "cleared the lock of the dead process 4000000" in capsys.readouterr().out
 
 
-def test_a_lock_cut_short_by_a_full_disk_counts_as_nobodys(tmp_path: Path) -> None:
+def test_a_lock_truncated_by_a_full_disk_has_no_owner(tmp_path: Path) -> None:
     write_lock(tmp_path, "")
 
     assert [lock.owner_is_dead() for lock in locks(tmp_path, "lab")] == [True]

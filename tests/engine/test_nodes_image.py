@@ -43,7 +43,7 @@ def found(part: str) -> Finding:
     return next(one for one in nodes_image.findings() if one.part == part)
 
 
-def test_a_source_of_debian_12_is_found_and_another_suite_is_none(programs: Path) -> None:
+def test_a_source_of_debian_12_is_found_and_another_suite_does_not_count(programs: Path) -> None:
     assert found("image source") == Finding("image source", "bookworm", "apt")
 
     install(programs, "apt-get", UBUNTU)

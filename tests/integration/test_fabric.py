@@ -105,7 +105,7 @@ def test_a_changed_mtu_and_vlan_reach_the_switch(vsphere: Vsphere) -> None:
     assert (before, frames_and_vlan(vsphere)) == ((9000, 9000, 0), (4200, 4200, 111))
 
 
-def test_a_vlan_that_is_taken_away_or_set_where_there_is_none_is_none_again(vsphere: Vsphere) -> None:
+def test_a_vlan_that_is_removed_or_set_where_there_is_none_is_none_again(vsphere: Vsphere) -> None:
     vsphere.fabric["switches"][0].update(vlan_id=0)
     try:
         vsphere.pulumi("up")

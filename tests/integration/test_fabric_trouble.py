@@ -132,7 +132,7 @@ def test_unfit_hosts_and_missing_rights_stop_a_run_before_anything_is_changed(tr
     assert "CreateDVS_Task" not in troubled.control.calls()
 
 
-def test_a_refused_call_names_host_and_privilege_and_the_next_run_goes_on(troubled: Troubled) -> None:
+def test_a_refused_call_names_host_and_privilege_and_the_next_run_continues(troubled: Troubled) -> None:
     troubled.control.change_host("DC0_C0_H1", nic="vmnic4", link_mbit=100_000, announced_mtu_bytes=9216)
     troubled.control.change_host("DC0_C0_H2", host_profile=False, ntp_running=True)
     troubled.control.fault("refuse", method="UpdateOptions", privilege="Host.Config.AdvancedConfig", times=1)

@@ -125,7 +125,9 @@ def test_a_host_without_permission_is_not_reported_as_lacking_an_rdma_device(
         assert "lacks the privilege Host.Config.Settings" in str(said.value)
 
 
-def test_who_may_not_ask_knows_no_version_and_goes_on(vcenter: tuple[VcenterEndpoint, Control]) -> None:
+def test_without_permission_the_version_is_unknown_and_the_run_continues(
+    vcenter: tuple[VcenterEndpoint, Control],
+) -> None:
     endpoint, control = vcenter
     control.change_host(H1, version="7.0.3")
     for method in (*ESXCLI, PACKAGES):

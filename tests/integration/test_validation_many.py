@@ -66,7 +66,7 @@ def wait_for_transfers(hosts: ManyHosts, count: int, run: "subprocess.Popen[str]
         time.sleep(0.05)
 
 
-def test_a_run_that_was_killed_is_gone_on_with_and_no_finished_pair_runs_again(hosts: ManyHosts) -> None:
+def test_a_killed_run_is_continued_and_no_finished_pair_runs_again(hosts: ManyHosts) -> None:
     run = started(hosts)
     runs = hosts.folder / ".sim" / "runs" / "scale"
     deadline = time.monotonic() + 120

@@ -168,7 +168,7 @@ def test_the_part_of_an_earlier_look_that_is_read_is_enough(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"schema": 99, "read_at": "2026-11-01T12:00:00Z"}'])
-def test_an_earlier_look_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+def test_an_invalid_earlier_inventory_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
 
     with pytest.raises(LabError, match=r"x\.json"):

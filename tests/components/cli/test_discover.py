@@ -79,7 +79,7 @@ def test_bad_input_ends_with_2_and_writes_nothing(here: Path, words: list[str]) 
     assert [path.name for path in here.iterdir()] == ["inventory.json"]
 
 
-def test_an_inventory_that_is_none_is_bad_input(here: Path) -> None:
+def test_an_invalid_inventory_is_bad_input(here: Path) -> None:
     (here / "inventory.json").write_text("{}")
 
     assert main(["discover", "--from", "inventory.json", "--name", "pod1"]) == 2

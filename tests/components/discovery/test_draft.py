@@ -682,7 +682,7 @@ def test_answers_are_read_with_sets_of_nodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["ports: [", "port: {}", "ports: {gpu01: {ens1np0: Rail 1}}", "cluster: maybe"])
-def test_answers_that_are_none_are_refused_with_their_file(text: str, tmp_path: Path) -> None:
+def test_invalid_answers_are_refused_with_their_file(text: str, tmp_path: Path) -> None:
     file = tmp_path / "answers.yaml"
     file.write_text(text)
 

@@ -209,7 +209,7 @@ def test_a_lock_that_an_undo_has_removed_excludes_no_run(machine, document):
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"schema": 2, "pfs": []}', '{"schema": 1}'])
-def test_a_document_that_is_none_is_data_and_no_crash(machine, text):
+def test_an_invalid_document_is_data_and_no_crash(machine, text):
     result = perform("apply", machine, text, "")
 
     assert result["failed"]["reason"] == "stdin holds no document of schema 1"

@@ -40,7 +40,7 @@ def test_a_lab_that_asks_for_nothing_says_nothing(lab: Lab) -> None:
     assert SECTIONS & set(host_document(lab, lab.nodes[0])) == set()
 
 
-def test_a_driver_of_the_operators_is_none_of_the_hosts_business(lab: Lab) -> None:
+def test_a_driver_of_the_operators_is_left_to_the_operator(lab: Lab) -> None:
     assert section(lab, "driver", driver=NicDriver(source="operator")) is None
 
 

@@ -54,7 +54,7 @@ def test_a_changed_version_is_refused_with_the_steps_to_take(setting):
 
 
 @pytest.mark.parametrize("setting", SECTIONS)
-def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(setting):
+def test_a_host_that_was_upgraded_by_hand_and_read_since_continues(setting):
     section, seen = SECTIONS[setting], reports(setting, "1.35.0")
 
     assert refused(host("gpu01", section("1.34.1"), **seen), host("gpu01", section("1.35.0"), **seen)) == []

@@ -228,7 +228,7 @@ def test_a_rank_in_an_image_that_cannot_ends_at_once_and_says_so(what, tmp_path)
 
 
 @pytest.mark.parametrize("what", ["good", "none"])
-def test_a_rank_goes_on_where_nothing_speaks_against_it(what, tmp_path):
+def test_a_rank_continues_where_the_image_passes(what, tmp_path):
     """A libibverbs of the image's own is in no place that this knows, and NCCL fails loudly without one."""
     root = as_folder(INSIDE[what], tmp_path / "image")
 

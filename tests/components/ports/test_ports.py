@@ -333,7 +333,7 @@ def probe(port: int, *, address: str = "127.0.0.1", listens: Any = "always", sou
     return Probe(row=row, source=source, target="gpu01", address=address, port=port)
 
 
-def test_a_service_that_is_gone_is_a_fault_and_one_on_demand_is_none(listening):
+def test_a_missing_service_is_a_fault_and_one_on_demand_is_not(listening):
     gone = free_port()
     some = [probe(listening), probe(gone), probe(gone, listens="on demand")]
 

@@ -50,7 +50,7 @@ def test_an_up_that_succeeded_or_measured_shows_its_verdict(
 
 
 @pytest.mark.parametrize(("status", "begun"), [("255", "yesterday"), (AFTER, "255"), ("255", "2100-01-01 00:00:00")])
-def test_a_status_or_a_beginning_that_is_none_is_refused(
+def test_an_invalid_status_or_start_time_is_refused(
     passed: Summary, tmp_path: Path, capsys: pytest.CaptureFixture[str], status: str, begun: str
 ) -> None:
     assert report(tmp_path, passed, "--after-up", status, begun) == 2

@@ -161,7 +161,7 @@ def test_a_broken_test_is_named_by_its_cause(lab: Lab) -> None:
     )
 
 
-def test_a_client_that_does_not_answer_is_an_error_and_the_next_check_goes_on(lab: Lab) -> None:
+def test_a_client_that_does_not_answer_is_an_error_and_the_next_check_runs(lab: Lab) -> None:
     class Silent(Client):
         async def run(self, client: str, words: Sequence[str], limit_s: int) -> CommandResult:
             if words[0] == "bitfusion":

@@ -75,7 +75,7 @@ def lab_document() -> dict[str, object]:
     return dict(wanted_record(lab, lab.nodes[0], "ssh-ed25519 AAAA").document)
 
 
-def test_a_command_runs_the_program_that_was_delivered_and_says_when_there_is_none(tmp_path: Path) -> None:
+def test_a_command_runs_the_delivered_program_and_reports_a_missing_one(tmp_path: Path) -> None:
     async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> list[dict[str, object]]:
         one = records["gpu0001"]
         sent = json.dumps(one.document).encode()

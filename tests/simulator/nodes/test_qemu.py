@@ -49,7 +49,7 @@ def test_one_without_igb_is_passed_over_for_the_backport(tmp_path: Path, backpor
     assert qemu.environment["LD_LIBRARY_PATH"].startswith(f"{backport}/")
 
 
-def test_half_an_installation_is_none(tmp_path: Path, backport: Path):
+def test_half_an_installation_does_not_count(tmp_path: Path, backport: Path):
     installed(tmp_path / "bin", "QEMU emulator version 9.2.0")
 
     assert found().programs == backport / "usr/bin", "qemu-img makes the nodes' disks"

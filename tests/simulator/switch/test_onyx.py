@@ -141,7 +141,7 @@ def test_an_announcement_is_read_from_the_frame() -> None:
 
 
 @pytest.mark.parametrize("cut", range(14, 30))
-def test_a_broken_announcement_is_none(cut: int) -> None:
+def test_a_broken_announcement_is_ignored(cut: int) -> None:
     assert heard_in(lldp_frame("gpu01", "enp5s0")[:cut]) is None
     assert heard_in(frame(BROADCAST, GPU01)) is None
 

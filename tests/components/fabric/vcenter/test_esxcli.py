@@ -49,7 +49,7 @@ def test_a_text_is_found_however_the_host_spells_its_name_and_empty_without_one(
 @pytest.mark.parametrize(
     "row", [{}, {"BytesSent": ""}, {"BytesSent": "n/a"}, {"BytesSent": "-1"}, {"PacketsSent": "1"}]
 )
-def test_what_is_no_number_is_none_and_never_zero(row):
+def test_a_missing_number_is_none_and_never_zero(row):
     assert number_of(row, "Bytes sent") is None
 
 

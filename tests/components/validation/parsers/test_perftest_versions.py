@@ -117,7 +117,7 @@ def test_a_deviation_that_perftest_could_work_out_is_a_number_that_fits() -> Non
         (perftest("wlat.client").rsplit("---\n", 1)[0].rsplit("\n", 1)[0], "cut short"),
     ],
 )
-def test_a_latency_that_is_none_is_refused_with_a_reason(text: str, reason: str) -> None:
+def test_an_invalid_latency_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(ResultFormatError, match=reason):
         parse_latency(text)
 

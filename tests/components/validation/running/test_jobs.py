@@ -161,7 +161,7 @@ def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
     assert api.deleted == ["bench-old-2", "bench-r1-1"]
 
 
-def test_a_kubeconfig_that_is_none_fails_every_job(lab: Lab) -> None:
+def test_an_invalid_kubeconfig_fails_every_job(lab: Lab) -> None:
     results, _ = run_jobs(plan_for(compared(lab)), "r1", "{}", lambda _: None, threading.Event())
 
     assert [result.outcome for result in results] == ["failed"] * 4

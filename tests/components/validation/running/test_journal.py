@@ -35,9 +35,7 @@ def gone_on(kept: JournalOptions, now: Head) -> Journal:
 
 
 @pytest.mark.parametrize(("hosts", "after_s", "kept"), [("h1", 60, 1), ("h2", 60, 0), ("h1", 7 * 3600, 0)])
-def test_a_run_goes_on_only_on_hosts_that_are_as_they_were(
-    tmp_path: Path, hosts: str, after_s: float, kept: int
-) -> None:
+def test_a_run_continues_only_on_unchanged_hosts(tmp_path: Path, hosts: str, after_s: float, kept: int) -> None:
     where = JournalOptions(folder=tmp_path)
     ended(where, "run-1", DONE)
 
@@ -78,7 +76,7 @@ def test_of_a_host_that_changed_nothing_is_taken_over_and_of_the_others_all_that
     assert [text.partition(" and ")[0] for text in said] == ["starts a new run"]
 
 
-def test_a_fresh_run_takes_nothing_over_and_is_gone_on_with_itself(tmp_path: Path) -> None:
+def test_a_fresh_run_reuses_nothing_and_can_be_continued(tmp_path: Path) -> None:
     ended(JournalOptions(folder=tmp_path), "run-1", DONE, measured("rail-b", "gpu01", "gpu02", 12.0))
     ended(JournalOptions(folder=tmp_path, fresh=True), "run-2", DONE)
 

@@ -180,7 +180,7 @@ def test_a_silent_api_server_is_a_result(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}", "[", "clusters: 3"])
-def test_a_kubeconfig_that_is_none_is_a_result_without_its_text(lab: Lab, text: str) -> None:
+def test_an_invalid_kubeconfig_is_a_result_without_its_text(lab: Lab, text: str) -> None:
     result, _ = run_nccl(plan_for(lab), "r1", text, print, threading.Event())
 
     assert result.outcome == "failed"
