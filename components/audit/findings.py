@@ -106,7 +106,7 @@ class Audit:
 
     @property
     def worst(self) -> Severity | None:
-        """None of a clean cluster."""
+        """The highest severity; None when nothing was found."""
         return min((one.severity for one in self.findings), default=None)
 
     @property

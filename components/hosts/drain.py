@@ -49,7 +49,7 @@ class NodeDrainer:
             self._pause(1)
 
     def uncordon(self, node: str) -> None:
-        """Opens it again."""
+        """Makes the node schedulable again."""
         with _reasons():
             self._api.merge(_path(node), {"spec": {"unschedulable": None}})
 

@@ -64,8 +64,6 @@ class RdmaPort:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vf:
-    """A virtual function."""
-
     number: int
     pci: str
     interfaces: tuple[str, ...] = ()
@@ -451,8 +449,6 @@ class MacEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Switch:
-    """One switch."""
-
     name: str
     os: str
     address: str

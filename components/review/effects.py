@@ -88,7 +88,7 @@ class Kind(Enum):
         self.rank, self.label, self.one, self.many = rank, label, one, many
 
     def said(self, count: int) -> str:
-        """As the headline says it."""
+        """The text in the headline."""
         return self.one if count == 1 else self.many.format(count)
 
 

@@ -34,11 +34,9 @@ class GateProvider(ResourceProvider):
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("mode", "function", "performance")))
 
     def create(self, props: Properties) -> CreateResult:
-        """Passes or fails."""
         return CreateResult("gate", _passed(props))
 
     def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
-        """Passes or fails."""
         return UpdateResult(_passed(_news))
 
 
@@ -61,8 +59,6 @@ def _message(function: str, performance: str, reasons: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateArgs:
-    """Inputs of `Gate`."""
-
     mode: str
     verdict: pulumi.Input[Mapping[str, JsonValue]]
     """The stack output `validation`."""

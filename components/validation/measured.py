@@ -21,15 +21,12 @@ from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
 Runs = Callable[[Plan], Awaitable[Run]]
-"""Runs a plan."""
 TREND = 20
 """Runs that a document remembers: a report charts them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasurementRequest:
-    """The inputs of one measurement."""
-
     lab: Lab
     plan: Plan
     root: Path

@@ -52,11 +52,9 @@ class MeasurementProvider(Configured, ResourceProvider):
         return DiffResult(changes=why is not None)
 
     def create(self, props: Properties) -> CreateResult:
-        """Measures."""
         return CreateResult("measurement", self._measured({}, props))
 
     def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
-        """Measures again."""
         return UpdateResult(self._measured(_olds, _news))
 
     def _measured(self, olds: Properties, props: Properties) -> Properties:
@@ -99,8 +97,6 @@ class MeasurementProvider(Configured, ResourceProvider):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasurementArgs:
-    """Inputs of `Measurement`."""
-
     plan_digest: str
     fingerprint: pulumi.Input[str]
     """Digest of everything that the result depends on."""

@@ -141,7 +141,7 @@ class TransferResult(FlowResult):
 
     @property
     def unit(self) -> Unit:
-        """Of samples."""
+        """The unit of the samples."""
         return unit_of(self.test)
 
     @property

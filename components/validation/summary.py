@@ -22,8 +22,6 @@ class Pair(Frozen):
 
 
 class JudgedTest(Frozen):
-    """One line of the report."""
-
     test: str
     shape: str = "one_way"
     """How it was run; empty for jobs."""
@@ -38,7 +36,7 @@ class JudgedTest(Frozen):
     unit: str
     ceiling: float | None = None
     basis: str = ""
-    """Where the ceiling comes from, in words."""
+    """The origin of the ceiling, as text."""
     ratio: float | None = None
     """The slowest transfer over the ceiling, since a rail is as good as its slowest direction."""
     worst: Pair | None = None
@@ -56,13 +54,13 @@ class Finding(Frozen):
     """Where a fault lies, as far as the measurements show."""
 
     code: str
-    """For machines, such as `NODE_SLOW`, `MTU_FINGERPRINT_1024`, `SOCKET_FALLBACK`."""
+    """The finding's code, such as `NODE_SLOW`, `MTU_FINGERPRINT_1024`, `SOCKET_FALLBACK`."""
     where: str
-    """In words: `gpu07, all rails`, `rail-b gpu03 sending`, `path gpu01 to gpu05 on rail-a`."""
+    """As text: `gpu07, all rails`, `rail-b gpu03 sending`, `path gpu01 to gpu05 on rail-a`."""
     evidence: str
     """The numbers that say so."""
     hint: str = ""
-    """What to look at or to run next. Never a cause."""
+    """What to check or to run next. Never a cause."""
 
 
 class Regression(Frozen):
@@ -70,13 +68,11 @@ class Regression(Frozen):
 
     baseline_run: str
     verdict: Literal["same", "better", "worse", "unconfirmed", "not comparable"]
-    """unconfirmed: worse, and the confirming run was not. not comparable: the configuration is another one."""
+    """unconfirmed: worse, and the confirming run was not. not comparable: the configuration differs."""
     reasons: tuple[str, ...] = ()
 
 
 class Summary(RunHead):
-    """The stack output `validation`."""
-
     schema_version: Literal[2] = 2
     lab: str
     mode: str

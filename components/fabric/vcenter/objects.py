@@ -20,8 +20,6 @@ MEMBER = "member."
 
 
 class Existing(Protocol):
-    """An existing object."""
-
     place: str
     """Its name in errors."""
 

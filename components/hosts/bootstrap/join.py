@@ -35,8 +35,6 @@ TOKEN_LETTERS = string.ascii_lowercase + string.digits
 
 @dataclass
 class _Work:
-    """One run."""
-
     crew: Crew
     lab: Lab
     records: Mapping[str, HostRecord]

@@ -21,7 +21,7 @@ from stacks.switches import EosSwitch
 TRUST = {"dscp": "dscp", "pcp": "cos"}
 MAPPINGS = "show running-config | include ^qos map dscp"
 QUEUES = "show running-config all | include tx-queue"
-"""With `all` EOS also prints queues that nobody configured, under the platform's name."""
+"""With `all`, EOS also prints queues without configuration, under the platform's name."""
 EVERY_VLAN = "1-4094"
 DEFAULT_MTU_BYTES = 1500
 

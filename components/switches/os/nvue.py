@@ -154,7 +154,7 @@ class Nvue(Dialect):
         return lldpctl_announcements(answer, port)
 
     def learned_macs(self, answer: str) -> list[LearnedMac]:
-        """Without the ports' own addresses."""
+        """Skips the ports' own addresses."""
         return [
             LearnedMac(mac=str(entry["mac"]), port=str(entry["ifname"]), vlan_id=int(entry.get("vlan", 0)))
             for entry in json.loads(answer or "[]")

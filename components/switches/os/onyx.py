@@ -29,7 +29,7 @@ ALL_LLDP = "show lldp interfaces ethernet remote | json-print"
 
 
 class Onyx(Dialect):
-    """Spectrum switches with Onyx."""
+    """NVIDIA Spectrum switches that run Onyx."""
 
     title = "Onyx"
     port_list = ALL_SWITCHPORTS

@@ -52,8 +52,6 @@ class TrainingStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TfCnn:
-    """One run."""
-
     workers: int
     """Ranks of the job."""
     ranks: int

@@ -15,7 +15,7 @@ from components.validation.records import Flow
 
 MOST_STARTS = 5
 MOST_CAUSES = 64
-"""A list of more faults helps nobody."""
+"""A longer list of faults does not help."""
 
 
 class Sums:

@@ -28,8 +28,6 @@ class Value(Frozen):
 
 
 class Entry(RunHead):
-    """One run."""
-
     schema_version: Literal[1] = 1
     lab: str
     function: str

@@ -21,7 +21,7 @@ class MtuFingerprint:
 
     @property
     def code(self) -> str:
-        """For machines."""
+        """The finding's code."""
         return f"MTU_FINGERPRINT_{self.seen_bytes}"
 
     @property

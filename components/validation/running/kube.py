@@ -17,8 +17,6 @@ class _Part(BaseModel):
 
 
 class Meta(_Part):
-    """The metadata of an object."""
-
     name: str
     namespace: str = ""
     labels: dict[str, str] = {}
@@ -27,8 +25,6 @@ class Meta(_Part):
 
 
 class Condition(_Part):
-    """One line of a status."""
-
     type: str
     status: str
     message: str = ""
@@ -42,14 +38,10 @@ class Waiting(_Part):
 
 
 class ContainerState(_Part):
-    """The state of a container."""
-
     waiting: Waiting | None = None
 
 
 class Container(_Part):
-    """The status of a container in a pod."""
-
     image: str = ""
     state: ContainerState = ContainerState()
 
@@ -65,8 +57,6 @@ class Status(_Part):
 
 
 class Resources(_Part):
-    """The resources of a container."""
-
     limits: dict[str, str | int] = {}
 
 
@@ -85,8 +75,6 @@ class PodSpec(_Part):
 
 
 class Pod(_Part):
-    """A pod."""
-
     metadata: Meta
     spec: PodSpec = PodSpec()
     status: Status = Status()
@@ -104,15 +92,11 @@ class Pod(_Part):
 
 
 class Job(_Part):
-    """An MPIJob."""
-
     metadata: Meta
     status: Status = Status()
 
 
 class Node(_Part):
-    """A node."""
-
     metadata: Meta
 
 

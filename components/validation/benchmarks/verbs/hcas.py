@@ -38,7 +38,7 @@ class Unreadable:
         self._why = why
 
     def look(self, _machines: Iterable[tuple[str, str]]) -> Look:
-        """Raises the reason."""
+        """Fails with the reason why the vCenter cannot be read."""
         raise LabError(self._why)
 
 
