@@ -172,7 +172,7 @@ def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(made: Stack) -> None:
         costs = r"gpu01: enp5s0\.vfs 4 => 2: pods lose their VFs; none is in use; no reboot, its NIC offers 7 \(seen "
         assert re.search(costs, told.text), told.text[-4000:]
         assert "their device plugin restarts" in told.text
-        seen = r"gpu01: enp5s0\.vfs 4 => 2 takes every VF of enp5s0 away first, and 1 in use, such as VF 0"
+        seen = r"gpu01: enp5s0\.vfs 4 => 2 first removes every VF of enp5s0, and 1 in use, such as VF 0"
         assert re.search(seen, refused.text), refused.text[-4000:]
         assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
         assert on_node("gpu01", "sudo ip netns exec pod ip -br link show enp5s0v0").startswith("enp5s0v0")
