@@ -524,7 +524,7 @@ VERBS_TESTS = {
     "stacks/benchmarks.py",
     "components/validation/benchmarks/verbs/programs.py",
     # the two commands of its guide
-    "components/jobs/bitfusion.py",
+    "components/validation/bitfusion.py",
 }
 """Files that name more than one verbs test."""
 

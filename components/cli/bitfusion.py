@@ -11,10 +11,9 @@ import click
 
 from components.cli.exits import Exit, ended, exit_of
 from components.cli.options import examples, json_option, print_json, stack_options
-from components.jobs.bitfusion import IN_IMAGE, BitfusionCheck, checks
 from components.ssh.credentials import login_to
 from components.stack import Stack
-from components.validation.bitfusion import GOOD, over_ssh, placed, prove
+from components.validation.bitfusion import GOOD, IN_IMAGE, BitfusionCheck, checks, over_ssh, placed, prove
 from components.validation.running.screen import Screen, until_told
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from components.hosts.document import host_document
 from components.hosts.program.guest import plan_for
-from components.jobs.bitfusion import checks
 from components.ports.matrix import port_matrix
+from components.validation.bitfusion import checks
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from stacks.schema import SCHEMA_FILE

@@ -13,10 +13,9 @@ import yaml
 
 from components.cli import bitfusion as verb
 from components.cli.app import main
-from components.jobs.bitfusion import IN_IMAGE, BitfusionCheck, checks
 from components.ssh.connection import NoAnswerError
 from components.ssh.session import CommandResult
-from components.validation.bitfusion import Proof, judged, prove
+from components.validation.bitfusion import IN_IMAGE, BitfusionCheck, Proof, checks, judged, prove
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT

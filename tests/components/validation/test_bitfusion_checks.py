@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from components.cli.app import main
-from components.jobs.bitfusion import checks
+from components.validation.bitfusion import checks
 from stacks.base import LabError
 from stacks.bitfusion import way_to
 from stacks.lab import Lab
