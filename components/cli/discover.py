@@ -26,7 +26,7 @@ INVENTORY = "inventory.json"
 @click.option("--name", required=True, metavar="NAME", help="Name the lab and its stack.")
 @click.option("--from", "source", type=FILE, metavar="FILE", help="Draft from this inventory, and connect to no host.")
 @click.option("--answers", type=FILE, metavar="FILE", help="Read the answers to open questions from this file.")
-@click.option("--out", type=FOLDER, default=".", metavar="FOLDER", help="Write the files there.  [default: here]")
+@click.option("--folder", type=FOLDER, default=".", metavar="FOLDER", help="Write the files there.  [default: here]")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @look_options
 @json_option
@@ -35,7 +35,7 @@ def command(
     name: str,
     source: Path | None,
     answers: Path | None,
-    out: Path,
+    folder: Path,
     force: bool,
     as_json: bool,
 ) -> Exit:
@@ -54,19 +54,19 @@ def command(
     checked_name(name)
     if (source is None) != bool(options.sets):
         raise click.UsageError("name the hosts with --hosts, or an inventory of them with --from")
-    own = [out / each for each in names_of_files(name)]
-    refuse_existing([*own, *([] if source else [out / INVENTORY])], force=force)
+    own = [folder / each for each in names_of_files(name)]
+    refuse_existing([*own, *([] if source else [folder / INVENTORY])], force=force)
     answered = read_answers(answers) if answers else None
     if source:
         inventory = load(source)
     else:
-        out.mkdir(parents=True, exist_ok=True)
-        inventory = looked(options, out / INVENTORY)
-        say(out / INVENTORY, inventory, err=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        inventory = looked(options, folder / INVENTORY)
+        say(folder / INVENTORY, inventory, err=True)
     key_file = _from_here(options.key) if options.key else None
-    draft = draft_of(inventory, name, _from_here(out / f"known_hosts.{name}"), answered, key_file=key_file)
+    draft = draft_of(inventory, name, _from_here(folder / f"known_hosts.{name}"), answered, key_file=key_file)
     probes = {} if source or options.no_sudo else _probes(draft, options.private_key)
-    files = written(draft, probes, out)
+    files = written(draft, probes, folder)
     if as_json:
         print_json(summary_of(draft, files))
     else:

@@ -10,10 +10,12 @@ from components.stack import Stack
 from components.switches.text import chosen_switches, switch_text
 
 
-@click.command(epilog=examples("rocelab switches --stack dgx --name sw1", "rocelab switches --stack dgx --to texts"))
+@click.command(
+    epilog=examples("rocelab switches --stack dgx --switch sw1", "rocelab switches --stack dgx --folder texts")
+)
 @stack_options
-@click.option("--name", "switch", metavar="SWITCH", help="Only this switch.")
-@click.option("--to", "folder", type=FOLDER, metavar="FOLDER", help="Write SWITCH.txt files there.")
+@click.option("--switch", metavar="SWITCH", help="Only this switch.")
+@click.option("--folder", type=FOLDER, metavar="FOLDER", help="Write SWITCH.txt files there.")
 @json_option
 def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> Exit:
     """Print the configuration text of the lab's switches. It connects to nothing."""

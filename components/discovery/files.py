@@ -57,7 +57,7 @@ def refuse_existing(files: list[Path], *, force: bool) -> None:
         LabError: when a file exists and may not be overwritten.
     """
     if (existing := [str(file) for file in files if file.exists()]) and not force:
-        raise LabError(f"{', '.join(existing)}: exists; choose another --out, or overwrite with --force")
+        raise LabError(f"{', '.join(existing)}: exists; choose another --folder, or overwrite with --force")
 
 
 def summary_of(draft: Draft, files: list[Path]) -> dict[str, JsonValue]:

@@ -40,7 +40,7 @@ def stack(simulator: Path) -> Iterator[Stack]:
 
 def test_nodes_without_a_lab_file_become_an_adopted_and_measured_lab(stack: Stack) -> None:
     """The question's own lines are the answer, but for the subnets, which nobody else can know."""
-    asked = stack.run(*DISCOVER, "--out", str(stack.folder))
+    asked = stack.run(*DISCOVER, "--folder", str(stack.folder))
     questions = (stack.folder / "questions.md").read_text()
     [answer] = re.findall(r"```yaml\n(.*?)```", questions, re.DOTALL)
     for subnet in SUBNETS:
@@ -48,7 +48,7 @@ def test_nodes_without_a_lab_file_become_an_adopted_and_measured_lab(stack: Stac
     answers = stack.folder / "answers.yaml"
     answers.write_text(answer)
 
-    stack.run(*DISCOVER, "--out", str(stack.folder), "--answers", str(answers), "--force").succeeded()
+    stack.run(*DISCOVER, "--folder", str(stack.folder), "--answers", str(answers), "--force").succeeded()
     drafted = read_stack_file(stack.file)
     stack.run("pulumi", "--cwd", str(stack.folder), "stack", "init", "pod1").succeeded()
     stack.up().succeeded()
@@ -73,7 +73,7 @@ def test_what_the_page_of_the_first_up_announced_is_what_happened(stack: Stack) 
 def test_a_second_discovery_finds_the_same_lab_and_who_owns_it(stack: Stack) -> None:
     out = stack.folder / "again"
 
-    stack.run(*DISCOVER, "--out", str(out)).succeeded()
+    stack.run(*DISCOVER, "--folder", str(out)).succeeded()
 
     before, after = read_stack_file(stack.file), read_stack_file(out / "Pulumi.pod1.yaml")
     assert (after.rails, after.nodes) == (before.rails, before.nodes)

@@ -104,7 +104,7 @@ def test_discovery_drafts_the_lab_from_its_own_nodes_switch_and_cluster(made: St
     kube = ("--kubeconfig", ".sim/kubeconfig", "--answers", str(answers))
 
     made.run(
-        "rocelab", "discover", "--name", "lab", *hosts, *switch, *keys, *kube, "--out", str(tmp_path / "out")
+        "rocelab", "discover", "--name", "lab", *hosts, *switch, *keys, *kube, "--folder", str(tmp_path / "out")
     ).succeeded()
 
     lab = read_stack_file(ROOT / "Pulumi.lab.yaml")

@@ -36,7 +36,7 @@ def with_twins() -> Inventory:
 
 
 def test_a_clean_inventory_gives_a_draft_that_loads(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert discover(here, bare(3, 2), "--out", "labs") == 0
+    assert discover(here, bare(3, 2), "--folder", "labs") == 0
 
     assert sorted(path.name for path in (here / "labs").iterdir()) == FILES
     lab = read_stack_file(here / "labs" / "Pulumi.pod1.yaml")
@@ -106,7 +106,7 @@ def test_without_an_inventory_it_looks_and_probes_the_active_nodes(
         (here / name).write_text("")
 
     hosts = ["--hosts", "gpu[01-03]", "--user", "ops", "--known-hosts", "known_hosts"]
-    assert main(["discover", *hosts, "--name", "pod1", "--out", "labs", "--json"]) == 0
+    assert main(["discover", *hosts, "--name", "pod1", "--folder", "labs", "--json"]) == 0
 
     assert asked == ["gpu01", "gpu03"]
     assert json.loads(capsys.readouterr().out)["drained"] == ["gpu02"]

@@ -157,13 +157,13 @@ def test_the_command_prints_what_the_output_has_the_digest_of(tmp_path, capsys) 
     lab = {**REFERENCE, "switches": [switch_entry(), switch_entry("eos", name="sw2", address="127.0.12.251", ports={})]}
     file.write_text(yaml.safe_dump({"config": {"rocelab:lab": lab}}))
 
-    assert main(["switches", "--config-file", str(file), "--name", "sw1"]) == 0
+    assert main(["switches", "--config-file", str(file), "--switch", "sw1"]) == 0
     printed = capsys.readouterr().out
-    assert main(["switches", "--config-file", str(file), "--to", str(tmp_path / "texts")]) == 0
+    assert main(["switches", "--config-file", str(file), "--folder", str(tmp_path / "texts")]) == 0
 
     assert (tmp_path / "texts" / "sw1.txt").read_text() == printed
     assert (tmp_path / "texts" / "sw2.txt").read_text().startswith("! sw2: Arista EOS")
-    assert main(["switches", "--config-file", str(file), "--name", "sw3"]) == 2
+    assert main(["switches", "--config-file", str(file), "--switch", "sw3"]) == 2
     assert "no sw3 in this lab; there are: sw1, sw2" in capsys.readouterr().err
 
 
