@@ -14,6 +14,8 @@ SYSTEM_BYTES = 300 << 20
 """Space that the archive takes, with room to spare."""
 # with UCX's check of destination GIDs no connection over soft-RoCE comes about: both ends give up after 30 seconds
 SOFT_ROCE = ("UCX_UD_ETH_DGID_CHECK=n", "UCX_UD_VERBS_ETH_DGID_CHECK=n")
+# a rank that waits polls, and takes the emulated processor from the soft-RoCE that it waits for
+YIELD = "echo 'mpi_yield_when_idle = 1' >> \"$1\"/etc/openmpi/openmpi-mca-params.conf"
 SETTINGS = {
     "etc/ssh/sshd_config.d/mpi.conf": SSHD,
     "etc/ssh/ssh_config.d/mpi.conf": SSH_CLIENT,
@@ -24,7 +26,7 @@ ARCHIVE = "system.tar"
 
 def mpi_tree(report: Report) -> Path:
     """An archive of the system, made when the cache lacks it. Package versions are no part of the recipe's name."""
-    recipe = "\n".join((*MPI_PACKAGES, *UNWANTED_FILES, repr(SETTINGS)))
+    recipe = "\n".join((*MPI_PACKAGES, *UNWANTED_FILES, repr(SETTINGS), YIELD))
     return made_once("mpi", recipe, lambda folder: _make(folder, report), report) / ARCHIVE
 
 
@@ -37,6 +39,7 @@ def _make(folder: Path, report: Report) -> None:
         hooks = [
             f'--essential-hook=printf %s {shlex.quote(excluded)} > "$1"/etc/dpkg/dpkg.cfg.d/lab',
             *(_written(file, lines) for file, lines in SETTINGS.items()),
+            f"--customize-hook={YIELD}",
             '--customize-hook=mkdir -p "$1"/run/sshd; rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
             '--customize-hook=chroot "$1" /usr/sbin/sshd -t',
             # a plain bind mount shows the tree without the /proc, /sys and /dev that are mounted into it

@@ -43,6 +43,8 @@ class Image:
 
     layers: Sequence[Layer]
     entrypoint: Sequence[str] = ()
+    environment: Sequence[str] = ()
+    """`NAME=value`, besides PATH."""
 
 
 @dataclass
@@ -74,7 +76,10 @@ class _Archive:
         config = {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Env": [f"PATH={PATH}"], **({"Entrypoint": list(image.entrypoint)} if image.entrypoint else {})},
+            "config": {
+                "Env": [f"PATH={PATH}", *image.environment],
+                **({"Entrypoint": list(image.entrypoint)} if image.entrypoint else {}),
+            },
             "rootfs": {
                 "type": "layers",
                 "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in layers],
