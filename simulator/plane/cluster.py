@@ -81,6 +81,12 @@ def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
     for name in sorted(present.keys() - active.keys()):
         api.delete(f"/api/v1/nodes/{name}")
         report(f"removed node {name}, which is no longer active in the lab file")
+    # kwok cannot take over what a kubelet reported, such as a machine ID of digits alone
+    other = "kwok" if lab.has_real_pods else "kubelet"
+    for name in sorted(name for name in active.keys() & present.keys() if nodes.reporter(present[name]) == other):
+        api.delete(f"/api/v1/nodes/{name}")
+        del present[name]
+        report(f"made node {name} again, whose status came from {other}")
     for name, node in active.items():
         current = api.apply(f"/api/v1/nodes/{name}", nodes.node_object(lab, node))
         if patch := nodes.node_status(lab, node, layout, current.get("status", {})):

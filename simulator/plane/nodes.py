@@ -51,6 +51,12 @@ def node_object(lab: Lab, node: Node) -> Object:
     }
 
 
+def reporter(node: Object) -> str:
+    """Who reports a node's status: `kubelet`, `kwok`, or nobody yet (empty)."""
+    version = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
+    return "kwok" if version.startswith("kwok") else "kubelet" if version else ""
+
+
 def node_status(lab: Lab, node: Node, layout: Layout, current: Object) -> Object:
     """The patch that brings a node's status to the lab file; `{}` if nothing differs.
 

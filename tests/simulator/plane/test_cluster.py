@@ -180,6 +180,20 @@ def test_a_changed_lab_changes_the_nodes_alone(reference: Plane, lab: Lab, vary:
     assert {name: reference.pid(name) for name in before} == before
 
 
+def test_a_node_that_belonged_to_a_kubelet_is_made_again_and_becomes_ready(reference: Plane) -> None:
+    node = "/api/v1/nodes/gpu01"
+    before = (reference.api.get(node) or {})["metadata"]["uid"]
+    # kwok reads the ID of the simulator's first machine as a number
+    reported = {"kubeletVersion": "v1.36.3", "machineID": f"{1:032x}"}
+    reference.api.merge(f"{node}/status", {"status": {"nodeInfo": reported}})
+
+    said = reference.up()
+
+    assert "made node gpu01 again, whose status came from kubelet" in said
+    assert (reference.api.get(node) or {})["metadata"]["uid"] != before
+    assert "again" not in reference.up()
+
+
 def test_a_cordon_survives_an_up(reference: Plane) -> None:
     reference.api.merge("/api/v1/nodes/gpu01", {"spec": {"unschedulable": True}})
     try:
