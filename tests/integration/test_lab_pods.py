@@ -226,7 +226,9 @@ def test_one_up_ends_in_a_verdict_from_pods_that_ran(stack: Stack, cluster: Api)
 def test_a_pod_has_its_vf_with_vlan_mtu_address_and_rdma_device_on_each_rail(cluster: Api) -> None:
     wanted = pod("rails")
     wanted["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "sriov111,sriov112"}
-    del wanted["spec"]["affinity"]  # other tests' pods may be on both nodes
+    # other tests' pods may be on both nodes, and keep pods of their label away
+    wanted["metadata"]["labels"] = {"app": "rails"}
+    del wanted["spec"]["affinity"]
     wanted["spec"]["containers"] = [
         {
             "name": "rails",
