@@ -94,12 +94,14 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
     """Why a node has no device of a rail to give.
 
     The kubelet counts devices of a plugin that has gone in capacity, and not in allocatable; it forgets a resource only
-    minutes later (kubernetes, pkg/kubelet/cm/devicemanager/manager.go, GetCapacity).
+    minutes later (kubernetes, pkg/kubelet/cm/devicemanager/manager.go, GetCapacity). VFs that have gone look the same,
+    but then the plugin still offers those of the node's other rails.
     """
     known = {"node": node, "rail": rail.name}
     capacity, free = (_count(found.get(rail.resource)) for found in (state.capacity, state.allocatable))
     plugin = next((label for label in state.missing_agents if label != "multus"), None)
-    if plugin or (capacity and not free):
+    alive = any(_count(state.allocatable.get(one.resource)) for one in plan.rails_of(node) if one is not rail)
+    if plugin or (capacity and not free and not alive):
         return PodFault(
             code="DEVICE_PLUGIN_DEAD",
             **known,

@@ -339,7 +339,9 @@ def scheduler(resource: str) -> str:
     ("resources", "more", "code", "words"),
     [
         # the kubelet keeps the capacity of a plugin that has gone (devicemanager/manager.go, GetCapacity)
-        (({A: "4", B: "4"}, {A: "0", B: "4"}), {}, "DEVICE_PLUGIN_DEAD", "of 4 intel.com/sriov_111 none"),
+        (({A: "4", B: "4"}, {A: "0", B: "0"}), {}, "DEVICE_PLUGIN_DEAD", "of 4 intel.com/sriov_111 none"),
+        # so it does of VFs that have gone; the plugin offers the other rail's
+        (({A: "4", B: "4"}, {A: "0", B: "4"}), {}, "NO_VFS", "found no VF of this rail that has RDMA"),
         (({B: "4"}, {B: "4"}), {"agents": {PLUGIN: False}}, "DEVICE_PLUGIN_DEAD", "SR-IOV device plugin does not run"),
         (({"intel.com/sriov_999": "4", B: "4"}, {B: "4"}), {}, "RESOURCE_NAME", "offers intel.com/sriov_999 and no"),
         (({B: "4"}, {B: "4"}), {}, "NO_VFS", "found no VF of this rail"),
