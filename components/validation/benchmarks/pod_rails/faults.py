@@ -82,7 +82,8 @@ def _start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> 
     elif pod.unscheduled:
         lacking = [rail for rail in rails if f"Insufficient {rail.resource}" in pod.unscheduled]
         for rail in lacking:
-            yield _device_fault(plan, rail, node, state)
+            if fault := _device_fault(plan, rail, node, state):
+                yield fault
         if not lacking:
             hint = "kubectl describe node; nodes.state: drained leaves it out"
             yield PodFault(code="POD_NOT_SCHEDULED", node=node, what=shortened(pod.unscheduled, LONGEST), hint=hint)
@@ -90,8 +91,8 @@ def _start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> 
         yield PodFault(code="POD_ENDED", node=node, what=shortened(pod.ended, LONGEST))
 
 
-def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault:
-    """Why a node has no device of a rail to give.
+def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault | None:
+    """Why a node has no device of a rail to give; None if it has some, and the scheduler has not tried again since.
 
     The kubelet counts devices of a plugin that has gone in capacity, and not in allocatable; it forgets a resource only
     minutes later (kubernetes, pkg/kubelet/cm/devicemanager/manager.go, GetCapacity). VFs that have gone look the same,
@@ -130,10 +131,13 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
             hint="check sriov_numvfs of the rail's PF on the node and the VFs' drivers; the plugin scans again "
             "when VFs appear, and kubectl -n kube-system logs of its pod shows which devices it skipped",
         )
+    holders = state.holders.get(rail.resource, ())
+    if not holders:
+        return None
     return PodFault(
         code="DEVICES_HELD",
         **known,
-        what=f"all {free} {rail.resource} are held by {some(state.holders.get(rail.resource, ()), 2) or 'pods'}",
+        what=f"all {free} {rail.resource} are held by {some(holders, 2)}",
         hint="wait until these pods end, or raise nodes[].pfs[].vfs",
     )
 

@@ -165,11 +165,14 @@ running=0
 while [ $# -gt 0 ]; do
   {
     found=none
-    if ping -q -n -c 2 -i 0.2 -W 1 -M do -s "$3" -I "$1" "$2" >/dev/null 2>&1; then
-      found=large
-    elif ping -q -n -c 2 -i 0.2 -W 1 -I "$1" "$2" >/dev/null 2>&1; then
-      found=small
-    fi
+    for wait in 1 5; do
+      if ping -q -n -c 2 -i 0.2 -W $wait -M do -s "$3" -I "$1" "$2" >/dev/null 2>&1; then
+        found=large
+      elif ping -q -n -c 2 -i 0.2 -W $wait -I "$1" "$2" >/dev/null 2>&1; then
+        found=small
+      fi
+      [ $found = none ] || break
+    done
     echo "reached $1 $2 $found"
   } &
   shift 3
@@ -178,7 +181,10 @@ while [ $# -gt 0 ]; do
 done
 wait
 """
-"""Pings all peers of a node at once, first with packets that fill a frame and must not be cut, then with small ones."""
+"""Pings all peers of a node at once, first with packets that fill a frame and must not be cut, then with small ones.
+
+A peer that gives no answer is tried once more with more patience: one that has just booted may need seconds.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -374,6 +374,15 @@ def test_a_node_without_a_device_for_a_pod_is_named_with_the_reason(
     assert fault.hint
 
 
+def test_a_rail_whose_devices_came_back_since_the_scheduler_tried_is_not_blamed(lab: Lab) -> None:
+    lacking = scheduler(A).replace("1 node(s)", f"1 Insufficient {B}, 1 node(s)")
+    api = Cluster(unscheduled={"gpu02": lacking}, resources={"gpu02": ({A: "4", B: "4"}, {A: "0", B: "4"})})
+
+    result, _ = run(lab, api)
+
+    assert codes(result) == [("NO_VFS", "gpu02", "rail-a")]
+
+
 @pytest.mark.parametrize(
     ("change", "code", "rail"),
     [
