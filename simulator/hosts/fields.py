@@ -1,7 +1,7 @@
 """What a simulated host answers once a document is applied to it.
 
-It is written down here and not asked of the host program, so that a field which the program names or fills wrongly
-shows as drift. Sections that no lab of simulated hosts has bring no field.
+The host program does not compute it, so a field that the program names or fills wrongly shows as drift. Only sections
+that a lab of simulated hosts has are here.
 """
 
 from typing import Any

@@ -52,7 +52,7 @@ def node_object(lab: Lab, node: Node) -> Object:
 
 
 def reporter(node: Object) -> str:
-    """Who reports a node's status: `kubelet`, `kwok`, or nobody yet (empty)."""
+    """Who reports a node's status: `kubelet`, `kwok`, or no one yet (empty)."""
     version = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
     return "kwok" if version.startswith("kwok") else "kubelet" if version else ""
 

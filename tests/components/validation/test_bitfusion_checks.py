@@ -1,4 +1,4 @@
-"""The commands that prove a Bitfusion client: those of the Bitfusion article, as plan items for whoever measures."""
+"""The commands that prove a Bitfusion client: those of the Bitfusion article, as data for the run."""
 
 import json
 from ipaddress import IPv4Address
