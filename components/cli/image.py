@@ -128,7 +128,7 @@ def check(image: Path, as_json: bool) -> Exit:
     elif verbs.reasons:
         click.echo("".join(f"does not support PVRDMA: {reason}\n" for reason in verbs.reasons), nl=False)
     else:
-        click.echo(f"speaks PVRDMA: {verbs.distribution} {verbs.codename}, {verbs.packages['libibverbs1']}")
+        click.echo(f"supports PVRDMA: {verbs.distribution} {verbs.codename}, {verbs.packages['libibverbs1']}")
     return exit_of(findings=bool(verbs.reasons))
 
 

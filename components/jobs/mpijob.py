@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from components.cluster.manifests import CONTROL_PLANE_TOO
-from components.jobs.image.speaks import at_start
+from components.jobs.image.pvrdma_inside import at_start
 from components.jobs.workers import GPU, Workers
 
 USE_OWN_DEVICES = (

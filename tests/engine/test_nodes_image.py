@@ -112,4 +112,4 @@ def test_a_first_make_up_ends_at_once_with_what_is_missing(
     assert nodes_image.main() == 1, "a build that was killed left no image"
 
     (tmp_path / "cache/rocelab/nodes/image-0123456789ab").mkdir()
-    assert nodes_image.main() == 0, "whoever has an image needs nothing to build one"
+    assert nodes_image.main() == 0, "with an image in the cache, nothing is needed to build one"

@@ -142,7 +142,7 @@ def _from_nothing_to_ready(made: Made) -> None:
         assert {name: _address(node) for name, node in nodes.items()} == {name: ADDRESSES[name] for name in made.roles}
         _wait_for_pods(api)
         tokens = [secret for secret in api.items("/api/v1/namespaces/kube-system/secrets") if _is_token(secret)]
-        assert tokens == [], "whoever finds a token of a run later finds it worthless"
+        assert tokens == [], "a token must be useless after its run"
 
         made.said.clear()
         again = asyncio.run(made.bring_up(first.facts))

@@ -34,7 +34,7 @@ case $order in *'"on"'*) echo '{{"address": "{address}"}}';; *) echo '{{}}';; es
 
 @dataclass
 class Scene:
-    """A vCenter with one VM that has an address, and whoever gives it a guest."""
+    """A vCenter with one VM that has an address, and a function that gives it a guest."""
 
     vcenter: VCenter
     machine: vim.VirtualMachine

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from components.jobs.image.pvrdma_inside import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
 from components.jobs.image.recipe import run_line
-from components.jobs.image.speaks import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
 

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from components.jobs.image.speaks import VENDOR_FOLDER, VENDOR_LIBRARIES, at_build
+from components.jobs.image.pvrdma_inside import VENDOR_FOLDER, VENDOR_LIBRARIES, at_build
 from stacks.images import (
     HOROVOD_EXAMPLES,
     MPI_BASE,

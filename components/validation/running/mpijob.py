@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from components.jobs.image.speaks import refusal_in
+from components.jobs.image.pvrdma_inside import refusal_in
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
 from components.jobs.workers import Workers
 from components.kubernetes.client import ApiError, KubernetesApi

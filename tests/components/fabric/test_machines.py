@@ -195,7 +195,7 @@ def test_a_vm_gets_its_host_key_before_its_first_start_and_the_state_keeps_it_se
     assert userdata.startswith("#cloud-config\n"), "or cloud-init takes it for a script"
     assert wanted["ssh_keys"]["ed25519_public"] == host_key("x" * 32, IPv4Address("127.0.12.2"), 2222).public
     assert "BEGIN OPENSSH PRIVATE KEY" in wanted["ssh_keys"]["ed25519_private"]
-    assert wanted["ssh_deletekeys"] is True, "the template's own keys are known to whoever has the template"
+    assert wanted["ssh_deletekeys"] is True, "anyone with the template knows its keys"
     assert machine.secrets == {"extraConfig"}
     assert told["guestinfo.userdata.encoding"] == "base64"
 

@@ -142,7 +142,7 @@ class SystemHost(FakeHost):
                 self.file("/etc/passwd", self.read("/etc/passwd") + "\n" + line)
                 self.file(f"/home/{name}/.bashrc", "")
                 return Done(0, "", "")
-            case ("runuser", "-u", _, "--", _, *rest, home):  # for real, as whoever runs the tests
+            case ("runuser", "-u", _, "--", _, *rest, home):  # for real, as the user who runs the tests
                 done = subprocess.run(
                     [sys.executable, *rest, self.path(home)], input=stdin, capture_output=True, text=True, check=False
                 )

@@ -13,7 +13,7 @@ import pytest
 
 from components.cli.app import main
 from components.jobs.image.pvrdma import client_dockerfile, judge, read_image, repair_dockerfile
-from components.jobs.image.speaks import REFUSED, at_build, at_start, refusal_in
+from components.jobs.image.pvrdma_inside import REFUSED, at_build, at_start, refusal_in
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
 from tests.components.jobs.images import DEBIAN, HERE, LIBRARY, PROVIDERS, Tree, as_folder
@@ -253,7 +253,7 @@ def test_the_command_reports_by_its_exit_code(tmp_path, capsys):
     good, bad = as_folder(DEBIAN, tmp_path / "good"), as_folder(NGC, tmp_path / "bad")
 
     assert main(["image", "check", str(good)]) == 0
-    assert capsys.readouterr().out.startswith("speaks PVRDMA: debian bookworm, 44.0-2")
+    assert capsys.readouterr().out.startswith("supports PVRDMA: debian bookworm, 44.0-2")
     assert main(["image", "check", str(bad)]) == 1
     assert "does not support PVRDMA" in capsys.readouterr().out
     assert main(["image", "repair", str(bad), "--from", BASE]) == 0

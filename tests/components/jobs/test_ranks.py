@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.jobs.image.speaks import REFUSED, refusal_in
+from components.jobs.image.pvrdma_inside import REFUSED, refusal_in
 from components.jobs.mpijob import rank_script
 from components.jobs.workers import Workers
 from stacks.lab import Lab

@@ -199,7 +199,7 @@ def test_a_cordon_survives_an_up(reference: Plane) -> None:
     try:
         reference.up()
         found = reference.api.get("/api/v1/nodes/gpu01") or {}
-        assert found["spec"]["unschedulable"] is True, "whoever cordons must be the one who uncordons"
+        assert found["spec"]["unschedulable"] is True, "nothing but its owner may uncordon it"
     finally:
         reference.api.merge("/api/v1/nodes/gpu01", {"spec": {"unschedulable": None}})
 
