@@ -19,6 +19,7 @@ from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.fabric_stack import Vsphere, a_stack
 from tests.integration.vcenter import PASSWORD, running
+from tests.texts import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -141,7 +142,7 @@ def test_a_kill_after_a_value_is_set_and_before_that_is_written_down_keeps_what_
     killed: Killed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed.recovered(monkeypatch)
-    assert f"the next up creates it again: fabric-{HOST}-settings" in capsys.readouterr().out
+    assert lines_naming(capsys.readouterr().out, "pending create", f"fabric-{HOST}-settings")
 
     killed.at("EnableRuleset", "up")
 
@@ -184,5 +185,5 @@ def test_a_destroy_right_after_a_killed_up_names_what_it_does_not_know(
 
     said = killed.stack.pulumi("destroy", "--run-program")
 
-    assert f"{HOST}: Net.PVRDMAVmknic is '{OURS}', but was '{THEIRS}' before this stack" in said
+    assert lines_naming(said, HOST, OPTION, f"'{OURS}'", f"'{THEIRS}'")
     assert killed.recorded("Baseline") is None
