@@ -14,6 +14,7 @@ from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
 from tests.integration.vcenter import HOSTS, a_machine, an_rdma_switch, done, machine_named, running
+from tests.texts import lines_naming, naming
 
 pytestmark = [
     pytest.mark.sim,
@@ -79,11 +80,9 @@ def allowed(terms: Terms, **more: Any) -> Terms:
 def test_a_machine_that_runs_is_not_stopped_without_the_word(vcenter: VCenter, terms: Terms) -> None:
     said = refusal(vcenter, seen(vcenter, terms), terms)
 
-    assert said.startswith(
-        f"{terms.path} is running, but adapter.rail-a, roce_version.rail-a can only be changed while it is"
-    )
-    assert "machine.allow_power_off: true" in said
-    with pytest.raises(LabError, match="can only be changed while it is powered off"):
+    assert lines_naming(said, terms.path, "adapter.rail-a", "roce_version.rail-a", "machine.allow_power_off: true")
+    assert "memory_reservation_mbytes" not in said, "it may run for that"
+    with pytest.raises(LabError, match=naming(terms.path, "adapter.rail-a", "machine.allow_power_off: true")):
         give(vcenter, seen(vcenter, terms), terms, {}, refuse=True)
     assert has(vcenter, terms) == terms.before
     assert seen(vcenter, terms).on
@@ -104,7 +103,9 @@ def test_it_is_given_what_is_asked_and_runs_again_and_gets_all_of_it_back(vcente
 
     given = give(vcenter, seen(vcenter, terms), terms, {}, refuse=True)
 
-    assert f"{terms.path}: adapter.rail-a False => True: shuts the VM down and starts it again" in lines
+    assert lines_naming("\n".join(lines), terms.path, "adapter.rail-a", "False => True")
+    (while_on,) = [line for line in lines if line.endswith(": no disruption")]
+    assert "memory_reservation_mbytes" in while_on, "all other fields need it powered off"
     assert (given.now, given.left) == (terms.wanted, "")
     assert seen(vcenter, terms).on
     assert give_back(vcenter, seen(vcenter, terms), terms) == []
@@ -114,13 +115,13 @@ def test_it_is_given_what_is_asked_and_runs_again_and_gets_all_of_it_back(vcente
 
 def test_a_vgpu_is_given_where_its_host_offers_it_and_the_firmware_maps_it(vcenter: VCenter, terms: Terms) -> None:
     terms = allowed(terms, wanted={"vgpus": VGPU}, before={"vgpus": ""})
-    assert "has firmware bios, which cannot map a vGPU's memory" in refusal(vcenter, seen(vcenter, terms), terms)
+    assert lines_naming(refusal(vcenter, seen(vcenter, terms), terms), terms.path, "vGPU", "bios", "efi")
     machine = seen(vcenter, terms).machine
     done(machine.PowerOffVM_Task())
     done(machine.ReconfigVM_Task(vim.vm.ConfigSpec(firmware="efi")))
 
     lacking = replace(terms, wanted={"vgpus": "grid_t4-16q"})
-    assert f"{HOST} does not offer vGPU grid_t4-16q" in refusal(vcenter, seen(vcenter, terms), lacking)
+    assert lines_naming(refusal(vcenter, seen(vcenter, terms), lacking), terms.path, HOST, "grid_t4-16q", VGPU)
     assert refusal(vcenter, seen(vcenter, terms), terms) == ""
     give(vcenter, seen(vcenter, terms), terms, {}, refuse=True)
 
@@ -132,7 +133,7 @@ def test_a_refused_change_leaves_it_running(place: tuple[VCenter, Control, str],
     vcenter, control, _ = place
     control.fault("refuse", method="ReconfigVM_Task", privilege="VirtualMachine.Config.AddRemoveDevice", times=1)
 
-    with pytest.raises(LabError, match=r"lacks the privilege VirtualMachine.Config.AddRemoveDevice"):
+    with pytest.raises(LabError, match=naming("fabric.user", "VirtualMachine.Config.AddRemoveDevice")):
         give(vcenter, seen(vcenter, terms), allowed(terms), {}, refuse=True)
 
     control.clear()
@@ -160,7 +161,7 @@ def test_a_vm_that_its_owner_powered_off_for_it_is_not_started(vcenter: VCenter,
 def test_drift_that_needs_it_off_is_reported_and_the_rest_is_repaired(vcenter: VCenter, terms: Terms) -> None:
     given = give(vcenter, seen(vcenter, terms), terms, {}, refuse=False)
 
-    assert "can only be changed while it is powered off" in given.left
+    assert lines_naming(given.left, terms.path, "adapter.rail-a", "machine.allow_power_off: true")
     assert given.now == {**terms.before, "memory_reservation_mbytes": "all"}
 
 
@@ -181,9 +182,9 @@ def test_what_another_user_changed_since_stays(vcenter: VCenter, terms: Terms) -
     machine = seen(vcenter, terms).machine
     done(machine.ReconfigVM_Task(vim.vm.ConfigSpec(numCPUs=8)))
 
-    said = give_back(vcenter, seen(vcenter, terms), terms)
+    (said,) = give_back(vcenter, seen(vcenter, terms), terms)
 
-    assert said == [f"{terms.path}: cpus is 8, not the 4 that rocelab set; left as it is"]
+    assert lines_naming(said, terms.path, "cpus", "8", "4")
     assert has(vcenter, terms) == {**terms.before, "cpus": 8}
 
 
@@ -192,7 +193,7 @@ def test_nothing_is_given_back_while_it_runs_without_the_word_and_the_error_says
 ) -> None:
     give(vcenter, seen(vcenter, terms), allowed(terms), {}, refuse=True)
 
-    with pytest.raises(LabError, match=r"power it off yourself\. Until then it keeps its current settings"):
+    with pytest.raises(LabError, match=naming(terms.path, "adapter.rail-a", "machine.allow_power_off: true")):
         give_back(vcenter, seen(vcenter, terms), terms)
 
     assert has(vcenter, terms) == terms.wanted
@@ -203,16 +204,15 @@ def test_a_name_that_two_machines_have_is_refused_with_where_they_are(vcenter: V
     folder = vcenter.host(HOST).parent.parent.parent.vmFolder.CreateFolder("elsewhere")
     a_machine(vcenter.host(HOST), name, folder=folder, directory="another")
 
-    with pytest.raises(LabError) as refused:
+    with pytest.raises(
+        LabError, match=naming(terms.path, "2 VMs", f"elsewhere on {HOST}", f"vm on {HOST}", "machine.existing")
+    ):
         by_name(vcenter, terms.path)
-
-    assert f"2 VMs have that name: one in folder elsewhere on {HOST} and one in folder vm" in str(refused.value)
-    assert "rename one of them in vCenter" in str(refused.value)
 
 
 def test_a_name_that_no_machine_has_is_refused_with_what_is_near(vcenter: VCenter, terms: Terms) -> None:
-    with pytest.raises(LabError, match=f"similar names: {terms.path.partition('/')[2]}.* Correct machine.existing"):
-        by_name(vcenter, terms.path + "x")
+    with pytest.raises(LabError, match=naming(f"{terms.path}x", terms.path.partition("/")[2], "machine.existing")):
+        by_name(vcenter, f"{terms.path}x")
 
 
 def test_a_machine_is_the_same_under_another_name_and_none_when_it_is_gone(vcenter: VCenter, terms: Terms) -> None:
@@ -229,18 +229,18 @@ def test_a_machine_is_the_same_under_another_name_and_none_when_it_is_gone(vcent
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "named"),
     [
-        ({"least_hardware": 99, "needs": "something is there"}, "but something is there from 99 on; upgrade it"),
-        ({"hosts": ("DC0_C0_H2",)}, f"is on {HOST}, which its rails do not reach; move it to DC0_C0_H2"),
-        ({"host": "DC0_C0_H1"}, f"is on {HOST}, but machine.host is DC0_C0_H1; move it there"),
+        ({"least_hardware": 99, "needs": "something is there"}, ("something is there", "99")),
+        ({"hosts": ("DC0_C0_H2",)}, (HOST, "rails", "DC0_C0_H2")),
+        ({"host": "DC0_C0_H1"}, (HOST, "machine.host", "DC0_C0_H1")),
     ],
     ids=["hardware", "rails", "host"],
 )
 def test_a_machine_that_does_not_fit_is_refused(
-    vcenter: VCenter, terms: Terms, change: dict[str, Any], words: str
+    vcenter: VCenter, terms: Terms, change: dict[str, Any], named: tuple[str, ...]
 ) -> None:
-    assert words in refusal(vcenter, seen(vcenter, terms), allowed(terms, **change))
+    assert lines_naming(refusal(vcenter, seen(vcenter, terms), allowed(terms, **change)), terms.path, *named)
 
 
 def test_a_second_pvrdma_adapter_and_a_template_are_refused(place: tuple[VCenter, Control, str], terms: Terms) -> None:
@@ -248,8 +248,10 @@ def test_a_second_pvrdma_adapter_and_a_template_are_refused(place: tuple[VCenter
     other = allowed(terms, networks={"rail-a": an_rdma_switch(vcenter, "second", (HOST,))})
     give(vcenter, seen(vcenter, terms), allowed(terms), {}, refuse=True)
 
-    assert "has 1 PVRDMA adapter on another network" in refusal(vcenter, seen(vcenter, terms), other)
+    assert lines_naming(
+        refusal(vcenter, seen(vcenter, terms), other), terms.path, "1 PVRDMA", "machine.several_pvrdma: true"
+    )
     assert refusal(vcenter, seen(vcenter, terms), replace(other, several_pvrdma=True)) == ""
     done(seen(vcenter, terms).machine.PowerOffVM_Task())
     machine_named(vcenter.host(HOST), seen(vcenter, terms).name).MarkAsTemplate()
-    assert "is a template; name it as machine.template" in refusal(vcenter, seen(vcenter, terms), allowed(terms))
+    assert lines_naming(refusal(vcenter, seen(vcenter, terms), allowed(terms)), terms.path, "machine.template")
