@@ -15,6 +15,7 @@ import pytest
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 from tests.integration.stack import Stack, environment, on_node
+from tests.texts import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -64,9 +65,9 @@ def test_nodes_without_a_lab_file_become_an_adopted_and_measured_lab(stack: Stac
 def test_what_the_page_of_the_first_up_announced_is_what_happened(stack: Stack) -> None:
     page = (stack.folder / "first-up.md").read_text()
 
-    assert "2 hosts, 2 probed with the draft." in page
+    assert lines_naming(page, "2 hosts", "2 probed")
     for node, last in (("gpu01", 11), ("gpu02", 12)):
-        assert f"{node} enp5s0 | address none → 10.10.1.{last}/24" in page
+        assert lines_naming(page, f"{node} enp5s0", "address", f"none → 10.10.1.{last}/24")
         assert f"10.10.1.{last}/24" in on_node(node, "ip -br -4 address show enp5s0")
 
 

@@ -131,8 +131,8 @@ def _from_nothing_to_ready(made: Made) -> None:
     first = asyncio.run(made.bring_up({}))
     words = [name for name in made.machines if first.results[name] != {"status": "ready"}]
     assert not words, [first.results, *(made.machines[name].journal() for name in words)]
-    joined = [f"{name}: joins as {made.roles[name].replace('_', ' ')}" for name in others]
-    assert made.said == [f"{begins}: creates the cluster", *joined]
+    assert [line.partition(": ")[0] for line in made.said] == [begins, *others]
+    assert all(made.roles[name].replace("_", " ") in line for name, line in zip(others, made.said[1:], strict=True))
 
     api = KubernetesApi(made.kubeconfig())
     try:

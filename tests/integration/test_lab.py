@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
+from components.hosts.effects import WORDS
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Done, Stack, announce_by_lldp, environment, on_node, wait_for_reboot, without
+from tests.texts import lines_naming
 
 pytestmark = pytest.mark.sim
 
@@ -169,11 +171,10 @@ def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(made: Stack) -> None:
             told = made.pulumi("preview", "--diff").succeeded()
             refused = made.pulumi("preview", "--refresh", "--run-program").failed()
             done = made.up()
-        costs = r"gpu01: enp5s0\.vfs 4 => 2: pods lose their VFs; none is in use; no reboot, its NIC offers 7 \(seen "
-        assert re.search(costs, told.text), told.text[-4000:]
-        assert "their device plugin restarts" in told.text
-        seen = r"gpu01: enp5s0\.vfs 4 => 2 first removes every VF of enp5s0, and 1 in use, such as VF 0"
-        assert re.search(seen, refused.text), refused.text[-4000:]
+        change = ("gpu01:", "enp5s0.vfs", "4 => 2")
+        assert lines_naming(told.text, *change, WORDS["pods"], "none", "no reboot", "7"), told.text[-4000:]
+        assert lines_naming(told.text, "VFs", "device plugin")
+        assert lines_naming(refused.text, *change, "1 in use", "VF 0"), refused.text[-4000:]
         assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
         assert on_node("gpu01", "sudo ip netns exec pod ip -br link show enp5s0v0").startswith("enp5s0v0")
         assert "in use" in done.text or "in use" in json.dumps(made.outputs()["hosts"])
@@ -191,7 +192,7 @@ def test_preview_shows_the_effect_of_a_changed_mtu(stack: Stack) -> None:
     with stack.edited(smaller):
         seen = stack.pulumi("preview", "--diff").succeeded()
 
-    assert re.search(r"gpu01: enp5s0\.mtu_bytes 9000 => 4200: .*link", seen.text), seen.text[-4000:]
+    assert lines_naming(seen.text, "gpu01:", "enp5s0.mtu_bytes", "9000 => 4200", WORDS["link"]), seen.text[-4000:]
 
 
 @pytest.mark.whole
@@ -353,7 +354,7 @@ def test_an_engine_killed_at_any_moment_is_recovered(made: Stack, at_work: str, 
     with made.edited(change):
         made.killed(re.compile(rf"{at_work} .*(creating|updating|replacing)"))
         recovered = made.run("python", "-m", "engine.recover", made.name, str(made.folder / "state")).succeeded()
-        assert "lock of the dead process" in recovered.text
+        assert lines_naming(recovered.text, "cleared", "lock")
         made.up().succeeded()
         made.unchanged()
 

@@ -1,7 +1,6 @@
 """The PVRDMA lab, from an empty vCenter to a verdict; machines that are powered on get the simulator's nodes."""
 
 import base64
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node, provider_code, wait_for_reboot
 from tests.integration.vcenter import HOSTS, machine_named
+from tests.texts import lines_naming
 
 pytestmark = pytest.mark.sim
 
@@ -148,9 +148,9 @@ def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(
     shown = made.drift().text
     made.repair().succeeded()
 
-    assert re.search(r"DC0_C0_H1: vmknic '' => 'vmk1'", shown)
-    assert re.search(r"DC0_C0_H2: firewall_open False => True", shown)
-    assert re.search(r"gpu02: enp5s0.mtu_bytes 1500 => 9000", shown)
+    assert lines_naming(shown, "DC0_C0_H1:", "vmknic", "'' => 'vmk1'")
+    assert lines_naming(shown, "DC0_C0_H2:", "firewall_open", "False => True")
+    assert lines_naming(shown, "gpu02:", "enp5s0.mtu_bytes", "1500 => 9000")
     assert on_node("gpu02", f"cat {PF}/mtu") == "9000"
     with session(endpoint) as vcenter:
         assert vcenter.option(vcenter.host("DC0_C0_H1"), OPTION) == "vmk1"
@@ -173,7 +173,7 @@ def test_a_node_with_another_host_key_receives_nothing(made: Stack) -> None:
             timeout=60,
         )
 
-    assert re.search(r"127\.0\.12\.2:2222 has another host key than .*: nothing was sent", shown)
+    assert lines_naming(shown, "127.0.12.2:2222", "another host key", "nothing")
 
 
 def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: VcenterEndpoint) -> None:

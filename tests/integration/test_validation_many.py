@@ -17,6 +17,7 @@ import yaml
 
 from simulator.hosts.running import ManyHosts, many_hosts
 from tests.conftest import ROOT
+from tests.texts import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -86,7 +87,7 @@ def test_a_killed_run_is_continued_and_no_finished_pair_runs_again(hosts: ManyHo
     document, said = again.communicate(timeout=120)
 
     assert again.returncode == 0, said
-    assert f"{len(kept)} transfers are measured already" in said
+    assert lines_naming(said, f"{len(kept)} transfers", "already")
     second = clients(hosts) - before
     whole = json.loads(document)["record"]
     assert len(whole["transfers"]) == COUNT * (COUNT - 1) * 2

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from components.validation.records import JobResult
 from components.validation.running.jobs import run_jobs
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
@@ -46,12 +47,9 @@ def test_all_jobs_run_to_their_end_and_only_recorded_ones_show_numbers(plane: Pl
 
 def test_an_ended_run_leaves_no_job(plane: Plane, lab: Lab) -> None:
     stop = threading.Event()
-    said: list[str] = []
-    thread = threading.Thread(
-        target=run_jobs,
-        args=(plan_for(changed(lab, comparison=Comparison())), "ended", plane.layout.kubeconfig.read_text()),
-        kwargs={"say": said.append, "stop": stop},
-    )
+    plan, kubeconfig = plan_for(changed(lab, comparison=Comparison())), plane.layout.kubeconfig.read_text()
+    results: list[JobResult] = []
+    thread = threading.Thread(target=lambda: results.extend(run_jobs(plan, "ended", kubeconfig, print, stop)[0]))
     thread.start()
     eventually(lambda: plane.api.items(MPIJOBS), "a job")
     began = time.monotonic()
@@ -60,4 +58,5 @@ def test_an_ended_run_leaves_no_job(plane: Plane, lab: Lab) -> None:
 
     assert not thread.is_alive(), f"still running after {time.monotonic() - began:.0f} s"
     assert plane.api.items(MPIJOBS) == []
-    assert sum("the run was stopped" in line for line in said) == 4
+    assert [one.outcome for one in results] == ["failed", "skipped", "skipped", "skipped"]
+    assert all("stopped" in " ".join(one.reasons) for one in results)
