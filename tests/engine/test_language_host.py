@@ -11,6 +11,7 @@ from cli_project import Project
 from ssh_host import wait_until
 
 from engine.places import BIN, VENV
+from tests.texts import lines_naming
 
 HOST = BIN / "pulumi-language-python"
 
@@ -126,7 +127,7 @@ def test_a_fault_of_the_program_shows_where(project: Project) -> None:
 def test_a_silent_failure_names_the_exit_code(project: Project) -> None:
     project.write("import sys\nsys.exit(3)\n")
 
-    assert "non-zero exit code: 3" in project.up(fails=True)
+    assert lines_naming(project.up(fails=True), "exit code: 3")
 
 
 def test_a_missing_environment_says_how_to_make_it(tmp_path: Path) -> None:
