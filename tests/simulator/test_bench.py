@@ -7,6 +7,7 @@ from simulator.bench import as_table, main
 from simulator.bench_validation import read_matrix
 from simulator.hosts.bench import Figure
 from simulator.part import SimulatorError
+from tests.texts import lines_naming
 
 PRINTED = """\
 node           4 nodes 1 rails: 200/200 (100.0%), 45.9% measured again, search <= 0.02 s
@@ -52,4 +53,4 @@ def test_a_part_that_is_not_there_is_refused_with_those_that_are(capsys: pytest.
     with pytest.raises(SystemExit):
         main(["valdation"])
 
-    assert "none of lab, scale, validation, localisation" in capsys.readouterr().err
+    assert lines_naming(capsys.readouterr().err, "valdation", "lab, scale, validation, localisation")

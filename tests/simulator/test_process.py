@@ -12,6 +12,7 @@ import pytest
 from simulator import part
 from simulator.part import SimulatorError, Wait, announced
 from simulator.process import Daemon
+from tests.texts import lines_naming, naming
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_a_wait_says_what_it_waits_for_and_ends(monkeypatch: pytest.MonkeyPatch)
         assert len(said) < 50
 
     assert len(said) >= 2
-    assert all(line.startswith("waiting for two nodes: ") and line.endswith("(last answer: none)") for line in said)
+    assert all(lines_naming(line, "waiting", "two nodes", "(last answer: none)") for line in said)
 
 
 def test_a_process_that_does_not_answer_is_named_while_it_is_waited_for(
@@ -81,7 +82,7 @@ def test_a_process_that_does_not_answer_is_named_while_it_is_waited_for(
     monkeypatch.setattr(part, "REPORT_EVERY_S", 0.05)
     said: list[str] = []
 
-    with pytest.raises(SimulatorError, match=r"sleeper: no greeting after 0 s"):
+    with pytest.raises(SimulatorError, match=naming("sleeper:", "greeting", "0 s")):
         sleeper.wait_until(lambda: False, 0.3, "greeting", said.append)
 
     assert said

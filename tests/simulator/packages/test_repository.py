@@ -26,6 +26,7 @@ from stacks.drivers import NicDriver
 from stacks.lab import Lab
 from tests.conftest import ROOT
 from tests.simulator.nodes.hardware import words
+from tests.texts import lines_naming
 
 pytestmark = pytest.mark.sim
 
@@ -76,7 +77,7 @@ def test_the_same_contents_make_the_same_package() -> None:
 
 def test_every_package_says_that_it_is_a_stand_in() -> None:
     for package in [*catalogue.packages(KERNEL), catalogue.repository_package(None)]:
-        assert "Stand-in of the simulator" in package.control
+        assert lines_naming(package.control, "Stand-in", "simulator")
         assert "(simulated)" in package.summary
 
 

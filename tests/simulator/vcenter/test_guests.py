@@ -22,6 +22,7 @@ from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
+from tests.texts import naming
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +146,7 @@ def test_an_order_of_a_vcenter_that_has_ended_meanwhile_is_not_carried_out(
     nodes, parents = FakeNodes(), iter([7, 1])
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
 
-    with pytest.raises(SimulatorError, match="the vCenter and its VMs have ended"):
+    with pytest.raises(SimulatorError, match=naming("vCenter", "ended")):
         ordered(nodes, tmp_path, monkeypatch, power="on")
 
     assert nodes.asked == []
