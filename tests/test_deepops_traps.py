@@ -35,6 +35,7 @@ from tests.components.hosts.host_runs import fewer_vfs, made, run
 from tests.components.hosts.kernel import PFS, FakeHost
 from tests.components.jobs.jobs import rendered
 from tests.conftest import ROOT
+from tests.texts import lines_naming
 
 
 @pytest.fixture
@@ -153,7 +154,8 @@ def test_a_pf_that_fails_does_not_take_the_others_with_it(
 
     failed = run(verb, machine, {**document, "pfs": [{**first, "vfs": 8}, *rest]})["failed"]
 
-    assert failed["reason"].startswith("enp5s0 refuses 8 VFs")
+    assert failed["step"] == "vfs"
+    assert lines_naming(failed["reason"], "enp5s0", "8 VFs")
     assert machine.read("/sys/class/net/enp132s0/device/sriov_numvfs") == "4"
     assert (machine.vf("enp132s0", 3) / "net/enp132s0v3/address").is_file()
 

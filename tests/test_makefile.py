@@ -14,6 +14,7 @@ import pytest
 from components.cli.app import NAMES
 from stacks.virtual import refusal
 from tests.conftest import ROOT
+from tests.texts import lines_naming
 
 TEXT = (ROOT / "Makefile").read_text()
 TARGETS = sorted(set(re.findall(r"^([a-z-]+):.*##", TEXT, re.MULTILINE)))
@@ -186,7 +187,7 @@ def test_a_stack_that_does_not_exist_starts_no_simulator(checkout: Path, target:
     done = make(target, cwd=checkout)
 
     assert done.returncode != 0
-    assert "stack lab has not been made yet: make up STACK=lab makes it" in done.stderr
+    assert lines_naming(done.stderr, "stack lab", "make up STACK=lab")
     assert [line for line in calls(checkout) if line.startswith("run")] == []
 
 
@@ -210,7 +211,7 @@ def test_a_lab_that_does_not_run_is_not_measured(checkout: Path) -> None:
     done = make("validate", cwd=checkout, fails="*sim status*")
 
     assert done.returncode != 0
-    assert "the simulator does not run: make up STACK=lab" in done.stderr
+    assert lines_naming(done.stderr, "simulator", "make up STACK=lab")
     assert not any("pulumi up" in line for line in calls(checkout) if line.startswith("run"))
     assert make("validate", cwd=checkout).returncode == 0
     assert "pulumi up" in calls(checkout)[-1]
@@ -221,7 +222,7 @@ def test_ports_are_tried_of_a_lab_that_runs(checkout: Path) -> None:
 
     done = make("ports", cwd=checkout, fails="*sim status*")
 
-    assert "the simulator does not run: make up STACK=lab" in done.stderr
+    assert lines_naming(done.stderr, "simulator", "make up STACK=lab")
     assert not any("rocelab ports" in line for line in calls(checkout) if line.startswith("run"))
     assert make("ports", cwd=checkout).returncode == 0
     assert calls(checkout)[-1] == "run lab rocelab ports --check --stack lab"

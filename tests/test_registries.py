@@ -37,6 +37,7 @@ from stacks.transports import Training
 from tests.components.inventory.fabricate import changed, fabricate
 from tests.components.validation.samples import perftest
 from tests.conftest import ROOT
+from tests.texts import lines_naming, naming
 
 HERE = ROOT / "tests" / "additions"
 REFERENCE = (ROOT / "Pulumi.lab.yaml").read_text()
@@ -245,7 +246,7 @@ def test_a_new_switch_os_is_rendered_checked_and_talked_to(copy: Copy) -> None:
     other_ports = copy.lab_file(lambda lab: lab["switches"][0].update(os="toy"))
     assert "switches[0].ports.gpu01.enp5s0: '1/1'" in copy.refused("switches", "--config-file", other_ports)
     unknown = copy.lab_file(lambda lab: lab["switches"][0].update(os="ios"))
-    assert "'ios' is not one of 'toy', " in copy.refused("switches", "--config-file", unknown)
+    assert lines_naming(copy.refused("switches", "--config-file", unknown), "switches[0]", "'ios'", "'toy'")
 
     file = copy.lab_file(toys)
     answer = copy.evaluated(f"""
@@ -285,7 +286,7 @@ except NotOursError as error:
     answer = {{"first": len(first), "again": again, "saved": sent.count("keep"), "cable": str(error)}}
 """)
     assert (answer["first"], answer["again"], answer["saved"]) == (4, [], 1)
-    assert "toy1: switches[].ports has gpu01 enp5s0, but LLDP reports gpu02" in answer["cable"]
+    assert lines_naming(answer["cable"], "toy1:", "gpu01 enp5s0", "LLDP", "gpu02")
 
 
 def test_a_new_switch_os_is_looked_at_as_far_as_it_can_be_asked(copy: Copy) -> None:
@@ -340,7 +341,7 @@ answer = {{
     assert answer["pools"] == {}
     assert "busybox" in copy.told("image", "list", "--config-file", file)
     unknown = copy.lab_file(lambda lab: lab["cluster"].update(ipam={"kind": "x"}))
-    assert "'x' is not one of 'host_local', " in copy.refused("ports", "--config-file", unknown)
+    assert lines_naming(copy.refused("ports", "--config-file", unknown), "cluster.ipam", "'x'", "'host_local'")
 
 
 def test_a_new_host_setting_reaches_the_host_and_is_undone(copy: Copy) -> None:
@@ -470,7 +471,8 @@ answer = {{
     assert answer["run"] == [2132.01, []]
     assert answer["judged"] == ["warn", "us", 10.0], "12 us there and back are 6 us one way, above 5"
     unknown = copy.lab_file(lambda lab: lab["benchmarks"]["verbs"].update(tests=["ib_atomic_bw"]))
-    assert "'ib_atomic_bw' should be 'ib_atomic_lat', 'ib_write_bw'" in copy.refused("ports", "--config-file", unknown)
+    refused = copy.refused("ports", "--config-file", unknown)
+    assert lines_naming(refused, "benchmarks.verbs.tests[0]", "'ib_atomic_bw'", "'ib_atomic_lat'", "'ib_write_bw'")
 
 
 def test_a_new_audit_check_finds_and_can_be_waived(copy: Copy) -> None:
@@ -516,7 +518,7 @@ def test_the_schema_offers_what_was_added(copy: Copy) -> None:
 
 
 def test_a_word_without_a_file_is_named_with_the_page_that_helps() -> None:
-    with pytest.raises(LookupError, match=r"components/switches/os has no ios\.py: add it, see CONTRIBUTING\.md"):
+    with pytest.raises(LookupError, match=naming("components/switches/os", "ios.py", "CONTRIBUTING.md")):
         class_named("components.switches.os", "ios", Dialect)
 
 

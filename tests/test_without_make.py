@@ -28,6 +28,7 @@ from tests.examples.previewed import previewed, secrets_of
 from tests.integration.conftest import ENGINE, require_engine
 from tests.labs import HOST_KEY
 from tests.sources import imports
+from tests.texts import lines_naming
 
 README = ROOT / "README.md"
 WITHOUT_MAKE = (ROOT / "docs" / "commands.md").read_text().partition("## Without make")[2]
@@ -175,5 +176,5 @@ def test_the_real_engine_previews_the_template_without_anything_that_make_env_se
     previewed = pulumi("preview", "--stack", "dgx")
 
     assert re.search(r"\+ \d+ to create", previewed)
-    assert "192.0.2.11:22) does not answer" in previewed
+    assert lines_naming(previewed, "192.0.2.11:22", "does not answer")
     assert "simulated: false" in previewed
