@@ -106,9 +106,11 @@ def test_mirrors_are_those_of_this_machines_apt(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_a_machine_without_a_debian_12_source_fails_with_the_line_to_add(monkeypatch: pytest.MonkeyPatch):
+def test_a_machine_without_a_debian_12_source_fails_with_the_folder_to_add_one_to(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(debian, "run", lambda *_: "'http://mirror.example/ubuntu/dists/noble/InRelease' x 0 \n")
     monkeypatch.setattr(debian, "need_programs", lambda *_: None)
 
-    with pytest.raises(SimulatorError, match=r"no source for Debian 12 \(bookworm\).*\n  Add one"):
+    with pytest.raises(SimulatorError, match=naming("apt", "bookworm")) as error:
         debian.sources("bookworm")
+
+    assert lines_naming(str(error.value), "/etc/apt/sources.list.d/")
