@@ -82,7 +82,7 @@ def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(
     assert nics["vmnic5"] == ("4.23.0.36", "16.35.3006")
     assert nics["vmnic0"] == ("", ""), "it can be nobody's rail"
     assert control.calls()["ExecuteSoap"] == 2
-    (differ,) = [one for one in warnings(found) if "driver version" in one]
+    (differ,) = [one for one in warnings(found) if "driver version of the uplink" in one]
     assert (differ.partition(": ")[0], differ.rpartition(": ")[2]) == (
         "roce",
         f"4.21.71.101 on {H1}; 4.23.0.36 on {H0}, {H2}, {H3}",
