@@ -77,6 +77,8 @@ class Made:
         for name, record in records.items():
             report = await self.hosts.call(record.endpoint, "apply", {**record.document, "only": FIELDS})
             assert report.failed is None, report.failed
+            # an apply reports no facts: the Fleet reads them when it confirms
+            report = await self.hosts.call(record.endpoint, "probe", record.document)
             outcome.note(name, record, {"status": "ready"}, report)
         crew = Crew(hosts=self.hosts, policy=HostPolicy(), say=self.said.append)
         await unite(crew, self.lab, records, outcome, known)
