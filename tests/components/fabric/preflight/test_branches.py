@@ -8,6 +8,7 @@ from stacks.gpus import Gpu
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
+from tests.messages import states
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,8 @@ def test_another_branch_is_one_warning_that_names_the_hosts_and_both_sides(rdg: 
     found = list(other_branches(asking(rdg, "535.154.05"), hosts))
 
     assert len(found) == 1
-    assert found[0].startswith("vGPU driver of branch 430 on sc2esx24, sc2esx25, but gpu.driver.version sets 535.1")
+    assert states(found[0], 430, "sc2esx24", "sc2esx25", "gpu.driver.version", "535.154.05")
+    assert "sc2esx26" not in found[0]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from components.fabric.preflight.judge import unlossless
 from stacks.fabric import DistributedSwitch
 from stacks.lab import Lab
 from stacks.qos import Qos
+from tests.messages import states
 
 HOST = SimpleNamespace(vmkernel=object())
 PLAIN = SimpleNamespace(vmkernel=None)
@@ -28,7 +29,7 @@ def said(host: Any = HOST, **others: Any) -> list[str]:
 def test_a_lab_that_may_drop_frames_gets_a_warning_about_pvrdma(others: dict[str, Any]) -> None:
     [warned] = said(**others)
 
-    assert "priority flow control or global pause on the physical switches and on each ESXi host's HCA" in warned
+    assert states(warned, "PVRDMA", "switches", "qos.mode: lossless", "nmlx5_core", "pfctx", "pfcrx")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from components.fabric.preflight.facts import FabricFacts
 from components.fabric.preflight.judge import judge
 from components.fabric.preflight.survey import portless, without_vmnic
 from tests.components.fabric.preflight.facts import HOST, NIC, a_switch
+from tests.messages import states
 
 MELLANOX, INTEL = 0x15B3, -32634  # 0x8086, as the API's signed short has it
 
@@ -28,9 +29,9 @@ def test_a_port_in_infiniband_mode_is_named_with_the_setting_that_makes_it_a_nic
 
     first, second = without_vmnic(vcenter, [HOST])
 
-    assert first.startswith("esx1: the Mellanox port at 0000:3b:00.1 has no vmnic: its port type is InfiniBand")
-    assert "LINK_TYPE_P1=2" in first
-    assert second.startswith("esx1: the Mellanox port at 0000:5e:00.0 has no vmnic: it is passed through")
+    assert states(first, "esx1", "0000:3b:00.1", "vmnic", "InfiniBand", "LINK_TYPE_P1=2")
+    assert states(second, "esx1", "0000:5e:00.0", "vmnic", "vmkernel.log")
+    assert "InfiniBand" not in second
 
 
 @pytest.mark.parametrize(
