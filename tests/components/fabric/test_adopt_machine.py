@@ -12,6 +12,7 @@ from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
 from components.fabric.vms import existing
 from stacks.base import LabError
+from tests.messages import states, stating
 
 WANTED = {"cpus": 8, "adapter.rail-a": True}
 STATE = {
@@ -87,7 +88,8 @@ def test_a_field_that_another_user_changed_since_is_not_shown_as_a_change(said: 
 
 def test_a_machine_that_a_killed_run_has_left_off_is_a_change(said: list[str]) -> None:
     assert diff(said, {**STATE, "held_off": True}, ASKED)[0] is True
-    assert said == ["DC0/corp-gpu was shut down by an interrupted run; this run starts it again"]
+    assert len(said) == 1
+    assert states(said[0], "DC0/corp-gpu", "interrupted")
 
 
 def test_other_terms_and_port_groups_are_asked_about_and_unknown_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +110,7 @@ def test_a_machine_whose_host_is_away_is_an_error_that_says_so(monkeypatch: pyte
     search = SimpleNamespace(FindByUuid=lambda *_: "vm-1")
     vcenter: Any = SimpleNamespace(content=SimpleNamespace(searchIndex=search))
 
-    with pytest.raises(LabError, match="corp-gpu is inaccessible in the vCenter, so its settings cannot be read"):
+    with pytest.raises(LabError, check=stating("corp-gpu", "inaccessible")):
         existing.by_instance(vcenter, "uuid-1")
 
 
@@ -162,7 +164,7 @@ def test_a_new_name_that_leads_nowhere_is_refused_at_preview(leads_to: dict[str,
     olds = {"path": "DC0/corp-gpu", "fields": ["cpus"]}
     check = MachineBaselineProvider().check
 
-    assert [one.reason for one in check(olds, {**olds, "path": "DC0/none"}).failures] == [
-        "DC0/none: fabric.user sees no VM of that name"
-    ]
+    [failure] = check(olds, {**olds, "path": "DC0/none"}).failures
+    assert failure.property == "path"
+    assert states(failure.reason, "DC0/none", "fabric.user")
     assert check({}, {**olds, "path": "DC0/none"}).failures == [], "a first preview is refused by the one beside it"

@@ -12,6 +12,7 @@ from components.fabric.settings import SettingsProvider, refusal, restore, warni
 from components.fabric.vcenter import client
 from components.fabric.vcenter.client import RULESET, Ruleset, VCenter
 from stacks.base import LabError
+from tests.messages import states, stating
 
 
 class Host:
@@ -45,12 +46,12 @@ def wanted(vmknic, **others):
 
 
 def test_an_adapter_that_is_not_there_is_refused_with_those_that_are():
-    assert refusal(Answering(), wanted("vmk9")) == "esx1 has no vmkernel adapter vmk9; it has vmk0, vmk3"
+    assert states(refusal(Answering(), wanted("vmk9")), "esx1", "vmk9", "vmk0, vmk3")
 
 
 def test_a_management_adapter_is_allowed_with_a_warning_unless_the_lab_knows_of_it():
     assert refusal(Answering(), wanted("vmk0")) == ""
-    assert "vmk0 also carries management" in warning(Answering(), wanted("vmk0"))
+    assert states(warning(Answering(), wanted("vmk0")), "esx1", "vmk0", "management")
     assert warning(Answering(), wanted("vmk0", allow_management=True)) == ""
     assert warning(Answering(), wanted("vmk3")) == ""
 
@@ -59,7 +60,7 @@ def test_the_adapter_of_running_machines_is_not_changed():
     vcenter = Answering()
     vcenter.option_value, vcenter.running = "vmk0", ("gpu01",)
 
-    assert "gpu01 use PVRDMA over it; power them off before rocelab sets it to vmk3" in refusal(vcenter, wanted("vmk3"))
+    assert states(refusal(vcenter, wanted("vmk3")), "esx1", "gpu01", "PVRDMA", "power them off", "vmk3")
     vcenter.running = ()
     assert refusal(vcenter, wanted("vmk3")) == "", "nobody runs over it"
 
@@ -94,9 +95,9 @@ def test_what_was_found_is_given_back_the_option_before_the_ruleset():
 @pytest.mark.parametrize(
     ("props", "said"),
     [
-        (OURS, "rocelab must set Net.PVRDMAVmknic back to '' and close ruleset pvrdma, but theirs use PVRDMA there"),
-        (OURS | {"firewall_open_before": True}, "back to '', but theirs use PVRDMA there"),
-        (OURS | {"vmknic_before": "vmk3"}, "power them off or move them away, then run again"),
+        (OURS, ["Net.PVRDMAVmknic", "''", "close ruleset pvrdma"]),
+        (OURS | {"firewall_open_before": True}, ["Net.PVRDMAVmknic", "''"]),
+        (OURS | {"vmknic_before": "vmk3"}, ["close ruleset pvrdma"]),
     ],
 )
 def test_nothing_is_restored_under_another_owner_s_running_vms(props, said):
@@ -105,7 +106,7 @@ def test_nothing_is_restored_under_another_owner_s_running_vms(props, said):
     with pytest.raises(LabError) as error:
         restore(vcenter, props)
 
-    assert said in str(error.value)
+    assert states(str(error.value), "theirs", "PVRDMA", "power them off", *said)
     assert vcenter.calls == []
 
 
@@ -128,25 +129,22 @@ def test_an_option_that_another_user_changed_since_is_not_restored(monkeypatch):
     restore(vcenter, OURS)
 
     assert [one for one in vcenter.calls if one[0] == "option"] == []
-    assert "Net.PVRDMAVmknic is 'vmk7', not the 'vmk3' that rocelab set; left as it is" in warned[0]
+    assert states(warned[0], "Net.PVRDMAVmknic", "vmk7", "vmk3")
 
 
 @pytest.mark.parametrize(
     ("option", "is_open", "said"),
     [
-        (
-            "vmk3",
-            True,
-            "Net.PVRDMAVmknic is 'vmk3', but was ''; ruleset pvrdma is open, but was closed before this stack",
-        ),
-        ("vmk3", False, "Net.PVRDMAVmknic is 'vmk3', but was '' before this stack"),
-        ("", False, ""),
+        ("vmk3", True, ["Net.PVRDMAVmknic", "'vmk3'", "''", "ruleset pvrdma", "open", "closed"]),
+        ("vmk3", False, ["Net.PVRDMAVmknic", "'vmk3'", "''"]),
+        ("", False, []),
     ],
 )
 def test_what_a_host_keeps_of_an_unrecorded_run_is_named(option, is_open, said):
     found = kept(Settable(option, is_open=is_open), {"host": "esx1", "vmknic": "", "firewall_open": False})
 
-    assert said in found
+    assert states(found, *said)
+    assert ("pvrdma" in found) == is_open
     assert bool(found) == bool(said)
 
 
@@ -186,8 +184,7 @@ def test_an_adapter_that_is_still_to_be_made_is_refused_where_machines_run_over_
 
     assert bool(failures) == refused
     if refused:
-        assert "theirs use PVRDMA over it; power them off before" in failures[0].reason
-        assert "or keep it with vmkernel: {existing: vmk3}" in failures[0].reason
+        assert states(failures[0].reason, "theirs", "PVRDMA", "power them off", "vmkernel: {existing: vmk3}")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +206,7 @@ def test_a_ruleset_that_the_host_keeps_closed_is_refused_in_the_preview(found, a
         failures = provider.check({}, wanted(vmknic, firewall_open=asked)).failures
 
         assert [one.property for one in failures] == (["firewall_open"] if refused else [])
-        assert all("esx1: firewall ruleset pvrdma is closed and locked" in one.reason for one in failures)
+        assert all(states(one.reason, "esx1", "ruleset pvrdma", "closed", "locked") for one in failures)
 
 
 def test_a_ruleset_that_the_host_fixes_is_never_tried(monkeypatch):
@@ -217,7 +214,7 @@ def test_a_ruleset_that_the_host_fixes_is_never_tried(monkeypatch):
     monkeypatch.setattr(client, "known", lambda _host, _path: rulesets)
     vcenter = VCenter.__new__(VCenter)
 
-    with pytest.raises(LabError, match="esx1: the host locks ruleset pvrdma, which is closed"):
+    with pytest.raises(LabError, check=stating("esx1", "ruleset pvrdma", "closed")):
         vcenter.set_ruleset(Host(), RULESET, enabled=True)
     vcenter.set_ruleset(Host(), RULESET, enabled=False)  # it is so already
 

@@ -9,6 +9,7 @@ from components.fabric.vcenter import client, nics
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.nics import RdmaDevice, RdmaDevices, needs_esxcli, rdma_by_esxcli, rdma_in
 from stacks.base import LabError
+from tests.messages import states
 
 UPLINK = "key-vim.host.PhysicalNic-vmnic4"
 OF_6_7 = {
@@ -93,9 +94,8 @@ def test_a_device_without_a_nic_belongs_to_none(monkeypatch):
 
 
 def test_a_table_of_other_fields_does_not_count_as_no_device(monkeypatch):
-    assert answered(monkeypatch, {"Device": "vmrdma0", "Uplink": "vmnic4"}).unknown == (
-        "esxcli rdma device list reports no Name with a Paired Uplink; it reports Device, Uplink"
-    )
+    found = answered(monkeypatch, {"Device": "vmrdma0", "Uplink": "vmnic4"})
+    assert (found.of, states(found.unknown, "esxcli rdma device list", "Paired Uplink", "Device, Uplink")) == ({}, True)
 
 
 def test_a_refusal_does_not_count_as_no_device(monkeypatch):
