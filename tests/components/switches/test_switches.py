@@ -25,6 +25,7 @@ from stacks.load import Credentials
 from tests.components.switches.labs import switch_entry, with_switches
 from tests.components.switches.rig import ADDRESS, Rig, refuse
 from tests.engine import Engine, Recorded
+from tests.messages import states
 
 CONFIG = "pulumi-python:dynamic/switches:SwitchConfig"
 KEY = "ssh-ed25519 AAAA"
@@ -204,7 +205,7 @@ def test_a_preview_and_a_refresh_warn_of_a_switch_that_refuses_the_lldp_query(
     assert set(json.loads(outs["neighbours"]).values()) == {None}
     provider.read("sw1", outs)
 
-    warnings = [said for said in rig.backups if said.startswith("sw1: no cable was compared with LLDP")]
+    warnings = [said for said in rig.backups if states(said, "sw1", "LLDP", "`show lldp")]
     assert len(warnings) == 2
 
 
