@@ -29,7 +29,9 @@ from tests.components.review.previews import (
     switch_properties,
 )
 from tests.components.switches.labs import switch_entry, with_switches
+from tests.messages import states
 
+LEFT_OUT = "**Left out"
 KNOWN = {"vfs_in_use": {"enp5s0": "3 in use, such as 0: pod train/job-7"}, "seen": "2026-11-22T05:50Z"}
 
 
@@ -47,6 +49,10 @@ def rows(text: str, **options: Any) -> list[tuple[str, str, str]]:
 
 def written(text: str, limit: int = LIMIT, **options: Any) -> str:
     return as_markdown(comment_of(reviewed(text), **options), limit)
+
+
+def headline(text: str) -> str:
+    return written(text).splitlines()[1]
 
 
 def one_host(before: dict[str, Any], facts: dict[str, Any] | None = None) -> str:
@@ -81,16 +87,16 @@ def test_a_recorded_preview_of_real_hosts_becomes_rows_worst_first() -> None:
 
 
 def test_a_recorded_reboot_is_counted_in_the_headline() -> None:
-    assert written(sample("reboots")).splitlines()[:2] == ["<!-- rocelab:review pod1 -->", "### pod1: 7 hosts reboot"]
+    assert headline(sample("reboots")) == f"### pod1: {Kind.REBOOT.said(7)}"
 
 
 def test_errors_that_differ_in_the_host_alone_are_one_and_the_hosts_count_as_unread() -> None:
     failed, unread, *_ = rows(sample("refused"))
 
     assert failed[:2] == ("Preview failed", "hosts-fleet")
-    assert "gpu[0001-0007] needs a reboot (rdma_namespaces shared => exclusive)" in failed[2]
+    assert states(failed[2], "gpu[0001-0007]", "rdma_namespaces", "shared", "exclusive")
     assert unread[:2] == ("Not read", "all hosts")
-    assert "the preview failed, hosts are NOT READ" in written(sample("refused"))
+    assert headline(sample("refused")) == f"### pod1: {Kind.FAILED.said(1)}, {Kind.HOSTS_UNREAD.said(1)}"
 
 
 def test_a_lab_file_with_a_fault_is_a_failed_preview() -> None:
@@ -166,9 +172,13 @@ def test_steps_that_change_nothing_have_no_row() -> None:
 def test_vfs_in_use_are_counted_and_the_pods_are_not_named() -> None:
     text = one_host({"enp5s0.vfs": 2}, {**KNOWN, "vfs_offered": {"enp5s0": 8}})
 
-    assert rows(text) == [("Pods lose VFs", "gpu01 enp5s0", "vfs 2 => 4; the NIC offers 8; 3 VFs in use")]
+    (effect,) = reviewed(text).effects
+    assert (effect.kind, effect.part, effect.what, effect.values) == (Kind.PODS, "enp5s0", "vfs", "2 => 4")
+    assert effect.vfs_in_use == 3
+    assert states(rows(text)[0][2], "NIC", 8, "3 VFs")
     assert "job-7" not in written(text)
-    assert "VFs in use as the hosts said at 2026-11-22 05:50 UTC" in written(text)
+    assert reviewed(text).facts_read == ("2026-11-22 05:50", "2026-11-22 05:50")
+    assert states(written(text).splitlines()[-1], "2026-11-22 05:50 UTC")
 
 
 def test_the_refusal_to_take_vfs_that_are_in_use_names_no_pod_either() -> None:
@@ -179,7 +189,7 @@ def test_the_refusal_to_take_vfs_that_are_in_use_names_no_pod_either() -> None:
 
     said = written(preview(diagnostics=({"message": f"error: {refusal}", "severity": "error"},)))
     assert "job-7" not in said
-    assert "3 in use; drain the node" in said
+    assert states(said, "3 in use", "drain")
 
 
 def test_ports_of_a_switch_fold_field_by_field() -> None:
@@ -188,7 +198,7 @@ def test_ports_of_a_switch_fold_field_by_field() -> None:
 
     (row,) = rows(text)
     assert row == ("Switch port", "sw1 Ethernet[0,4,8,12]", f"mtu_bytes 1500 => {lab.rails[0].mtu_bytes + 216}")
-    assert "4 switch ports change" in written(text)
+    assert headline(text) == f"### pod1: {Kind.PORT.said(4)}"
 
 
 def test_a_switch_that_is_taken_over_or_given_back_says_so() -> None:
@@ -212,8 +222,10 @@ def test_many_different_values_of_a_field_are_one_row() -> None:
 
     (row,) = rows(preview(hosts(olds, fleet(63))))
     assert row[:2] == ("Link flaps", "gpu[0001-0063] enp5s0")
-    assert row[2] == "address in 63 ways, such as 10.9.0.0/24 => 10.10.11.1/24"
-    assert rows(preview(hosts(olds, fleet(63))), names=False)[0][2] == "address in 63 ways"
+    assert states(row[2], "address", 63, "10.9.0.0/24 => 10.10.11.1/24")
+    [[_, _, public]] = rows(preview(hosts(olds, fleet(63))), names=False)
+    assert states(public, "address", 63)
+    assert "10." not in public
 
 
 def test_a_record_of_another_version_is_not_read_instead_of_taken_for_a_new_host() -> None:
@@ -280,7 +292,7 @@ def test_a_host_that_is_silent_now_is_not_read_though_the_state_knows_it() -> No
 
     assert kinds(text) == {Kind.LINK, Kind.HOST, Kind.UNREAD}
     assert "192.0.2.1" not in written(text)
-    assert "1 host is NOT READ" in written(text).splitlines()[1]
+    assert headline(text).endswith(Kind.UNREAD.said(1))
 
 
 def test_what_providers_log_of_the_hosts_is_not_read() -> None:
@@ -304,7 +316,7 @@ def test_1024_alike_nodes_are_one_line() -> None:
     text = written(preview(hosts(fleet(1024), fleet(1024, mtu_bytes=4200))))
 
     assert "| Link flaps | gpu\\[0001-1024\\] enp5s0 | mtu\\_bytes 9000 =&gt; 4200 |" in text
-    assert "1024 links flap" in text
+    assert text.splitlines()[1] == f"### pod1: {Kind.LINK.said(1024)}"
     assert len(text) < 500
 
 
@@ -329,8 +341,8 @@ def test_1024_nodes_that_have_nothing_in_common_fit_and_the_worst_stays(limit: i
     said = written(text, limit)
 
     assert len(said) <= limit
-    assert said.splitlines()[1].startswith("### pod1: the preview failed, 1024 hosts reboot")
-    assert "Left out, since the comment would be too long" in said
+    assert said.splitlines()[1].startswith(f"### pod1: {Kind.FAILED.said(1)}, {Kind.REBOOT.said(1024)}")
+    assert LEFT_OUT in said
     assert time.monotonic() - begun < 30
     shown = [line.split(" | ")[0] for line in said.splitlines() if line.startswith("| ") and "Effect" not in line]
     assert shown == sorted(shown, key=lambda label: label != "| Preview failed")
@@ -344,12 +356,12 @@ def test_the_mildest_goes_first() -> None:
     said = written(content, LEAST_LIMIT)
 
     assert "| Link flaps | gpu0001 enp5s0 |" in said
-    assert "Left out, since the comment would be too long:** " in said
+    assert LEFT_OUT in said
     assert "Resource (" in said
 
 
 def test_what_fits_is_not_cut() -> None:
-    assert "Left out" not in written(sample("changes"))
+    assert LEFT_OUT not in written(sample("changes"))
     assert written(sample("changes"), LIMIT) == written(sample("changes"), 10 * LIMIT)
 
 
@@ -418,7 +430,7 @@ def test_without_names_the_counts_and_plain_numbers_stay() -> None:
     said = written(sample("changes"), names=False, title="lab")
 
     assert "| Link flaps | 4 ports of 4 hosts | mtu\\_bytes 9000 =&gt; 4200 |" in said
-    assert said.startswith("<!-- rocelab:review lab -->\n### lab: pods lose VFs on 2 hosts, 4 links flap")
+    assert said.splitlines()[1].startswith(f"### lab: {Kind.PODS.said(2)}, {Kind.LINK.said(4)}")
 
 
 EVENT = '{"sequence":0,"timestamp":1795368606,"preludeEvent":{"config":{}}}\n'
