@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from components.ports import connect, esxi
+from components.ports.check import UNASKED
 from components.ports.esxi import EsxiEnd, pinged, shut
 from stacks.base import LabError
+from tests.messages import states
 
 ONE = EsxiEnd(name="esx1", host=object(), device="vmk3", address="192.168.0.1", mtu_bytes=9000)
 OTHER = EsxiEnd(name="esx2", host=object(), device="vmk2", address="192.168.0.2", mtu_bytes=9000)
@@ -42,17 +44,17 @@ def test_a_host_is_asked_with_its_options_in_the_order_of_their_names(asked):
 @pytest.mark.parametrize(
     ("answer", "meaning"),
     [
-        ({"Summary.Recieved": "0", "Summary.PacketLost": "100"}, "from vmk3 to 192.168.0.2, gets no answer"),
-        ({"Summary.Received": "1"}, connect.OPEN),
-        ({"Summary.PacketLost": "0"}, "not asked: esx1 does not report the result of its ping"),
-        (LabError("esx1: cannot ping: sendto() failed (Message too long)"), "the MTU of vmk3 is below 9000 bytes"),
-        (LabError("esx1: lacks the privilege X"), "not asked: esx1: lacks the privilege X"),
+        ({"Summary.Recieved": "0", "Summary.PacketLost": "100"}, ["vmk3", "192.168.0.2", 8972, "VLAN", "MTU"]),
+        ({"Summary.Received": "1"}, [connect.OPEN]),
+        ({"Summary.PacketLost": "0"}, [UNASKED, "esx1", "ping"]),
+        (LabError("esx1: cannot ping: sendto() failed (Message too long)"), ["MTU", "vmk3", 9000]),
+        (LabError("esx1: lacks the privilege X"), [UNASKED, "esx1", "privilege X"]),
     ],
 )
 def test_what_a_ping_s_end_means(asked, answer, meaning):
     asked.append(answer)
 
-    assert meaning in pinged(ONE, OTHER, 8972)
+    assert states(pinged(ONE, OTHER, 8972), *meaning)
 
 
 def end(**fields: Any) -> EsxiEnd:
@@ -63,6 +65,8 @@ def test_a_list_of_allowed_addresses_that_leaves_a_peer_out_is_named():
     assert shut(ONE, end(allows=None)) == ""
     assert shut(ONE, end(allows=("192.168.0.1",))) == ""
     assert shut(ONE, end(allows=("10.0.0.0/8", "192.168.0.0/24"))) == ""
-    assert "allows 192.168.0.3, but not 192.168.0.1" in shut(ONE, end(allows=("192.168.0.3",)))
-    assert "allows nobody" in shut(ONE, end(allows=()))
+    for allows in (("192.168.0.3",), ()):
+        said = shut(ONE, end(allows=allows))
+        assert states(said, "esx2", "pvrdma", "192.168.0.1", *allows)
+        assert "esxcli network firewall ruleset allowedip add" in said
     assert shut(ONE, end(closed="esx2 is closed")) == "esx2 is closed"
