@@ -205,9 +205,9 @@ def test_an_upstream_file_that_cannot_be_had_is_a_plain_error(
     engine: Engine, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_store: object, _keys: object) -> None:
-        raise LabError("no route has it")
+        raise LabError("deploy/crd.yaml")
 
     monkeypatch.setattr("components.cluster.foundations.read_definitions", refuse)
 
-    with pytest.raises(pulumi.RunError, match="no route has it"):
+    with pytest.raises(pulumi.RunError, match=r"deploy/crd\.yaml"):
         build(engine, lab)

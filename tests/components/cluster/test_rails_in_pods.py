@@ -17,7 +17,9 @@ from components.cluster.policies import render_sriov_network
 from components.cluster.profiles import networks, policies, pools, programs
 from stacks.cluster import Cluster
 from stacks.lab import Lab
+from stacks.rules import BrokenRulesError, Fault
 from tests.components.cluster.conftest import PROFILES, exclusive, parts, profiled
+from tests.messages import states
 
 
 def test_rdma_is_asked_for_inside_the_selectors(lab: Lab, cluster: Cluster) -> None:
@@ -190,9 +192,22 @@ def test_server_models_that_name_their_nics_crosswise_differ_by_slot(lab: Lab, p
     ]
 
 
+def faults_in(refused: ValidationError) -> tuple[Fault, ...]:
+    [broken] = [detail["ctx"]["error"] for detail in refused.errors()]
+    assert isinstance(broken, BrokenRulesError)
+    return tuple(broken.faults)
+
+
 def test_names_that_cross_without_slots_are_refused(lab: Lab) -> None:
-    with pytest.raises(ValidationError, match="or write pci at every PF on rail-b and rail-a"):
+    with pytest.raises(ValidationError) as refused:
         two_models(lab, pci=False)
+
+    faults = faults_in(refused.value)
+    assert [fault.path for fault in faults] == [
+        ("nodes", 1, "pfs", 0, "interface"),
+        ("nodes", 1, "pfs", 1, "interface"),
+    ]
+    assert all(states(fault.text, "rail-a", "rail-b", "gpu01", "pci") for fault in faults)
 
 
 def test_one_slot_on_two_rails_is_refused_where_names_cross(lab: Lab) -> None:
@@ -200,5 +215,10 @@ def test_one_slot_on_two_rails_is_refused_where_names_cross(lab: Lab) -> None:
     file = two_models(lab).model_dump(mode="json", exclude_unset=True)
     file["nodes"][1]["pfs"][1]["pci"] = "0000:10:00.0"
 
-    with pytest.raises(ValidationError, match="would mix the rails"):
+    with pytest.raises(ValidationError) as refused:
         Lab.model_validate_json(json.dumps(file))
+
+    [fault] = faults_in(refused.value)
+    assert fault.path == ("nodes", 1, "pfs", 1, "interface")
+    assert states(fault.text, "enp5s0", "rail-a", "rail-b", "gpu01")
+    assert "pci" not in fault.text, "the slots are known"

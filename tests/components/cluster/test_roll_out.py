@@ -87,7 +87,8 @@ def test_a_wait_names_the_pods_that_are_missing_until_the_engine_is_done(monkeyp
 
 
 def test_a_wait_for_a_silent_api_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert said(monkeypatch, ApiError(0, "the API server does not answer")) == ["the API server does not answer"]
+    silent = ApiError(0, "the API server does not answer")
+    assert said(monkeypatch, silent) == [str(silent)]
 
 
 class HangingUp(socketserver.BaseRequestHandler):

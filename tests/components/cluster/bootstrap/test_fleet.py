@@ -99,7 +99,8 @@ def test_a_join_that_failed_is_a_change_for_the_next_run(machines):
     provider, wanted = FleetProvider(), props(machines)
     outs = provider.create(wanted).outs
 
-    assert "container runtime is not running" in results(outs)["gpu02"]["reason"]
+    assert results(outs)["gpu02"]["step"] == "join"
+    assert "[ERROR CRI]" in results(outs)["gpu02"]["reason"]
     assert provider.diff("fleet", outs, wanted).changes is True
 
 

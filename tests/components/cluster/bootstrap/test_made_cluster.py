@@ -109,8 +109,10 @@ def test_a_refresh_takes_renewed_certificates_and_keeps_the_old_ones_of_silent_h
     monkeypatch.setattr(KubeconfigProvider, "_read", lambda _self: ADMIN + "# renewed\n")
     renewed = provider.read("id", props)
 
+    unread = "cluster.bootstrap: no control plane gives a kubeconfig"
+
     def silent(_self: KubeconfigProvider) -> str:
-        raise LabError("cluster.bootstrap: no control plane gives a kubeconfig")
+        raise LabError(unread)
 
     monkeypatch.setattr(KubeconfigProvider, "_read", silent)
     kept = provider.read("id", props)
@@ -118,6 +120,6 @@ def test_a_refresh_takes_renewed_certificates_and_keeps_the_old_ones_of_silent_h
     assert renewed.outs["kubeconfig"].endswith("# renewed\n")
     assert renewed.inputs == {"cluster": "lab"}
     assert kept.outs == props
-    assert said == ["cluster.bootstrap: no control plane gives a kubeconfig"]
+    assert said == [unread]
     with pytest.raises(LabError):
         provider.create(props)
