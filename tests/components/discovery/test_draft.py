@@ -22,6 +22,7 @@ from stacks.read import KEY, read_stack_file
 from tests.components.discovery.spoilt import UNREAD, address, bare, codes, each_pf, leaf, moved, one_pf, without
 from tests.components.inventory.fabricate import changed, fabricate, pci_of
 from tests.conftest import ROOT
+from tests.messages import stating
 
 LEAVE = Answers(cluster="leave")
 ADOPT = Answers(cluster="adopt")
@@ -185,7 +186,7 @@ def test_ports_of_one_subnet_without_other_evidence_hear_first_that_they_need_su
 
     assert codes(draft.questions) == ["one-subnet", "too-little", "too-little"]
     assert draft.questions[0].nodes == ("gpu01", "gpu02", "gpu03", "gpu04", "gpu05", "gpu06")
-    assert "and 2 more nodes" in draft.questions[0].evidence
+    assert any("2 more" in line for line in draft.questions[0].evidence)
 
 
 def one_subnet(n: int, k: int, pf: Pf) -> Pf:
@@ -212,7 +213,7 @@ def test_addresses_that_could_not_be_read_are_not_taken_for_none() -> None:
     assert codes(asked.questions) == ["no-address", "no-address"]
     assert {question.answer for question in asked.questions} == {""}, "another look helps, and nothing else"
     assert "addresses unknown" in asked.questions[0].evidence[0]
-    with pytest.raises(LabError, match="unknown; run rocelab look again"):
+    with pytest.raises(LabError, check=stating("host_subnets.rail-1", "gpu01, gpu02, gpu03", "rocelab look")):
         drafted(inventory, Answers(host_subnets={"rail-1": IPv4Network("10.10.1.0/24")}, cluster="leave"))
 
 
@@ -274,7 +275,7 @@ def test_a_host_that_was_not_read_is_left_out_and_reported() -> None:
     draft = drafted(inventory)
 
     assert set(states(draft)) == {"gpu01", "gpu03"}
-    assert draft.unread == ("gpu02: refuses the login of ops",)
+    assert draft.unread == (f"gpu02: {silent.unread}",)
     assert "## Not read" in as_markdown("pod1", draft.questions, draft.notices, draft.unread)
 
 
@@ -285,7 +286,7 @@ def test_an_answer_for_a_host_that_was_not_read_waits_for_the_next_look() -> Non
     draft = drafted(changed(fabricate(3, 2, switches=False), "gpu02", lambda _: silent), answers)
 
     assert {rail.name for rail in draft.rails} == {"rail-1"}
-    with pytest.raises(LabError, match="no such candidate: gpu04"):
+    with pytest.raises(LabError, check=stating("gpu04", "questions.md")):
         drafted(fabricate(3, 2), Answers(ports={"gpu04": {"ens1np0": "none"}}))
 
 
@@ -578,7 +579,7 @@ def test_hosts_that_another_stack_configures_are_named() -> None:
 
 
 def test_an_answer_for_no_network_is_refused() -> None:
-    with pytest.raises(LabError, match="jobs/nothing: no such network"):
+    with pytest.raises(LabError, check=stating("networks.rail-1", "jobs/nothing")):
         drafted(with_networks(), Answers(cluster="adopt", networks={"rail-1": "jobs/nothing"}))
 
 

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
+import yaml
 
 from components.discovery.ports import ports_of
+from components.discovery.questions import Question
 from components.inventory.model import Link, MacEntry, Neighbour, Pf, Route, Switch, SwitchPort
 from components.inventory.reading import known, unknown
 from stacks.base import LabError
@@ -25,8 +28,15 @@ from tests.components.discovery.spoilt import (
     without,
 )
 from tests.components.inventory.fabricate import changed, changed_pf, fabricate, mac_of, pci_of
+from tests.messages import states, stating
 
 ALL = ("gpu", "leaf", "subnet")
+
+
+def answer_of(question: Question) -> dict[str, Any]:
+    """What answers.yaml gets."""
+    answer: dict[str, Any] = yaml.safe_load(question.answer)
+    return answer
 
 
 def test_a_healthy_cluster_has_its_rails_with_all_evidence_and_no_question() -> None:
@@ -53,10 +63,9 @@ def test_the_slot_alone_is_a_question_that_shows_the_evidence() -> None:
     assert found.rails == ()
     assert codes(found.questions) == ["too-little", "too-little"]
     assert found.questions[0].nodes == ("gpu01", "gpu02", "gpu03")
-    assert found.questions[0].evidence == (
-        f"gpu[01-03]: ens1np0 at {pci_of(1)}: GPU unknown, leaf unknown, no address",
-    )
-    assert found.questions[0].answer == 'ports:\n  "gpu[01-03]": {ens1np0: rail-N}'
+    [evidence] = found.questions[0].evidence
+    assert states(evidence, "gpu[01-03]", "ens1np0", pci_of(1), "GPU unknown", "leaf unknown", "no address")
+    assert answer_of(found.questions[0]) == {"ports": {"gpu[01-03]": {"ens1np0": "rail-N"}}}
 
 
 @pytest.mark.parametrize("lacking", [*ALL, ""])
@@ -110,7 +119,7 @@ def test_nics_of_one_subnet_need_other_evidence(kind: str, rails: int) -> None:
 
     assert len(found.rails) == rails
     if not rails:
-        assert "subnet is the same for several ports" in found.questions[0].text
+        assert states(found.questions[0].text, "subnet")
 
 
 def test_links_cut_from_a_range_per_rail_are_evidence() -> None:
@@ -220,7 +229,7 @@ def test_two_ports_of_one_card_are_asked_about() -> None:
 
     assert by_rail(found) == {"rail-1": healthy(3, 3)["rail-1"]}
     assert codes(found.questions) == ["one-card"]
-    assert found.questions[0].answer == 'ports:\n  "gpu[01-03]": {ens2np0: rail-N, ens3np0: rail-N}'
+    assert answer_of(found.questions[0]) == {"ports": {"gpu[01-03]": {"ens2np0": "rail-N", "ens3np0": "rail-N"}}}
 
 
 def test_an_unused_second_port_is_not_a_question() -> None:
@@ -248,9 +257,10 @@ def test_ports_that_are_not_set_up_are_one_question_whose_answer_makes_them_rail
     answered = inferred(inventory, {(f"gpu0{n}", f"ens{k}np0"): f"rail-{k}" for n in (1, 2, 3) for k in (1, 2)})
 
     assert (found.rails, codes(found.questions)) == ((), ["not-set-up"])
-    assert found.questions[0].answer == (
-        'ports:\n  "gpu[01-03]": {ens1np0: rail-1, ens2np0: rail-2}\nhost_subnets: {rail-1: SUBNET, rail-2: SUBNET}'
-    )
+    assert answer_of(found.questions[0]) == {
+        "ports": {"gpu[01-03]": {"ens1np0": "rail-1", "ens2np0": "rail-2"}},
+        "host_subnets": {"rail-1": "SUBNET", "rail-2": "SUBNET"},
+    }
     assert (by_rail(answered), answered.questions) == (healthy(3, 2), ())
 
 
@@ -428,7 +438,7 @@ def test_an_answer_for_no_candidate_is_refused(answers: dict[tuple[str, str], st
 
 
 def test_two_ports_of_a_node_on_one_rail_are_refused() -> None:
-    with pytest.raises(LabError, match="gpu01 has ens1np0 and ens2np0 on rail-1"):
+    with pytest.raises(LabError, check=stating("gpu01", "ens1np0", "ens2np0", "rail-1")):
         inferred(bare(2, 2), {("gpu01", "ens2np0"): "rail-1"})
 
 
