@@ -21,6 +21,7 @@ from stacks.lab import Lab
 from tests.components.report.synthetic import Model
 from tests.components.validation.labs import hardware, plan_for, record, reduced
 from tests.conftest import ROOT
+from tests.messages import states
 
 GOLDEN = ROOT / "tests" / "golden" / "report"
 
@@ -73,7 +74,7 @@ def test_the_command_prints_the_table_and_writes_the_files(
 
     out = capsys.readouterr().out
     assert status == 0
-    assert out.splitlines()[-3] == "function: pass · performance: not rated (simulated)"
+    assert out.splitlines()[-3] == headline(summary)
     assert out.splitlines()[-2:] == [f"report: {file}" for file in files]
     assert "0.04 Gbit/s" in out
     assert "is not in" in Path(files[1]).read_text(), "a report without a record says so"
@@ -120,7 +121,9 @@ def test_a_failed_verdict_is_shown_and_is_exit_code_1(
 
     assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 1
     out = capsys.readouterr().out
-    assert "fail (1 failed of 2)" in out
+    row = summary.tests[0]
+    assert (row.function, row.failed) == ("fail", 1)
+    assert states(out, "fail", "1 failed")
     assert "[bold]x[/]" in out, "what a host says is text, not markup"
     assert "\x1b" not in out, "and does not act on the terminal"
 
@@ -129,7 +132,7 @@ def test_a_stale_pass_is_reported_as_stale(lab: Lab, tmp_path: Path, capsys: pyt
     summary = simulated(lab).summary.model_copy(update={"stale": ("gpu01: driver", "gpu02: driver")})
 
     assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
-    assert "stale: gpu01: driver and 1 more" in capsys.readouterr().out
+    assert states(capsys.readouterr().out, "stale", "gpu01: driver", "1 more")
 
 
 @pytest.mark.parametrize(
@@ -177,10 +180,9 @@ def test_the_test_that_decides_is_shown_whole_and_once(
 
     assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert out.count("either the queue pair ran with path MTU 1024") == 1
-    assert "To decide: ib_write_bw -m 4096 without -R" in out
-    assert "92.4 Gbit/s again means a slow path" in out
-    assert render_markdown(Material(summary=summary)).count("either the queue pair") == 1
+    finding = next(found for found in summary.findings if found.code == "MTU_FINGERPRINT_1024")
+    assert out.count(" ".join(finding.hint.split())) == 1
+    assert render_markdown(Material(summary=summary)).count(finding.hint.partition(":")[0]) == 1
 
 
 def test_a_hint_that_belongs_to_no_finding_stays(lab: Lab) -> None:
@@ -200,14 +202,14 @@ def test_what_could_not_be_read_is_counted_as_what_failed_is() -> None:
         .model_copy(update={"measured": 5, "failed": 1, "skipped": 2, "errors": 4, "function": "error"})
     )
 
-    assert counted(test) == "1 failed, 2 skipped, 4 unreadable of 12"
+    assert states(counted(test), "1 failed", "2 skipped", "4 unreadable", 12)
     assert counted(test.model_copy(update={"failed": 0, "skipped": 0, "errors": 0})) == ""
 
 
 def test_the_performance_says_how_many_tests_it_is_about(lab: Lab) -> None:
     summary = Model(4, 2).material().summary
 
-    assert rated(summary) == "1 of 5 rated tests fail"
+    assert states(rated(summary), "1 of 5", "fail")
     assert rated(simulated(lab).summary) == "simulated"
     assert rated(summary.model_copy(update={"performance": "warn"})) == "", "as when only the comparison warns"
 
