@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from components.validation.benchmarks.verbs.judge import NO_LINE_RATE
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import fabric_of, main_stage
 from components.validation.judging.localise import Localiser
@@ -90,7 +91,7 @@ def test_a_port_that_does_not_report_its_line_rate_keeps_its_rail_from_a_pass(la
     silent = measured("rail-a", "gpu01", "gpu02", 3.0, line_rate_gbit_s=None)
     row = next(row for row in judged(real, [silent]).tests if row.rail == "rail-a")
 
-    assert (row.performance, row.because) == ("not rated", "1 of 2: the ports do not report their line rate")
+    assert (row.performance, row.because) == ("not rated", f"1 of 2: {NO_LINE_RATE}")
 
 
 def test_a_failed_transfer_has_no_value_though_it_printed_one(lab: Lab) -> None:

@@ -10,10 +10,16 @@ from components.validation.judging.localise import Localiser
 from components.validation.records import Flow
 from tests.components.validation.judging.fabrics import CEILING, SOUND, all_flows, names, searched
 from tests.components.validation.judging.simulation import rounds_of
+from tests.messages import states
+
+Part = tuple[str | None, ...]
 
 
-def told(located: Located) -> list[str]:
-    return [fault.where for fault in located.faults]
+def parts(located: Located) -> list[Part]:
+    """Code, nodes or leaves, and rail of each fault, which its words have too."""
+    for fault in located.faults:
+        assert states(fault.where, *fault.nodes, *fault.leaves, fault.rail or "all rails")
+    return [(fault.code, *fault.nodes, *fault.leaves, fault.rail) for fault in located.faults]
 
 
 def sound(_: Flow) -> Value:
@@ -31,14 +37,13 @@ def test_a_sound_fabric_is_not_accused_and_nothing_is_measured_again() -> None:
 def test_a_bad_node_is_named_and_not_its_rails_or_paths(nodes: int, factor: Value) -> None:
     located = searched(all_flows(nodes, "ab"), lambda flow: factor if "gpu02" in flow else 1.0)
 
-    assert told(located) == ["gpu02, all rails"]
-    assert located.faults[0].code == ("NODE_DOWN" if factor is None else "NODE_SLOW")
+    assert parts(located) == [("NODE_DOWN" if factor is None else "NODE_SLOW", "gpu02", None)]
 
 
 def test_one_bad_nic_is_named_with_its_rail() -> None:
     located = searched(all_flows(5, "ab"), lambda flow: 0.7 if flow.rail == "b" and "gpu03" in flow else 1.0)
 
-    assert told(located) == ["gpu03, b"]
+    assert parts(located) == [("NIC_SLOW", "gpu03", "b")]
     assert located.faults[0].kind == "rail"
 
 
@@ -60,25 +65,26 @@ def test_a_bad_direction_of_a_nic_is_named(place: int, direction: str) -> None:
 def test_a_rail_that_is_slow_as_a_whole_is_seen_by_its_ceiling() -> None:
     located = searched(all_flows(4, "ab"), lambda flow: 0.8 if flow.rail == "b" else 1.0)
 
-    assert told(located) == ["b as a whole"]
+    assert parts(located) == [("RAIL_SLOW", "b")]
 
 
 def test_without_a_ceiling_a_rail_is_compared_with_itself_alone() -> None:
     flows = all_flows(6, "ab")
 
-    assert told(searched(flows, lambda flow: 0.25 if flow.rail == "b" else 1.0, ceilings=False)) == []
-    assert told(searched(flows, lambda flow: 0.7 if "gpu01" in flow else 1.0, ceilings=False)) == ["gpu01, all rails"]
+    assert parts(searched(flows, lambda flow: 0.25 if flow.rail == "b" else 1.0, ceilings=False)) == []
+    located = searched(flows, lambda flow: 0.7 if "gpu01" in flow else 1.0, ceilings=False)
+    assert parts(located) == [("NODE_SLOW", "gpu01", None)]
 
 
 def test_all_rails_slow_are_one_fault() -> None:
-    assert told(searched(all_flows(4, "ab"), lambda _: 0.8)) == ["all rails as a whole"]
+    assert parts(searched(all_flows(4, "ab"), lambda _: 0.8)) == [("RAIL_SLOW", None)]
 
 
 def test_two_bad_nodes_among_four_are_no_bad_rail() -> None:
     factors = {"gpu01": 0.6, "gpu03": 0.8}
     located = searched(all_flows(4), lambda flow: min(factors.get(name, 1.0) for name in flow[1:]))
 
-    assert sorted(told(located)) == ["gpu01, all rails", "gpu03, all rails"]
+    assert {part[:2] for part in parts(located)} == {("NODE_SLOW", "gpu01"), ("NODE_SLOW", "gpu03")}
 
 
 def test_a_bad_pair_is_a_path_and_no_link_is_named() -> None:
@@ -86,7 +92,7 @@ def test_a_bad_pair_is_a_path_and_no_link_is_named() -> None:
         all_flows(6, "ab"), lambda flow: 0.6 if flow[0] == "a" and {"gpu02", "gpu05"} <= set(flow) else 1.0
     )
 
-    assert told(located) == ["path between gpu02 and gpu05 on a"]
+    assert parts(located) == [("PATH_SLOW", "gpu02", "gpu05", "a")]
     assert located.faults[0].kind == "path"
     assert located.faults[0].leaves == ()
 
@@ -94,7 +100,7 @@ def test_a_bad_pair_is_a_path_and_no_link_is_named() -> None:
 def test_one_direction_of_a_pair_is_distinguished_from_the_pair() -> None:
     located = searched(all_flows(6, "ab"), lambda flow: 0.6 if flow == ("a", "gpu02", "gpu05") else 1.0)
 
-    assert told(located) == ["path from gpu02 to gpu05 on a, that direction only"]
+    assert parts(located) == [("PATH_ONE_WAY_SLOW", "gpu02", "gpu05", "a")]
 
 
 def test_two_nodes_show_only_their_path() -> None:
@@ -137,15 +143,14 @@ def between(flow: Flow, *leaves: str) -> bool:
 def test_a_known_topology_names_the_pair_of_leaves() -> None:
     located = searched(all_flows(12), lambda flow: 0.7 if between(flow, "leaf1", "leaf3") else 1.0, leaf_of=LEAVES)
 
-    assert told(located) == ["leaf1 to leaf3 on a"]
-    assert located.faults[0].code == "LEAF_PATH_SLOW"
+    assert parts(located) == [("LEAF_PATH_SLOW", "leaf1", "leaf3", "a")]
 
 
 def test_a_known_topology_names_the_leaf_whose_uplinks_are_slow() -> None:
     def slow(flow: Flow) -> Value:
         return 0.7 if between(flow, "leaf2", "leaf1") or between(flow, "leaf2", "leaf3") else 1.0
 
-    assert told(searched(all_flows(12), slow, leaf_of=LEAVES)) == ["uplinks of leaf2 on a"]
+    assert parts(searched(all_flows(12), slow, leaf_of=LEAVES)) == [("LEAF_UPLINK_SLOW", "leaf2", "a")]
 
 
 def test_congestion_between_leaves_is_distinguished_from_that_inside_them() -> None:
@@ -154,13 +159,13 @@ def test_congestion_between_leaves_is_distinguished_from_that_inside_them() -> N
 
     located = searched(all_flows(12), slow, halved=sound, leaf_of=LEAVES)
 
-    assert told(located) == ["a, with many transfers at once, between leaves leaf1, leaf2, leaf3"]
+    assert parts(located) == [("CONGESTION", "leaf1", "leaf2", "leaf3", "a")]
 
 
 def test_a_topology_changes_nothing_for_a_bad_node() -> None:
-    assert told(searched(all_flows(12), lambda flow: 0.7 if "gpu02" in flow else 1.0, leaf_of=LEAVES)) == [
-        "gpu02, all rails"
-    ]
+    located = searched(all_flows(12), lambda flow: 0.7 if "gpu02" in flow else 1.0, leaf_of=LEAVES)
+
+    assert parts(located) == [("NODE_SLOW", "gpu02", None)]
 
 
 def sampled(nodes: int, rails: str) -> list[Flow]:
@@ -169,22 +174,23 @@ def sampled(nodes: int, rails: str) -> list[Flow]:
 
 
 @pytest.mark.parametrize(
-    ("slow", "where"),
+    ("slow", "found"),
     [
-        (lambda flow: 0.7 if "gpu30" in flow else 1.0, ["gpu30, all rails"]),
-        (lambda flow: 0.7 if flow.rail == "a" and flow.client == "gpu07" else 1.0, ["gpu07, a, sending"]),
-        (lambda flow: 0.7 if flow.rail == "b" else 1.0, ["b as a whole"]),
+        (lambda flow: 0.7 if "gpu30" in flow else 1.0, [("NODE_SLOW", "gpu30", None)]),
+        (lambda flow: 0.7 if flow.rail == "a" and flow.client == "gpu07" else 1.0, [("NIC_TX_SLOW", "gpu07", "a")]),
+        (lambda flow: 0.7 if flow.rail == "b" else 1.0, [("RAIL_SLOW", "b")]),
     ],
 )
-def test_a_ring_with_random_pairings_is_enough(slow: object, where: list[str]) -> None:
+def test_a_ring_with_random_pairings_is_enough(slow: object, found: list[Part]) -> None:
     assert callable(slow)
-    assert told(searched(sampled(64, "ab"), slow)) == where
+    assert parts(searched(sampled(64, "ab"), slow)) == found
 
 
 def test_missing_pairs_are_no_evidence_at_all() -> None:
     flows = [flow for number, flow in enumerate(all_flows(8, "ab")) if number % 3]
 
-    assert told(searched(flows, lambda flow: 0.7 if "gpu05" in flow else 1.0)) == ["gpu05, all rails"]
+    located = searched(flows, lambda flow: 0.7 if "gpu05" in flow else 1.0)
+    assert parts(located) == [("NODE_SLOW", "gpu05", None)]
 
 
 def test_unrated_speeds_accuse_no_part_but_failures_do() -> None:
@@ -193,8 +199,10 @@ def test_unrated_speeds_accuse_no_part_but_failures_do() -> None:
 
     located = searched(all_flows(4, "ab"), slow, rated=False)
 
-    assert told(located) == ["gpu02, all rails"]
-    assert located.faults[0].numbers.startswith("12 of 12 transfers failed")
+    assert parts(located) == [("NODE_DOWN", "gpu02", None)]
+    evidence = located.faults[0].evidence
+    assert (evidence.tested, evidence.bad, evidence.failed) == (12, 12, 12)
+    assert states(located.faults[0].numbers, "12 of 12")
     assert searched(all_flows(4), lambda flow: 0.1 if "gpu02" in flow else 1.0, rated=False).faults == ()
 
 
@@ -245,7 +253,7 @@ def test_an_answer_survives_json_and_names_its_numbers() -> None:
 
     assert again == located
     finding = again.faults[0].finding()
-    assert finding.evidence.startswith("12 of 12 transfers are slow, median 70% of a sound path; 0 of 12 measured")
+    assert states(finding.evidence, "12 of 12", "70%", "0 of 12")
     assert "PCIe" in finding.hint
 
 

@@ -10,6 +10,7 @@ from components.validation.records import JobResult, MeasuredHost, RunRecord
 from components.validation.summary import Summary
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
+from tests.messages import states
 
 NAME = "ib_write_bw one_way rail-a"
 
@@ -76,7 +77,7 @@ def test_many_small_steps_are_reported_against_the_best_of_the_last_runs() -> No
 
     assert found is not None
     assert found.verdict == "worse"
-    assert "9.0% worse than the best of the last 3 runs (100), in small steps" in found.reasons[0]
+    assert states(found.reasons[0], "9.0%", 3, 100)
     assert regression.confirmed(entry(4, 91.0), history) == ()
 
 
@@ -85,7 +86,9 @@ def test_another_configuration_is_not_comparable_but_its_changes_are_reported() 
 
     assert found is not None
     assert found.verdict == "not comparable"
-    assert found.reasons == ("driver was 5.4, is 5.5", f"{NAME} was 97 Gbit/s, is 80: seen, not judged")
+    driver, speed = found.reasons
+    assert states(driver, "driver", "5.4", "5.5")
+    assert states(speed, NAME, "97 Gbit/s", 80)
 
 
 def test_a_failed_run_is_no_baseline_and_a_first_run_has_none() -> None:
@@ -130,7 +133,7 @@ def test_a_confirmed_regression_fails_although_physics_would_let_it_pass(lab: La
     assert summary.regression.verdict == "worse"
     row = next(row for row in summary.tests if row.test == "ib_write_bw")
     assert (row.performance, row.change) == ("fail", pytest.approx(-0.0654, abs=1e-4))
-    assert any("slower than run run-0" in text and "a second run confirms it" in text for text in summary.reasons)
+    assert any(states(text, "run-0", "91.5", "97.9", "91.4") for text in summary.reasons)
     assert history.baseline is not None
     assert history.baseline.run_id == "run-0", "what got worse is no measure"
 
@@ -140,7 +143,7 @@ def test_an_unconfirmed_regression_fails_nothing_and_is_reported(lab: Lab) -> No
 
     assert summary.regression is not None
     assert (summary.regression.verdict, summary.performance) == ("unconfirmed", "warn")
-    assert any("a second run does not" in text for text in summary.reasons)
+    assert any(states(text, "92.5", "98", "97.9") for text in summary.reasons)
 
 
 def test_a_slower_training_is_a_warning_and_fails_no_row_that_is_only_shown(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Summary, closed
 from stacks.lab import Lab
 from tests.components.validation.labs import function_of, hardware, measured, plan_for, record, reduced, with_nodes
+from tests.messages import states
 
 REASON = "failed: gpu02: no end in time"
 
@@ -37,11 +38,11 @@ def test_a_transfer_that_failed_once_warns_with_its_reason_and_both_loads_and_ac
 
     assert (summary.function, summary.performance) == ("pass", "warn")
     assert [found.code for found in summary.findings] == [CODE]
-    assert summary.findings[0].where == "rail-a gpu01 to gpu08"
-    assert summary.findings[0].evidence == f"ib_write_bw {REASON}; measured at another try, with 4 at once instead of 8"
+    assert states(summary.findings[0].where, "rail-a", "gpu01 to gpu08")
+    assert states(summary.findings[0].evidence, "ib_write_bw", REASON, 4, 8)
     rail_a = summary.tests[0]
     assert (rail_a.measured, rail_a.failed, rail_a.failed_once) == (56, 0, 1)
-    assert cells(rail_a, simulated=False)[2] == "pass (1 failed once of 56)"
+    assert states(cells(rail_a, simulated=False)[2], "pass", "1 failed once", 56)
     assert any("1 of 56" in reason for reason in summary.reasons)
     assert passes(summary), "one hiccup makes no run useless as a measure"
 
@@ -59,8 +60,8 @@ def test_more_than_a_few_leave_no_representative_number_for_the_test(lab: Lab) -
     summary = with_tries(real, second_tries(real, 3))
 
     assert (summary.function, summary.performance) == ("pass", "unstable")
-    assert summary.findings[0].where == "rail-a gpu01 to gpu08 and 2 more"
-    assert any("ib_write_bw rail-a: 3 of 56" in reason for reason in summary.reasons)
+    assert states(summary.findings[0].where, "rail-a", "gpu01 to gpu08", "2 more")
+    assert any(states(reason, "ib_write_bw", "rail-a", "3 of 56") for reason in summary.reasons)
     assert not passes(summary)
 
 
@@ -70,7 +71,8 @@ def test_what_fails_together_and_works_only_with_fewer_fails_the_function(lab: L
     within, beyond = with_tries(real, second_tries(real, most)), with_tries(real, second_tries(real, most + 1))
 
     assert (within.function, beyond.function) == ("pass", "fail")
-    assert any(f"rail-a ib_write_bw failed: {most + 1} of 56" in text for text in beyond.reasons)
+    crowded = f"{most + 1} of 56"
+    assert any(states(text, "rail-a", "ib_write_bw", "failed", crowded) for text in beyond.reasons)
     assert closed("enforce", beyond.function, beyond.performance)
 
 
@@ -79,7 +81,7 @@ def test_under_the_same_load_a_second_try_proves_that_the_load_is_carried(lab: L
     summary = with_tries(real, second_tries(real, 2, at_once=8))
 
     assert (summary.function, summary.performance) == ("pass", "unstable"), "both transfers of the rail failed once"
-    assert "with as many at once (8)" in summary.findings[0].evidence
+    assert states(summary.findings[0].evidence, "ib_write_bw", REASON, 8)
 
 
 def test_in_the_simulator_it_is_a_finding_and_rates_nothing(lab: Lab) -> None:
@@ -96,7 +98,7 @@ def test_one_that_failed_twice_has_failed_and_says_so(lab: Lab) -> None:
     summary = judged(lab, run)
 
     assert (summary.function, function_of(plan_for(lab), run)) == ("fail", "fail")
-    assert summary.reasons[0].startswith("rail-a gpu01 to gpu02 failed: ")
+    assert states(summary.reasons[0], "rail-a", "gpu01 to gpu02", "failed", "no end in time")
     assert CODE not in {found.code for found in summary.findings}
 
 
@@ -106,7 +108,7 @@ def test_a_transfer_that_was_measured_and_then_failed_is_reported_too(lab: Lab) 
     summary = with_tries(real, [measured("rail-a", "gpu01", "gpu02", 60.0, **told)])
 
     once = next(found for found in summary.findings if found.code == CODE)
-    assert once.evidence == f"ib_write_bw measured, then with 4 at once instead of 8 {REASON}"
+    assert states(once.evidence, "ib_write_bw", "measured", 4, 8, REASON)
     assert (summary.function, summary.performance) == ("pass", "fail"), "the failed try counts as nothing"
 
 
@@ -128,9 +130,8 @@ def test_the_example_of_what_works_only_with_fewer_at_once_is_one_that_does(lab:
     as_many = tries[0].model_copy(update={"at_once": 8})
     summary = with_tries(real, [as_many, *tries[1:]])
 
-    (told,) = (text for text in summary.reasons if "work only with fewer" in text)
-    assert told.startswith("rail-a ib_write_bw failed: 13 of 56")
-    assert f"such as {tries[1].client} to {tries[1].server}:" in told
+    (told,) = (text for text in summary.reasons if states(text, "13 of 56"))
+    assert states(told, "rail-a", "ib_write_bw", "failed", "13 of 56", f"{tries[1].client} to {tries[1].server}")
 
 
 def test_the_shares_are_those_that_the_page_names() -> None:
