@@ -13,6 +13,7 @@ from components.validation.memory.history import history_of
 from components.validation.memory.store import append
 from tests.components.validation.history import entries
 from tests.conftest import ROOT
+from tests.messages import states
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_the_runs_of_the_store_are_shown_with_their_changes_and_the_baseline(
     shown = capsys.readouterr().out
     assert "ib_write_bw rail-a [Gbit/s]" in " ".join(shown.split())
     assert "97.5 +0.5%" in shown
-    assert "80 -17.9% (again 80.1)" in shown
+    assert states(shown, "80 -17.9%", "again 80.1")
     assert [line.split()[1] for line in shown.splitlines() if "abcd" in line][1] == "*"
 
 
@@ -59,7 +60,7 @@ def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
     assert main(["history"]) == 0
-    assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"
+    assert states(capsys.readouterr().out, "lab lab", "make up")
 
 
 def test_a_lab_without_a_file_or_a_stack_is_refused_with_that_reason(
@@ -72,7 +73,7 @@ def test_a_lab_without_a_file_or_a_stack_is_refused_with_that_reason(
     assert main(["history", "--stack", "none"]) == 2
     said = capsys.readouterr().err
     assert "no stack named 'lab' found" in said
-    assert "Where it has never been measured, make up does that" in said
+    assert states(said, "make up")
     assert "Pulumi.none.yaml" in said
 
 
@@ -83,7 +84,7 @@ def test_a_stack_that_was_never_measured_says_what_measures_it(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
     assert main(["history"]) == 0
-    assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"
+    assert states(capsys.readouterr().out, "lab lab", "make up")
 
     file = checkout / "Pulumi.lab.yaml"
     file.write_text(re.sub(r"(?m)^( +mode:) (warn|enforce)$", r"\1 'off'", file.read_text()))
@@ -115,7 +116,7 @@ def test_the_values_of_the_last_runs_that_fit_are_shown_and_of_runs_without_valu
 
     assert main(["history"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].strip() == "lab lab: 20 of 30 runs"
+    assert states(lines[0], "lab lab", 20, 30)
     head = next(line for line in lines if line.strip().startswith("value"))
     assert head.split()[-2:] == ["\N{BOX DRAWINGS HEAVY VERTICAL}", "0029"]
     assert "0027" in head

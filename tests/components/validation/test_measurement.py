@@ -28,6 +28,7 @@ from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
 from stacks.report import ReportStore
 from tests.components.validation.labs import changed, hardware, paired, plan_for, record, reduced, with_nodes
+from tests.messages import states
 
 LABS: list[Lab] = []
 """Labs of providers: variations of the reference lab that no lab file could describe, such as one of 64 equal nodes."""
@@ -146,7 +147,7 @@ def test_a_missing_key_is_a_failed_result_and_no_exception(lab: Lab, checkout: P
 
     assert outs
     reasons = stored(checkout, outs).record.transfers[0].reasons
-    assert "access.key_file: .sim/nodes/id_ed25519 cannot be read" in reasons[0]
+    assert states(reasons[0], "access.key_file", ".sim/nodes/id_ed25519")
     assert outs["settled"] is False
 
 
@@ -394,7 +395,7 @@ def test_edited_bounds_judge_the_stored_run_again_and_where_it_is_missing_the_ve
     next((checkout / ".sim" / "runs" / "lab").glob("*.run.json.gz")).unlink()
     old = verdict_by(strict, then, checkout)
     assert (old.function, old.performance) == ("skip", "not rated")
-    assert "is not in the store here" in old.stale[0]
+    assert states(old.stale[0], then.run_id)
 
 
 def test_what_a_host_reports_differently_each_time_is_not_part_of_the_fingerprint() -> None:

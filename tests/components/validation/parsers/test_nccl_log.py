@@ -4,6 +4,7 @@ import pytest
 
 from components.validation.benchmarks.nccl.log import parse_nccl_log, rail_faults, rails_by_order
 from tests.components.validation.samples import composed, nccl
+from tests.messages import states
 
 OLD, NEW = composed("nccl_log_2_5.txt"), composed("nccl_log_2_28.txt")
 
@@ -52,9 +53,8 @@ def test_a_channel_from_one_rail_to_another_is_named_with_both_ends() -> None:
     line = next(line for line in NEW.splitlines() if "00/0" in line and "[receive]" in line)
     network = parse_nccl_log(NEW.replace(line, line.replace("NET/IB/0", "NET/IB/1")))
 
-    assert rail_faults(network, rails_by_order(network)) == [
-        "rank 1 sends over mlx5_2 of job-worker-0 (rail 1) and rank 2 receives over mlx5_5 of job-worker-1 (rail 0)"
-    ]
+    [fault] = rail_faults(network, rails_by_order(network))
+    assert states(fault, "rank 1", "mlx5_2 of job-worker-0", "rail 1", "rank 2", "mlx5_5 of job-worker-1", "rail 0")
 
 
 def test_an_adapter_on_no_rail_is_named() -> None:
@@ -62,7 +62,7 @@ def test_an_adapter_on_no_rail_is_named() -> None:
     rails = {("worker-0", "mlx5_3"): "rail-a", ("worker-1", "mlx5_3"): "rail-a", ("worker-1", "mlx5_9"): "rail-b"}
 
     assert {fault.partition(":")[0] for fault in rail_faults(network, rails)} == {"worker-0"}
-    assert all("mlx5_9, which is on no rail" in fault for fault in rail_faults(network, rails))
+    assert all(states(fault, "mlx5_9", "no rail") for fault in rail_faults(network, rails))
 
 
 def test_a_host_without_a_list_of_adapters_is_unknown_and_accused_of_nothing() -> None:

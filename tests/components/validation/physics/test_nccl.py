@@ -4,6 +4,7 @@ import pytest
 
 from components.validation.benchmarks.nccl.judge import nccl_ceiling
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
+from tests.messages import states
 
 
 @pytest.mark.parametrize(
@@ -31,5 +32,5 @@ def test_deepops_s_busbw_is_what_its_verbs_predict() -> None:
     ceiling = nccl_ceiling([92.40, 92.40], measured=True)
 
     assert round(22.92 / ceiling.value, 3) == 0.992
-    assert ceiling.basis == "measured ib_write_bw of 2 rails"
+    assert states(ceiling.basis, "ib_write_bw", "2 rails")
     assert ceiling.limited_by == "measured verbs"

@@ -22,6 +22,7 @@ from stacks.lab import Lab
 from tests.components.validation.fakes import running
 from tests.components.validation.labs import changed, function_of, hardware, measured, plan_for, with_nodes
 from tests.components.validation.running.recorded_hosts import two_hosts, without_nccl
+from tests.messages import states
 
 GBIT_S = 90.0
 
@@ -155,7 +156,7 @@ def test_two_machines_on_one_host_are_left_out_with_the_host_and_run_nothing(lab
     first = ran(bench)[0]
 
     assert (first.outcome, first.same_host, first.hcas) == ("skipped", "esx1", ())
-    assert "both run on esx1" in first.reasons[0]
+    assert states(first.reasons[0], "esx1")
     assert [key[0] for key in bench.ran] == ["rail-b"], "the other rail is no PVRDMA"
 
 
@@ -185,7 +186,7 @@ def test_a_machine_that_moved_meanwhile_proves_nothing(lab: Lab) -> None:
     (over,) = (one for one in ran(bench_of(pvrdma(lab), vcenter)) if one.hcas)
 
     assert proof_of_hardware(over.hcas).outcome == "unknown"
-    assert any(end.why == "it moved to esx3" for end in over.hcas)
+    assert any(states(end.why, "esx3") for end in over.hcas)
 
 
 def test_a_host_that_reports_no_counters_leaves_them_unknown_with_its_reason(lab: Lab) -> None:
@@ -193,21 +194,21 @@ def test_a_host_that_reports_no_counters_leaves_them_unknown_with_its_reason(lab
     (over,) = (one for one in ran(bench_of(pvrdma(lab), Vcenter(dict(APART), {"esx2": blind}))) if one.hcas)
 
     assert proof_of_hardware(over.hcas).outcome == "unknown"
-    assert "esx2: no such command" in {end.why for end in over.hcas}
+    assert blind.why in {end.why for end in over.hcas}
 
 
 def test_a_machine_that_the_vcenter_does_not_have_is_measured_and_not_proven(lab: Lab) -> None:
     (over,) = (one for one in ran(bench_of(pvrdma(lab), Vcenter({"gpu01": "esx1"}))) if one.hcas)
 
     assert (over.outcome, proof_of_hardware(over.hcas).outcome) == ("measured", "unknown")
-    assert "no VM named gpu02" in {end.why for end in over.hcas}
+    assert any(states(end.why, "gpu02") for end in over.hcas)
 
 
 def test_without_a_vcenter_everything_is_measured_and_nothing_proven(lab: Lab) -> None:
     (over,) = (one for one in ran(bench_of(pvrdma(lab), None)) if one.hcas)
 
     assert proof_of_hardware(over.hcas).outcome == "unknown"
-    assert {end.why for end in over.hcas} == {"the lab has no vCenter to ask (fabric)"}
+    assert all(states(end.why, "vCenter", "fabric") for end in over.hcas)
 
 
 def test_a_vcenter_that_breaks_off_is_a_reason_and_no_end_of_the_run(lab: Lab) -> None:

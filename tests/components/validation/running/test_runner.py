@@ -36,6 +36,7 @@ from tests.components.validation.running.recorded_hosts import (
     with_stderr,
     without_nccl,
 )
+from tests.messages import states
 
 
 def test_recorded_answers_of_two_hosts_make_a_whole_record(lab: Lab) -> None:
@@ -364,7 +365,7 @@ def test_what_no_ping_answers_is_failed_at_once_and_loads_nothing(lab: Lab) -> N
         ("rail-b", "gpu02", "measured"),
     ]
     assert "10.10.11.12 over enp5s0" in record.transfers[0].reasons[0]
-    assert "reach: 4 ways, 1 without an answer" in lines
+    assert any(states(line, "reach", 4, 1) for line in lines)
 
 
 def test_frames_that_do_not_pass_are_named_beside_the_failure_that_they_explain(lab: Lab) -> None:
@@ -403,7 +404,7 @@ def test_other_traffic_prevents_any_load(lab: Lab) -> None:
     record, _ = run(without_nccl(lab), hosts)
 
     assert record.transfers[0].outcome == "skipped"
-    assert "gpu01: rxe1 carries 0.79 Gbit/s" in record.transfers[0].reasons[0]
+    assert states(record.transfers[0].reasons[0], "gpu01", "rxe1", "0.79 Gbit/s")
     assert not {"client", "server"} & {role for host in hosts for role in host.asked}
 
 
