@@ -17,6 +17,7 @@ from tests.conftest import ROOT
 from tests.engine import Recorded
 from tests.examples.previewed import deviations, previewed, same_names, secrets_of
 from tests.labs import HOST_KEY
+from tests.messages import stating
 from tests.stacks.lab_schema import schema_fault
 
 FOLDER = ROOT / "examples" / "deepops"
@@ -69,7 +70,7 @@ def test_the_guide_s_duplicate_address_is_refused_with_both_places() -> None:
     text = FILE.read_text().replace("192.168.2.12", "192.168.2.11")
     lab = yaml.safe_load(text)["config"]["rocelab:lab"]
 
-    with pytest.raises(LabError, match=r"nodes\[2\]\.address: address 192\.168\.2\.11 port 22 .*nodes\[1\]"):
+    with pytest.raises(LabError, check=stating("nodes[2].address", "192.168.2.11 port 22", "nodes[1].address")):
         parse_lab(json.dumps(lab), FILE.name, text)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.labs import REFERENCE
+from tests.messages import states
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -20,6 +22,13 @@ def refusal(edit: Edit) -> str:
     with pytest.raises(LabError) as refused:
         parse_lab(json.dumps(lab), "Pulumi.bad.yaml")
     return str(refused.value)
+
+
+def has_fault(refused: str, path: str, *facts: object) -> bool:
+    """Whether a refusal has a fault of this field that states these facts."""
+    at_path = re.compile(rf" *(?:line \d+: )?{re.escape(path)}: (.*)")
+    found = [match[1] for line in refused.splitlines() if (match := at_path.fullmatch(line))]
+    return any(states(text, *facts) for text in found)
 
 
 def put(path: str, value: object) -> Edit:

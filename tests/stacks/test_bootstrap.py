@@ -12,6 +12,7 @@ from stacks.base import LabError
 from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT
 from tests.labs import made_here
+from tests.messages import stating
 
 Edit = Callable[[dict[str, Any]], object]
 REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
@@ -98,5 +99,5 @@ def test_simulated_nodes_are_not_made_a_cluster():
     given["cluster"]["bootstrap"] = {"version": "1.36.3"}
     given["nodes"][0]["role"] = "control_plane"
 
-    with pytest.raises(LabError, match="its nodes have no container runtime"):
+    with pytest.raises(LabError, check=stating("cluster.bootstrap", "container runtime")):
         parse_lab(json.dumps(given), "Pulumi.bad.yaml")

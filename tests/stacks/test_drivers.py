@@ -3,7 +3,8 @@
 import pytest
 
 from stacks.lab import Lab
-from tests.stacks.refusals import Edit, put, refusal
+from tests.messages import states
+from tests.stacks.refusals import Edit, has_fault, put, refusal
 
 FILE = {"url": "https://mirror.lab/doca-host.deb", "sha256": "ab" * 32}
 VENDOR = {"source": "doca_ofed", "version": "25.07-0.9.7.0"}
@@ -96,7 +97,7 @@ def test_more_vfs_than_the_firmware_is_to_allow_are_refused() -> None:
             for pf in node["pfs"]:
                 pf["driver"] = "mlx5_core"
 
-    assert "nodes[1].pfs[1].vfs: 4 exceeds firmware.vfs_ceiling 2" in refusal(edit)
+    assert has_fault(refusal(edit), "nodes[1].pfs[1].vfs", 4, "firmware.vfs_ceiling 2")
 
 
 def test_firmware_of_a_guest_s_paravirtual_nic_is_refused() -> None:
@@ -109,5 +110,5 @@ def test_firmware_of_a_guest_s_paravirtual_nic_is_refused() -> None:
 
     text = refusal(edit)
 
-    assert "nodes[0].pfs[0].driver: vmxnet3 has no firmware settings; set firmware.manage: false" in text
-    assert "vmxnet3 has no firmware; remove rail-a from" in text
+    assert has_fault(text, "nodes[0].pfs[0].driver", "vmxnet3", "firmware.manage: false")
+    assert states(text, "vmxnet3", "remove rail-a")

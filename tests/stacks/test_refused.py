@@ -13,7 +13,8 @@ from stacks.read import parse_lab, read_stack_file
 from stacks.rules import RULES, Parts
 from tests.conftest import ROOT
 from tests.labs import REFERENCE
-from tests.stacks.refusals import CASES, put, refusal
+from tests.messages import stating
+from tests.stacks.refusals import CASES, has_fault, put, refusal
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -35,7 +36,7 @@ def test_a_lab_of_real_machines_has_no_simulator_section() -> None:
     def edit(lab: dict[str, Any]) -> None:
         lab["kind"], lab["simulator"] = "hardware", {"kubelets": "real"}
 
-    assert re.search(r"^ *simulator \(line|simulator: kind: hardware needs no simulator", refusal(edit), re.MULTILINE)
+    assert re.search(r"^ *(line \d+: )?simulator( \(line|: .*\bhardware\b)", refusal(edit), re.MULTILINE)
 
 
 def test_real_kubelets_need_an_api_server() -> None:
@@ -49,9 +50,9 @@ def test_real_kubelets_need_an_api_server() -> None:
 def test_simulated_nics_and_key_files_are_refused_on_hardware() -> None:
     text = refusal(put("kind", "hardware"))
 
-    assert "nodes[0].pfs[0].driver: igb has no RDMA" in text
-    assert "access.identity: file works only with the simulator" in text
-    assert "nodes[0].address: 127.0.12.1 is loopback" in text
+    assert has_fault(text, "nodes[0].pfs[0].driver", "igb", "RDMA")
+    assert has_fault(text, "access.identity", "file", "simulator")
+    assert has_fault(text, "nodes[0].address", "127.0.12.1", "loopback")
 
 
 def test_faults_of_fields_and_between_sections_are_reported_at_once() -> None:
@@ -103,7 +104,7 @@ def test_other_encodings_and_huge_files_are_refused(tmp_path: Path) -> None:
         read_stack_file(latin)
     with pytest.raises(LabError, match="exceeds"):
         read_stack_file(huge)
-    with pytest.raises(LabError, match="cannot be read: No such file"):
+    with pytest.raises(LabError, check=stating("none.yaml", "No such file")):
         read_stack_file(tmp_path / "none.yaml")
 
 

@@ -10,6 +10,7 @@ import yaml
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT
+from tests.messages import states
 
 LAB = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
 
@@ -46,5 +47,5 @@ def test_what_is_no_folder_of_this_machine_is_refused_with_the_remedy(store: str
 
 
 def test_measurements_of_hardware_do_not_lie_where_make_clean_removes_them() -> None:
-    assert "which `make clean` removes" in said_of(".sim/runs", kind="hardware")
+    assert states(said_of(".sim/runs", kind="hardware"), "make clean")
     assert "make clean" not in said_of("results", kind="hardware")

@@ -16,6 +16,7 @@ from stacks.read import KEY as LAB_KEY
 from stacks.read import parse_lab
 from stacks.system import System
 from tests.conftest import ROOT
+from tests.messages import states
 
 KEY = "ssh-ed25519 " + base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
 
@@ -69,7 +70,7 @@ def test_a_private_key_is_refused_and_never_shown():
     with pytest.raises(LabError) as refused:
         parse_lab(json.dumps(content), "Pulumi.bad.yaml")
 
-    assert "a private key, now exposed; create a new pair" in str(refused.value)
+    assert states(str(refused.value), "private key", "new pair")
     assert "b3BlbnNz" not in str(refused.value)
 
 
