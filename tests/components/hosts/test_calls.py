@@ -14,6 +14,7 @@ from components.hosts.calls import HostCalls, Report
 from components.ssh import connection
 from components.ssh.connection import NoAnswerError
 from tests.components.ssh.server import HOST_KEY, USER_KEY, Serve, endpoint, server, text_of
+from tests.messages import states, stating
 
 OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519")
 REPORT = {"schema": 1, "host": "gpu01", "changed": [], "needs_reboot": [], "facts": {}, "fields": {"unit": "enabled"}}
@@ -62,13 +63,13 @@ def test_a_wrong_host_key_sends_nothing():
     async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         sessions.append(process.command)
 
-    with pytest.raises(NoAnswerError, match=r"another host key than access\.known_hosts_file: nothing was sent"):
+    with pytest.raises(NoAnswerError, check=stating("host key", "access.known_hosts_file")):
         ask(serve, pinned=OTHER_KEY)
     assert sessions == []
 
 
 def test_a_refused_login_is_not_tried_again():
-    with pytest.raises(NoAnswerError, match="refuses the login of nvidia"):
+    with pytest.raises(NoAnswerError, check=stating("login", "nvidia")):
         ask(reports, accept=OTHER_KEY)
 
 
@@ -144,7 +145,7 @@ def test_a_long_call_says_again_and_again_what_it_waits_for(monkeypatch):
         assert len(said) == count
 
     asyncio.run(scene())
-    assert all(line.startswith("gpu01: waits for the end of probe, for ") for line in said)
+    assert all(states(line, "gpu01", "probe") for line in said)
 
 
 def test_a_command_that_never_ends_is_left_in_time():
@@ -156,7 +157,7 @@ def test_a_command_that_never_ends_is_left_in_time():
         async with server(serve) as port:
             await HostCalls(text_of(USER_KEY)).run(endpoint(port), "true", answer_s=0.5)
 
-    with pytest.raises(NoAnswerError, match="no answer in time"):
+    with pytest.raises(NoAnswerError, match=r"\bin time\b"):
         asyncio.run(scene())
 
 

@@ -3,9 +3,11 @@
 import pytest
 
 from components.hosts.changes import changes, reboots_refused
+from components.hosts.effects import WORDS
 from components.hosts.losses import LOOK
 from components.hosts.records import HostRecord, properties_of, records_of
 from tests.components.hosts.fleet_hosts import record
+from tests.messages import states
 
 
 def seen(one: HostRecord, **fields: object) -> HostRecord:
@@ -48,29 +50,31 @@ def test_nothing_changed_says_nothing():
 def test_a_host_that_was_silent_is_looked_at_again():
     one = record("gpu01", 1)
 
-    assert lines(one.model_copy(update={"trouble": "no answer in time"}), one) == [
-        "gpu01: unknown (no answer in time) => active: read again"
-    ]
+    [line] = lines(one.model_copy(update={"trouble": "no answer in time"}), one)
+    assert states(line, "gpu01", "unknown", "no answer in time", "active")
 
 
 def test_joining_and_leaving_and_changing_state_are_reported():
     one = record("gpu01", 1)
 
     assert lines(None, one) == ["gpu01: joins (active)"]
-    assert lines(one, None) == ["gpu01: leaves: its VFs, links and rocelab's files are undone"]
-    assert lines(one, record("gpu01", 1, "drained")) == ["gpu01: state active => drained: it is left alone"]
+    [leaves] = lines(one, None)
+    assert states(leaves, "gpu01", "leaves", "VFs", "links", "files", "undone")
+    [drained] = lines(one, record("gpu01", 1, "drained"))
+    assert states(drained, "gpu01", "state", "active => drained")
 
 
 def test_a_rename_is_no_leaving():
     printed = said({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1, formerly="gpu01")})
 
-    assert printed == ["gpu09: was gpu01: no disruption"]
+    assert len(printed) == 1
+    assert states(printed[0], "gpu09", "gpu01", WORDS["none"])
 
 
 def test_a_rename_without_the_former_name_is_reported_as_uncertain():
     printed = said({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1)})
 
-    assert printed[1].endswith("unless gpu09 turns out to be the same machine")
+    assert states(printed[1], "gpu01", "leaves", "gpu09", "same machine")
 
 
 def test_a_reboot_on_a_configured_host_is_refused_by_name():
@@ -78,7 +82,7 @@ def test_a_reboot_on_a_configured_host_is_refused_by_name():
 
     refused = list(reboots_refused({"gpu01": old}, {"gpu01": new}))
     assert len(refused) == 1
-    assert refused[0].startswith("gpu01 needs a reboot (rdma_namespaces shared => exclusive)")
+    assert states(refused[0], "gpu01", "rdma_namespaces", "shared => exclusive", "hosts.allow_reboot")
     assert "hosts.allow_reboot is false" in refused[0]
     assert list(reboots_refused({}, {"gpu01": new})) == [], (
         "a new host may be set up, and is told to wait for its reboot"

@@ -22,6 +22,7 @@ from components.hosts.program.pods import CHECKPOINT, live_pods
 from components.hosts.program.revert import link_state
 from tests.components.hosts.host_runs import POD, POD_CGROUP, differing, fewer_vfs, given_to_a_pod, made, run
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
+from tests.messages import states
 from tests.sources import imported
 
 STANDARD = {
@@ -229,7 +230,7 @@ def test_a_vf_without_driver_never_conforms(machine, document):
     given_to_a_pod(machine)  # alive, and yet it cannot use what has no driver
     machine.write("/sys/class/net/enp5s0/device/virtfn1/driver/unbind", "0000:05:10.1")
 
-    assert differing(machine, document)["enp5s0.vf_macs"] == "VF 1 no driver"
+    assert states(differing(machine, document)["enp5s0.vf_macs"], "VF 1", "driver")
 
     assert run("apply", machine, document)["failed"] is None
     assert differing(machine, document) == {}
@@ -263,7 +264,7 @@ def test_more_vfs_than_the_nic_has_are_refused_with_the_remedy(machine, document
     first, *rest = document["pfs"]
     result = run("apply", machine, {**document, "pfs": [{**first, "vfs": 8}, *rest]})
 
-    assert result["failed"]["reason"] == "enp5s0 supports 7 VFs, but the lab file sets 8"
+    assert states(result["failed"]["reason"], "enp5s0", "7 VFs", 8)
     assert "lower vfs" in result["failed"]["hint"]
 
 
@@ -340,7 +341,7 @@ def test_undo_leaves_a_vf_in_use_and_says_so_and_a_later_one_ends_the_work(machi
 
     failed = run("undo", machine, document)["failed"]
 
-    assert "VF 1 is in use" in failed["reason"]
+    assert states(failed["reason"], "VF 1", "in use")
     assert machine.exists(BASELINE_FILE), "what was before us must not be forgotten yet"
     assert not machine.exists(UNIT_LINK)
     netdev = machine.vf("enp5s0", 1) / "net/enp5s0v1"
@@ -389,7 +390,7 @@ def test_the_packed_program_runs_alone_and_is_always_the_same(tmp_path: Path) ->
     sent = [sys.executable, "-I", "-c", LOADER, str(len(packed())), "probe"]
     same = subprocess.run(sent, input=packed() + b"{}", stdout=subprocess.PIPE, check=True)
 
-    assert "no document of schema" in json.loads(done.stdout)["failed"]["reason"]
+    assert states(json.loads(done.stdout)["failed"]["reason"], "document", "schema")
     assert json.loads(same.stdout) == json.loads(done.stdout)
     packed.cache_clear()
     assert packed() == archive.read_bytes()
@@ -407,7 +408,7 @@ def test_a_python_that_is_too_old_is_named_with_what_to_do(text: str, version: t
 
     failed = parse_report(done.stdout.decode()).failed
     assert failed is not None
-    assert failed["reason"] == f"python3 is 3.{version[1]} here, and this program needs 3.8"
+    assert states(failed["reason"], "python3", f"3.{version[1]}", "3.8")
     assert "alternatives --set python3" in failed["hint"]
     assert done.stderr == b""
     assert '"' not in LOADER, "a shell has double quotes around it"
@@ -434,6 +435,6 @@ def test_a_baseline_of_another_version_is_named_and_left_alone_with_all_else(mac
 
     failed = run(verb, machine, document)["failed"]
 
-    assert "another version wrote it" in failed["reason"]
+    assert states(failed["reason"], BASELINE_FILE, "version")
     assert json.loads(machine.read(BASELINE_FILE)) == {"schema": 1, "pfs": {}}
     assert unit == machine.read(UNIT_FILE) != ""

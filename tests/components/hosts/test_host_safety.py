@@ -14,6 +14,7 @@ from components.hosts.program.places import BASELINE_FILE, BOOT_RUN_WAIT_S, DOCU
 from components.hosts.program.revert import revert
 from tests.components.hosts.host_runs import made, run, words
 from tests.components.hosts.kernel import FakeHost, addresses, link
+from tests.messages import states
 
 
 def is_default_route(machine: FakeHost) -> None:
@@ -66,7 +67,7 @@ def test_a_pf_that_carries_the_host_is_refused_untouched(machine, document, carr
 
     result = run("apply", machine, document)
 
-    assert "enp5s0 is refused as a rail" in result["failed"]["reason"]
+    assert states(result["failed"]["reason"], "enp5s0", "refused")
     assert "name another NIC" in result["failed"]["hint"]
     assert result["changed"] == []
     assert machine.written == []
@@ -212,7 +213,7 @@ def test_a_lock_that_an_undo_has_removed_excludes_no_run(machine, document):
 def test_an_invalid_document_is_data_and_no_crash(machine, text):
     result = perform("apply", machine, text, "")
 
-    assert result["failed"]["reason"] == "stdin holds no document of schema 1"
+    assert states(result["failed"]["reason"], "stdin", "document", "schema 1")
 
 
 def test_a_fault_of_the_program_itself_is_data_too(machine, document, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from components.hosts.program.places import LINK_FILE, NICS_FILE
 from tests.components.hosts.host_runs import differing, made, run
 from tests.components.hosts.kernel import FakeHost, link
 from tests.components.hosts.vendor_lab import WANTED, applied, asks
+from tests.messages import states
 
 
 def rebooted_with_other_names(machine: FakeHost, **names: str) -> None:
@@ -33,7 +34,7 @@ def test_a_pf_that_a_new_driver_renamed_gets_its_name_and_all_its_settings_back(
     result = run(verb, machine, document)
 
     assert result["failed"] is None
-    assert "enp5s0np0 is enp5s0 again" in result["changed"]
+    assert any(states(line, "enp5s0np0", "enp5s0") for line in result["changed"])
     run("confirm", machine, document)
     assert differing(machine, document) == {}
 
@@ -47,7 +48,7 @@ def test_names_that_two_nics_have_exchanged_are_refused_by_slot_and_nothing_is_s
     failed = run("apply", machine, document)["failed"]
 
     assert failed["step"] == "link"
-    assert "slot 0000:05:00.0 now; it used to be the NIC in 0000:84:00.0, now named enp5s0" in failed["reason"]
+    assert states(failed["reason"], "enp5s0", "0000:05:00.0", "0000:84:00.0")
     assert "Path=pci-0000:" in failed["hint"]
     assert machine.written == []
 
@@ -58,7 +59,7 @@ def test_a_renamed_pf_that_carries_the_host_is_not_touched(machine, document):
     row = "enp5s0np0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0"
     machine.file("/proc/net/route", f"Iface\tDestination\tGateway\tFlags\n{row}\n")
 
-    assert "the default route uses it" in run("apply", machine, document)["failed"]["reason"]
+    assert states(run("apply", machine, document)["failed"]["reason"], "enp5s0np0", "default route")
     assert "enp5s0np0" in machine.links
 
 
@@ -89,8 +90,8 @@ def test_an_altname_in_the_lab_file_is_refused_with_the_name_to_write(machine, d
 
     failed = run("apply", machine, document)["failed"]
 
-    assert failed["reason"].startswith("enp5s0 is another name (altname) of eth2")
-    assert failed["hint"] == "write interface: eth2 for this PF"
+    assert states(failed["reason"], "enp5s0", "altname", "eth2")
+    assert states(failed["hint"], "interface: eth2")
 
 
 def test_a_management_interface_that_the_lab_knows_by_an_altname_is_safe_too(machine, document):
@@ -98,7 +99,7 @@ def test_a_management_interface_that_the_lab_knows_by_an_altname_is_safe_too(mac
 
     failed = run("apply", machine, {**document, "management_interface": "ens1f0np0"})["failed"]
 
-    assert failed["reason"] == "enp5s0 is refused as a rail: it is the management interface"
+    assert states(failed["reason"], "enp5s0", "refused", "management interface")
 
 
 def test_before_a_driver_is_replaced_every_name_on_it_is_pinned_the_management_ports_first_of_all(host, lab, doca):

@@ -8,12 +8,14 @@ import pytest
 
 from components.hosts.changes import changes
 from components.hosts.document import host_document
-from components.hosts.losses import cost_of, known_of, vf_facts, vfs_refused
+from components.hosts.effects import WORDS
+from components.hosts.losses import LOOK, cost_of, known_of, vf_facts, vfs_refused
 from components.hosts.records import HostRecord
 from stacks.lab import Lab
 from tests.components.hosts.fleet_hosts import conforming, record
 from tests.components.hosts.host_runs import given_to_a_pod, made, run
 from tests.components.hosts.kernel import FakeHost
+from tests.messages import states
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 POD = {"enp5s0 VF 1": "allocated to a pod", "enp5s0 VF 3": "its netdev is in another network namespace"}
@@ -38,30 +40,30 @@ def line(known: object, after: int = 2) -> str:
 
 
 def test_vfs_in_use_are_counted_with_a_reason_and_the_age_of_it() -> None:
-    assert line(facts(POD)) == (
-        "gpu01: enp5s0.vfs 4 => 2: pods lose their VFs; 2 in use, such as VF 1: allocated to a pod, "
-        "and refused until they are free: drain the node; no reboot, its NIC offers 7 (seen 12 min ago)"
-    )
+    assert states(line(facts(POD)), "gpu01", "enp5s0.vfs", "4 => 2", WORDS["pods"], "2 in use", "VF 1", "drain")
+    assert states(line(facts(POD)), "no reboot", 7, "12 min")
 
 
 def test_idle_vfs_are_reported_as_idle_with_the_age_of_the_facts() -> None:
-    assert line(facts({}, minutes_ago=200)).endswith("none is in use; no reboot, its NIC offers 7 (seen 3 h ago)")
+    assert states(line(facts({}, minutes_ago=200)), "none is in use", "no reboot", 7, "3 h")
 
 
 def test_more_than_the_nic_offers_reboots() -> None:
-    assert "reboots: its NIC offers 7" in line(facts({}), after=16)
+    said = line(facts({}), after=16)
+    assert states(said, "reboots", 7)
+    assert "no reboot" not in said
 
 
 @pytest.mark.parametrize("known", [None, {}, {"machine_id": "1"}, {**facts({}), "seen": "soon"}, "nonsense"])
 def test_without_facts_a_reboot_is_possible_and_never_none(known: object) -> None:
-    assert "may reboot: facts unknown" in line(known)
+    assert states(line(known), "may reboot", LOOK)
     assert "no reboot" not in line(known)
 
 
 def test_first_vfs_take_nothing_from_anybody() -> None:
-    assert cost_of("enp5s0", 0, 4, known_of(facts({})), NOW) == (
-        "no pod has one yet; no reboot, its NIC offers 7 (seen 12 min ago)"
-    )
+    said = cost_of("enp5s0", 0, 4, known_of(facts({})), NOW)
+    assert states(said, "no pod", "no reboot", 7, "12 min")
+    assert WORDS["pods"] not in said
 
 
 def test_a_change_is_refused_while_this_very_run_has_seen_vfs_in_use() -> None:
@@ -71,10 +73,9 @@ def test_a_change_is_refused_while_this_very_run_has_seen_vfs_in_use() -> None:
     refused = list(vfs_refused(olds, news, {"gpu01": facts(POD)}))
 
     assert len(refused) == 1
-    assert refused[0].startswith("gpu01: enp5s0.vfs 4 => 2 first removes every VF of enp5s0, and 2 in use")
-    assert "drain the node" in refused[0]
+    assert states(refused[0], "gpu01", "enp5s0.vfs", "4 => 2", "2 in use", "drain the node")
     assert list(vfs_refused(olds, olds, {"gpu01": facts(POD)})) == [], "nothing is asked to change"
-    assert list(vfs_refused(olds, news, {"gpu01": facts({"enp132s0 VF 0": "allocated to a pod"})})) == []
+    assert list(vfs_refused(olds, news, {"gpu01": facts({"enp132s0 VF 0": POD["enp5s0 VF 1"]})})) == []
     assert list(vfs_refused(olds, news, {})) == [], "the host looks for itself"
     assert list(vfs_refused({}, news, {"gpu01": facts(POD)})) == []
 
@@ -88,7 +89,8 @@ def test_a_preview_understands_what_a_host_reports(tmp_path: Path, lab: Lab, mon
 
     kept = vf_facts(run("probe", machine, document)["facts"], NOW)
 
-    assert kept["vfs_in_use"] == {"enp5s0": "1 in use, such as VF 1: allocated to a pod"}
+    assert list(kept["vfs_in_use"]) == ["enp5s0"]
+    assert states(kept["vfs_in_use"]["enp5s0"], "1 in use", "VF 1")
     assert kept["vfs_offered"] == {"enp5s0": 7, "enp132s0": 7}
     assert known_of(kept) is not None
 

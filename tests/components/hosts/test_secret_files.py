@@ -22,6 +22,7 @@ from stacks.lab import Lab
 from stacks.load import Credentials
 from tests.engine import Engine, Recorded
 from tests.labs import lab_with
+from tests.messages import stating
 
 CANARY = "canary-of-the-licence-token"
 FLEET = "pulumi-python:dynamic/hosts:Fleet"
@@ -91,7 +92,7 @@ def test_each_node_gets_what_it_needs_and_no_other(licensed):
 
 
 def test_a_stack_without_the_secret_is_refused_with_the_command(licensed):
-    with pytest.raises(LabError, match=r"pulumi config set --secret rocelab:licenceToken"):
+    with pytest.raises(LabError, check=stating("pulumi config set --secret rocelab:licenceToken")):
         provider({}).content(licensed)
 
 

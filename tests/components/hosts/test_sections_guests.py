@@ -11,6 +11,7 @@ from stacks.base import LabError
 from stacks.read import KEY
 from tests.conftest import ROOT
 from tests.labs import PVRDMA, lab_with
+from tests.messages import stating
 
 
 def test_a_machine_gets_its_tool_and_the_next_machine_of_its_rail() -> None:
@@ -31,7 +32,7 @@ def test_sections_that_the_lab_file_does_not_use_are_empty() -> None:
 
 
 def test_bare_metal_has_no_guest() -> None:
-    with pytest.raises(LabError, match=r"guests\.network: no node is of kind vsphere_vm"):
+    with pytest.raises(LabError, check=stating("guests.network", "vsphere_vm")):
         lab_with((ROOT / "Pulumi.lab.yaml").read_text(), guests={"network": {}})
 
 
@@ -116,7 +117,7 @@ def test_servers_that_the_lab_makes_are_known_to_its_clients_and_named_once() ->
     assert lab.bitfusion_client
     assert lab.bitfusion_client.servers == ()
     assert lab.bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.30.231")},)
-    with pytest.raises(LabError, match=r"bitfusion_client\.servers: the lab creates its servers.*remove this list"):
+    with pytest.raises(LabError, check=stating("bitfusion_client.servers", "remove")):
         lab_with(text, bitfusion_client={**CLIENT, "nodes": ["bf-client-rho-ub20"], "servers": ["192.168.30.231"]})
 
 

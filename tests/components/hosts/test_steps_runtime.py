@@ -5,6 +5,7 @@ import pytest
 from components.hosts.program.steps.memlock import DROP_IN, LOGINS
 from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, unchanged_by_a_second_run
+from tests.messages import states
 
 RUNTIME = {"containerd": {"source": "packaged", "version": "1.7.27", "packages": ["containerd.io"]}, "memlock": "keep"}
 
@@ -31,7 +32,8 @@ def test_another_containerd_is_replaced_with_leave_only(host, lab):
 
     failed = run("apply", host, asks(lab, runtime={**RUNTIME, "containerd": newer}))["failed"]
 
-    assert failed["reason"] == "containerd 1.7.27 is installed, but the lab file sets 2.1.4"
+    assert failed["step"] == "runtime"
+    assert states(failed["reason"], "1.7.27", "2.1.4")
     document = asks(lab, runtime={**RUNTIME, "containerd": {**newer, "replace": True}})
     assert applied(host, document)["failed"] is None
     assert "version = 3" in host.read("/etc/containerd/config.toml")

@@ -8,6 +8,7 @@ from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
 from components.hosts.records import HostRecord, properties_of
 from tests.components.hosts.fleet_hosts import record
+from tests.messages import states
 
 PFS = ("enp5s0", "enp132s0")
 DRIVER = {"source": "doca_ofed", "in_use": True, "packages": ["doca-ofed"]}
@@ -48,9 +49,8 @@ def test_a_changed_version_is_refused_with_the_steps_to_take(setting):
     text = refused(host("gpu01", section("1.34.1")), host("gpu01", section("1.35.0"), **reports(setting, "1.35.0")))
 
     assert len(text) == 1
-    assert text[0].startswith(f"gpu01: {setting} 1.34.1 => 1.35.0 is refused")
+    assert states(text[0], "gpu01", setting, "1.34.1 => 1.35.0", "refused", "pulumi up --refresh --run-program")
     assert "kubectl drain it" in text[0]
-    assert "pulumi up --refresh --run-program" in text[0]
 
 
 @pytest.mark.parametrize("setting", SECTIONS)
@@ -95,7 +95,7 @@ def test_of_two_rails_only_the_one_with_another_firmware_is_refused():
     texts = refused(old, new)
 
     assert len(texts) == 1
-    assert texts[0].startswith("gpu01: firmware.version 20.38.1900 => 20.39.1002 is refused")
+    assert states(texts[0], "gpu01", "firmware.version", "20.38.1900 => 20.39.1002", "refused")
     assert "mstflint -i IMAGE burn" in texts[0]
 
 
@@ -110,7 +110,7 @@ def test_many_hosts_make_one_text():
     texts = list(upgrades_refused(olds, news))
 
     assert len(texts) == 1
-    assert texts[0].startswith("gpu000, gpu001, gpu002 and 253 more: cluster.bootstrap.version 1.34.1 => 1.35.0")
+    assert states(texts[0], "gpu000, gpu001, gpu002", "253 more", "cluster.bootstrap.version", "1.34.1 => 1.35.0")
 
 
 def test_the_preview_refuses_it(monkeypatch):
@@ -124,7 +124,7 @@ def test_the_preview_refuses_it(monkeypatch):
     result = FleetProvider().check(dict(old), dict(new))
 
     assert result.failures[0].property == "versions"
-    assert "driver.version 24.10 => 25.07" in result.failures[0].reason
+    assert states(result.failures[0].reason, "gpu01", "driver.version", "24.10 => 25.07")
 
 
 def test_a_host_that_comes_back_from_being_drained_is_upgraded_by_hand_too():
