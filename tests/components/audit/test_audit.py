@@ -36,6 +36,7 @@ from tests.components.audit.spoilt import (
     system,
 )
 from tests.components.inventory.fabricate import changed, fabricate, pci_of
+from tests.messages import states
 
 
 def codes(found: Audit) -> list[str]:
@@ -189,7 +190,7 @@ def test_a_waiver_covers_its_nodes_until_its_day(tmp_path: Path) -> None:
     assert on_the_day.expired == ()
     assert [one.nodes for one in after.findings] == [("gpu01", "gpu02")]
     assert (after.waived, len(after.expired)) == ((), 1)
-    assert "iommu on gpu[02-04] expired on 2027-03-01" in after.expired[0]
+    assert states(after.expired[0], "iommu", "gpu[02-04]", "2027-03-01")
 
 
 @pytest.mark.parametrize(

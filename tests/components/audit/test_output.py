@@ -34,6 +34,7 @@ from tests.components.audit.spoilt import (
 )
 from tests.components.inventory.fabricate import changed, fabricate
 from tests.conftest import ROOT
+from tests.messages import states
 
 SECRET_NAMES = ("gpu0", "ens1", "ens2", "eno1", "10.11.", "198.18.", "leaf", "pod1", "02:00:", "rdma_1", "Ethernet8")
 FORMATS = {
@@ -67,7 +68,7 @@ def test_every_format_says_all_of_it(form: str, tmp_path: Path) -> None:
         assert one.code in text
         assert json.dumps(checks()[one.code].remedy)[1:20] in text or form != "json"
     assert "gpu01 is rebuilt" in text
-    assert "iommu on gpu03 expired on 2025-01-01" in text.replace("&#8203;", "")
+    assert states(text.replace("&#8203;", ""), "iommu", "gpu03", "2025-01-01")
     assert "Connection refused" in text
     assert "link-fec" in text
 

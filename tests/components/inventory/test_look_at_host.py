@@ -32,6 +32,7 @@ from components.inventory.model import (
 from components.inventory.reading import NOT_READ, known
 from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree
 from tests.conftest import ROOT
+from tests.messages import states
 
 ASKED = Host(name="gpu01", address="192.0.2.11", user="ops", read_at=datetime(2026, 11, 1, tzinfo=UTC))
 
@@ -173,7 +174,7 @@ def test_firmware_settings_are_asked_for_only_on_request_and_only_of_nvidias_nic
         PendingSetting(name="LINK_TYPE_P1", now="2", next="1"),
         PendingSetting(name="NUM_OF_VFS", now="8", next="16"),
     )
-    assert "Failed to open the device" in pf_of(asked, SECOND).pending_firmware.unknown
+    assert "Failed to open" in pf_of(asked, SECOND).pending_firmware.unknown
     assert pf_of(asked, MANAGEMENT).pending_firmware.value == ()
 
 
@@ -266,7 +267,7 @@ def test_a_file_that_hangs_costs_what_comes_after_it_in_its_section(
     found = look(ReadOnly(str(tree.root), str(tree.programs)), deadline_s=2)
     host = host_of(json.dumps(found), ASKED)
 
-    assert pf_of(host, SECOND).carrier.unknown == "not read within 2 s"
+    assert states(pf_of(host, SECOND).carrier.unknown, "2 s")
     assert "carrier hung" in pf_of(host, SECOND).mtu_bytes.unknown
     assert pf_of(host, SECOND).driver.value == "mlx5_core"
     assert pf_of(host, FIRST).mtu_bytes.value == 9000
