@@ -153,4 +153,5 @@ def test_a_connection_that_names_no_server_elsewhere_shows_in_the_kernels_table(
 
     failed = run("apply", machine, document)["failed"]
 
+    assert failed["step"] == "link"
     assert states(failed["reason"], "enp5s0", "refused", "TCP", "10.9.9.2:54000")

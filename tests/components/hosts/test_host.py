@@ -264,6 +264,7 @@ def test_more_vfs_than_the_nic_has_are_refused_with_the_remedy(machine, document
     first, *rest = document["pfs"]
     result = run("apply", machine, {**document, "pfs": [{**first, "vfs": 8}, *rest]})
 
+    assert result["failed"]["step"] == "preflight"
     assert states(result["failed"]["reason"], "enp5s0", "7 VFs", 8)
     assert "lower vfs" in result["failed"]["hint"]
 
@@ -341,6 +342,7 @@ def test_undo_leaves_a_vf_in_use_and_says_so_and_a_later_one_ends_the_work(machi
 
     failed = run("undo", machine, document)["failed"]
 
+    assert failed["step"] == "undo"
     assert states(failed["reason"], "VF 1", "in use")
     assert machine.exists(BASELINE_FILE), "what was before us must not be forgotten yet"
     assert not machine.exists(UNIT_LINK)
@@ -408,6 +410,7 @@ def test_a_python_that_is_too_old_is_named_with_what_to_do(text: str, version: t
 
     failed = parse_report(done.stdout.decode()).failed
     assert failed is not None
+    assert failed["step"] == "program"
     assert states(failed["reason"], "python3", f"3.{version[1]}", "3.8")
     assert "alternatives --set python3" in failed["hint"]
     assert done.stderr == b""
@@ -435,6 +438,7 @@ def test_a_baseline_of_another_version_is_named_and_left_alone_with_all_else(mac
 
     failed = run(verb, machine, document)["failed"]
 
+    assert failed["step"] == verb
     assert states(failed["reason"], BASELINE_FILE, "version")
     assert json.loads(machine.read(BASELINE_FILE)) == {"schema": 1, "pfs": {}}
     assert unit == machine.read(UNIT_FILE) != ""

@@ -67,6 +67,7 @@ def test_a_pf_that_carries_the_host_is_refused_untouched(machine, document, carr
 
     result = run("apply", machine, document)
 
+    assert result["failed"]["step"] == "link"
     assert states(result["failed"]["reason"], "enp5s0", "refused")
     assert "name another NIC" in result["failed"]["hint"]
     assert result["changed"] == []
@@ -213,6 +214,7 @@ def test_a_lock_that_an_undo_has_removed_excludes_no_run(machine, document):
 def test_an_invalid_document_is_data_and_no_crash(machine, text):
     result = perform("apply", machine, text, "")
 
+    assert result["failed"]["step"] == "apply"
     assert states(result["failed"]["reason"], "stdin", "document", "schema 1")
 
 

@@ -90,6 +90,7 @@ def test_an_altname_in_the_lab_file_is_refused_with_the_name_to_write(machine, d
 
     failed = run("apply", machine, document)["failed"]
 
+    assert failed["step"] == "link"
     assert states(failed["reason"], "enp5s0", "altname", "eth2")
     assert states(failed["hint"], "interface: eth2")
 
@@ -99,6 +100,7 @@ def test_a_management_interface_that_the_lab_knows_by_an_altname_is_safe_too(mac
 
     failed = run("apply", machine, {**document, "management_interface": "ens1f0np0"})["failed"]
 
+    assert failed["step"] == "link"
     assert states(failed["reason"], "enp5s0", "refused", "management interface")
 
 

@@ -161,6 +161,7 @@ def test_secure_boot_forbids_a_driver_that_is_built_here_unless_its_key_is_enrol
 
     refused = run("apply", debian, document)["failed"]
 
+    assert refused["step"] == "preflight"
     assert states(refused["reason"], "Secure Boot")
     assert "mokutil --import" in refused["hint"]
     assert run("probe", debian, document_of(lab, {}))["facts"]["secure_boot"] == "on"

@@ -123,6 +123,7 @@ def test_under_secure_boot_a_driver_that_dkms_would_build_is_not_installed(host,
 
     failed = run("apply", host, asks(lab, gpu={"driver": {**PACKAGED, "replace": True}, "gpudirect": "none"}))["failed"]
 
+    assert failed["step"] == "gpu_driver"
     assert states(failed["reason"], "Secure Boot")
     assert "linux-modules-nvidia" in failed["hint"]
     assert "nvidia-driver-550" in host.installed, "the old one works"

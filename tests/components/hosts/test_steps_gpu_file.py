@@ -65,6 +65,7 @@ def test_another_file_than_the_lab_names_is_not_installed(host, lab, driver, mon
 
     failed = run("apply", host, asks(lab, gpu={"driver": other, "gpudirect": "none"}))["failed"]
 
+    assert failed["step"] == "gpu_driver"
     assert states(failed["reason"], "0" * 64)
     assert given == []
 

@@ -191,6 +191,7 @@ def test_the_management_interface_is_never_given_to_a_tool(machine, document):
 
     failed = run("apply", machine, {**document, "pfs": [pf], "guest_network": {"tool": "auto", "peers": {}}})["failed"]
 
+    assert failed["step"] == "link"
     assert states(failed["reason"], "enp0s3", "management interface")
     assert ours(machine) == []
 

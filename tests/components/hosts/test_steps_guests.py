@@ -240,6 +240,7 @@ def test_a_machine_is_enabled_in_vcenter_and_checked_here(guest, client):
 
     failed = run("apply", guest, document)["failed"]
 
+    assert failed["step"] == "bitfusion"
     assert states(failed["reason"], "2026-01-01")
     assert "Enable as client" in failed["hint"]
     guest.gives_gpus = True

@@ -69,6 +69,7 @@ def test_a_governor_that_the_kernel_has_not_is_refused_with_those_it_has(lab, de
 
     failed = run("apply", debian, document_of(lab, {"cpu_governor": "performance"}))["failed"]
 
+    assert failed["step"] == "cpu_governor"
     assert states(failed["reason"], "powersave, schedutil", "performance")
 
 
@@ -122,6 +123,7 @@ def test_keys_are_not_written_through_a_link_of_the_users(lab, debian):
 
     failed = run("apply", debian, document_of(lab, {"users": ALL["users"][1:]}))["failed"]
 
+    assert failed["step"] == "users"
     assert states(failed["reason"], "symbolic link")
     assert debian.read("/etc/victim") == "untouched"
 

@@ -289,7 +289,7 @@ def test_a_foreign_kubeadm_configuration_is_not_reset(machine):
     machine.file("/etc/kubernetes/bootstrap-kubelet.conf", "x")
     result = run("cluster-join", machine, asked())
 
-    assert states(result["failed"]["reason"], "this lab")
+    assert states(result["failed"]["reason"], "kubeadm", "this lab")
     assert not [line for line in machine.commands if "kubeadm" in line]
 
 

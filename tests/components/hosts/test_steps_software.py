@@ -38,6 +38,7 @@ def test_an_installation_that_would_remove_others_is_refused_with_their_names(la
 
     failed = run("apply", debian, document_of(lab, {"clock": {"daemon": "chrony"}}))["failed"]
 
+    assert failed["step"] == "clock"
     assert states(failed["reason"], "ntpsec", "chrony")
     assert "timesyncd" not in failed["reason"], "the new daemon replaces it"
     assert "chrony" not in debian.packages
@@ -49,6 +50,7 @@ def test_a_distribution_that_is_not_known_is_refused_before_anything_changes(lab
 
     failed = run("apply", debian, document_of(lab, {"packages": {"debian": ["jq"]}, "hostname": True}))["failed"]
 
+    assert failed["step"] == "packages"
     assert states(failed["reason"], "alpine 3.20")
     assert files(debian) == before
 

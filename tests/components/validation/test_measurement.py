@@ -395,7 +395,7 @@ def test_edited_bounds_judge_the_stored_run_again_and_where_it_is_missing_the_ve
     next((checkout / ".sim" / "runs" / "lab").glob("*.run.json.gz")).unlink()
     old = verdict_by(strict, then, checkout)
     assert (old.function, old.performance) == ("skip", "not rated")
-    assert states(old.stale[0], then.run_id)
+    assert states(old.stale[0], "benchmarks", then.run_id)
 
 
 def test_what_a_host_reports_differently_each_time_is_not_part_of_the_fingerprint() -> None:

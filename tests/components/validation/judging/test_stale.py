@@ -43,7 +43,7 @@ def test_what_changed_since_it_was_measured_is_named(now: HostStates, said: tupl
 
 def test_another_plan_is_a_change() -> None:
     [said] = changed_since(state(), state(), plan_changed=True)
-    assert states(said, "plan")
+    assert states(said, "plan", "lab file")
 
 
 def test_many_changes_are_counted() -> None:
