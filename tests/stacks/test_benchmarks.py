@@ -11,6 +11,7 @@ from stacks.base import LabError
 from stacks.benchmarks import Verbs
 from stacks.read import parse_lab
 from tests.conftest import ROOT
+from tests.stacks.refusals import has_fault
 
 LAB = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
 
@@ -26,30 +27,28 @@ def said_of(**verbs: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("verbs", "expected"),
+    ("verbs", "field", "facts"),
     [
-        ({"tests": ["ib_write_bw", "ib_write_bw"]}, "tests lists ib_write_bw twice"),
-        ({"tests": []}, "tests"),
-        ({"tests": ["ib_atomic_bw"]}, "tests"),
-        ({"tests": ["ib_write_lat"], "both_ways": True}, "both_ways measures bandwidth"),
-        ({"queue_pairs": 65}, "queue_pairs is 65; set 1 to 64, or auto"),
-        ({"sizes": [4096, 2]}, "sizes are not ascending"),
-        ({"sizes": [2, 16_777_216]}, "16777216 bytes, but perftest sends 2 to 8388608"),
-        ({"duration_s": 60, "timeout_s": 60}, "at least 70"),
-        ({"iterations": None, "timeout_s": 12}, "ends a run of duration_s 5 before it can report; set at least 15"),
-        ({"incast": 2}, "benchmarks.verbs.incast: 2 senders need one receiver more"),
+        ({"tests": ["ib_write_bw", "ib_write_bw"]}, "", ["tests", "ib_write_bw", "twice"]),
+        ({"tests": []}, ".tests", [1]),
+        ({"tests": ["ib_atomic_bw"]}, ".tests[0]", ["'ib_atomic_bw'"]),
+        ({"tests": ["ib_write_lat"], "both_ways": True}, "", ["both_ways", "ib_write_bw"]),
+        ({"queue_pairs": 65}, "", ["queue_pairs", 65, 64, "auto"]),
+        ({"sizes": [4096, 2]}, "", ["sizes", "ascending"]),
+        ({"sizes": [2, 16_777_216]}, "", ["sizes", 16777216, 2, 8388608]),
+        ({"duration_s": 60, "timeout_s": 60}, "", ["timeout_s 60", "duration_s 60", 70]),
+        ({"iterations": None, "timeout_s": 12}, "", ["timeout_s 12", "duration_s 5", 15]),
+        ({"incast": 2}, ".incast", ["2 senders", "one"]),
+        ({"first_port": 65_535}, ".first_port", [65535, "2 ports"]),
         (
-            {"first_port": 65_535},
-            "benchmarks.verbs.first_port: 65535 leaves too few of the 2 ports",
+            {"latency": {"warn_above_us": 20, "fail_above_us": 10}},
+            ".latency",
+            ["warn_above_us 20.0", "fail_above_us 10.0"],
         ),
-        ({"latency": {"warn_above_us": 20, "fail_above_us": 10}}, "warn_above_us 20.0 is above fail_above_us 10.0"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(verbs: dict[str, Any], expected: str) -> None:
-    said = said_of(**verbs)
-
-    assert expected in said
-    assert "verbs" in said
+def test_what_cannot_be_measured_is_refused(verbs: dict[str, Any], field: str, facts: list[str | int]) -> None:
+    assert has_fault(said_of(**verbs), f"benchmarks.verbs{field}", *facts)
 
 
 def test_a_lab_may_ask_for_everything_that_two_nodes_can_do() -> None:

@@ -21,6 +21,10 @@ from tests.messages import states
 KEY = "ssh-ed25519 " + base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
 
 
+PATTERN, RULE = "string_pattern_mismatch", "value_error"
+"""Kinds of faults, as Pydantic calls them."""
+
+
 def user(**changes: object) -> dict[str, object]:
     return {"name": "ops", "keys": [KEY], **changes}
 
@@ -32,34 +36,48 @@ def test_nothing_is_asked_for_by_default(lab):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "field", "kind", "facts"),
     [
-        ({"packages": {"debian": ["jq-"]}}, "should match pattern"),
-        ({"packages": {"debian": ["--allow-downgrades"]}}, "should match pattern"),
-        ({"packages": {"arch": ["jq"]}}, "Extra inputs"),
-        ({"clock": {"servers": ["10.0.0.5"]}}, "set daemon: chrony"),
-        ({"clock": {"daemon": "chrony", "servers": ["a b"]}}, "should match pattern"),
-        ({"kernel_arguments": {"extra": ['quiet"; reboot']}}, "should match pattern"),
-        ({"kernel_arguments": {"extra": ["$(reboot)"]}}, "should match pattern"),
-        ({"kernel_arguments": {"iommu": "auto", "extra": ["iommu=nopt"]}}, "set only one of them"),
-        ({"kernel_arguments": {"pci_realloc": True, "extra": ["pci=realloc"]}}, "set only one of them"),
-        ({"cpu_governor": "ondemand"}, "'keep' or 'performance'"),
-        ({"users": [user(name="root")]}, "root is not an account for people"),
-        ({"users": [user(name="a.b")]}, "should match pattern"),
-        ({"users": [user(), user()]}, "two users have the name ops"),
-        ({"users": [user(uid=1500), user(name="mlops", uid=1500)]}, "two users have uid 1500"),
-        ({"users": [user(uid=0)]}, "greater than or equal to 1000"),
-        ({"users": [user(keys=[])]}, "at least 1 item"),
-        ({"users": [user(keys=["ssh-dss AAAA x"])]}, "not a public key"),
-        ({"users": [user(keys=[KEY[:-3]])]}, "truncated or altered"),
-        ({"users": [user(keys=[KEY.replace("ssh-ed25519 ", "ssh-rsa ")])]}, "content is not of type ssh-rsa"),
-        ({"users": [user(keys=[f'command="sh" {KEY}'])]}, "without options"),
-        ({"users": [user(keys=[f"{KEY}\n{KEY}"])]}, "not a public key"),
+        ({"packages": {"debian": ["jq-"]}}, "packages.debian.0", PATTERN, []),
+        ({"packages": {"debian": ["--allow-downgrades"]}}, "packages.debian.0", PATTERN, []),
+        ({"packages": {"arch": ["jq"]}}, "packages.arch", "extra_forbidden", []),
+        ({"clock": {"servers": ["10.0.0.5"]}}, "clock", RULE, ["servers", "keep", "daemon: chrony"]),
+        ({"clock": {"daemon": "chrony", "servers": ["a b"]}}, "clock.servers.0", PATTERN, []),
+        ({"kernel_arguments": {"extra": ['quiet"; reboot']}}, "kernel_arguments.extra.0", PATTERN, []),
+        ({"kernel_arguments": {"extra": ["$(reboot)"]}}, "kernel_arguments.extra.0", PATTERN, []),
+        (
+            {"kernel_arguments": {"iommu": "auto", "extra": ["iommu=nopt"]}},
+            "kernel_arguments",
+            RULE,
+            ["iommu=nopt", "auto"],
+        ),
+        (
+            {"kernel_arguments": {"pci_realloc": True, "extra": ["pci=realloc"]}},
+            "kernel_arguments",
+            RULE,
+            ["pci=realloc", "pci_realloc"],
+        ),
+        ({"cpu_governor": "ondemand"}, "cpu_governor", "literal_error", ["keep", "performance"]),
+        ({"users": [user(name="root")]}, "users.0", RULE, ["root", "sudo: true"]),
+        ({"users": [user(name="a.b")]}, "users.0.name", PATTERN, []),
+        ({"users": [user(), user()]}, "", RULE, ["name", "ops"]),
+        ({"users": [user(uid=1500), user(name="mlops", uid=1500)]}, "", RULE, ["uid 1500"]),
+        ({"users": [user(uid=0)]}, "users.0.uid", "greater_than_equal", [1000]),
+        ({"users": [user(keys=[])]}, "users.0.keys", "too_short", [1]),
+        ({"users": [user(keys=["ssh-dss AAAA x"])]}, "users.0.keys.0", RULE, ["public key", "ssh-ed25519"]),
+        ({"users": [user(keys=[KEY[:-3]])]}, "users.0.keys.0", RULE, ["truncated"]),
+        ({"users": [user(keys=[KEY.replace("ssh-ed25519 ", "ssh-rsa ")])]}, "users.0.keys.0", RULE, ["type ssh-rsa"]),
+        ({"users": [user(keys=[f'command="sh" {KEY}'])]}, "users.0.keys.0", RULE, ["public key", "options"]),
+        ({"users": [user(keys=[f"{KEY}\n{KEY}"])]}, "users.0.keys.0", RULE, ["public key", "one line"]),
     ],
 )
-def test_it_is_refused_with_the_reason(given, said):
-    with pytest.raises(ValidationError, match=said):
+def test_it_is_refused_with_the_reason(given, field, kind, facts):
+    with pytest.raises(ValidationError) as refused:
         System.model_validate(given)
+
+    fault, *_ = refused.value.errors()
+    assert (".".join(map(str, fault["loc"])), fault["type"]) == (field, kind)
+    assert states(fault["msg"], *facts)
 
 
 def test_a_private_key_is_refused_and_never_shown():
