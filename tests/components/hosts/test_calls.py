@@ -98,10 +98,10 @@ def test_a_host_that_always_breaks_off_is_an_answer_too():
 @pytest.mark.parametrize(
     ("said", "code", "expected"),
     [
-        ("", 1, "exited with 1: sudo: a password is required"),
-        ("no json\n", 0, "instead of a report"),
-        ("[1]\n", 0, "instead of a report"),
-        ("", 0, "instead of a report"),
+        ("", 1, ["exited with 1", "sudo"]),
+        ("no json\n", 0, ["report"]),
+        ("[1]\n", 0, ["report"]),
+        ("", 0, ["report"]),
     ],
 )
 def test_an_answer_that_is_no_report_is_quoted(said, code, expected):
@@ -111,7 +111,7 @@ def test_an_answer_that_is_no_report_is_quoted(said, code, expected):
         process.stderr.write(b"sudo: a password is required\n")
         process.exit(code)
 
-    with pytest.raises(NoAnswerError, match=expected):
+    with pytest.raises(NoAnswerError, check=stating(*expected)):
         ask(serve)
 
 

@@ -23,24 +23,25 @@ def lines(old: HostRecord | None, new: HostRecord | None) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("field", "was", "line"),
+    ("field", "was", "values", "effect"),
     [
-        ("enp5s0.mtu_bytes", 1500, "gpu01: enp5s0.mtu_bytes 1500 => 9000: link flaps"),
-        (
-            "enp5s0.vfs",
-            2,
-            f"gpu01: enp5s0.vfs 2 => 4: pods lose their VFs; may reboot: facts unknown ({LOOK})",
-        ),
-        ("enp5s0.address", "none", "gpu01: enp5s0.address none => 10.10.11.1/24: link flaps"),
-        ("rdma_namespaces", "exclusive", "gpu01: rdma_namespaces exclusive => shared: reboots"),
-        ("unit", "x.conf missing", "gpu01: unit x.conf missing => enabled: no disruption"),
-        ("modules", [], "gpu01: modules  => ib_umad: no disruption"),
+        ("enp5s0.mtu_bytes", 1500, "1500 => 9000", "link"),
+        ("enp5s0.vfs", 2, "2 => 4", "pods"),
+        ("enp5s0.address", "none", "none => 10.10.11.1/24", "link"),
+        ("rdma_namespaces", "exclusive", "exclusive => shared", "reboot"),
+        ("unit", "x.conf missing", "x.conf missing => enabled", "none"),
+        ("modules", [], " => ib_umad", "none"),
     ],
 )
-def test_a_changed_field_is_reported_with_its_effect(field, was, line):
+def test_a_changed_field_is_reported_with_its_effect(field, was, values, effect):
     one = record("gpu01", 1)
+    old = seen(one, **{field: was})
 
-    assert lines(seen(one, **{field: was}), one) == [line]
+    [change] = changes({"gpu01": old}, {"gpu01": one})
+    assert (change.host, change.what, change.values, change.effect) == ("gpu01", field, values, effect)
+    assert lines(old, one) == [f"gpu01: {field} {values}: {change.cost}"]
+    assert states(change.cost, WORDS[effect])
+    assert (LOOK in change.cost) == field.endswith(".vfs"), "what pods use is not known"
 
 
 def test_nothing_changed_says_nothing():
@@ -138,17 +139,18 @@ def test_what_is_unknown_or_not_ours_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
+    ("change", "facts"),
     [
-        ({"port": 2300}, "gpu01: reached at 127.0.0.1:2201 => 127.0.0.1:2300: no disruption"),
-        ({"host_key": "ssh-ed25519 BBBB"}, "gpu01: another host key in known_hosts: no disruption"),
-        ({"user": "root"}, "gpu01: logged in to as nvidia => root: no disruption"),
+        ({"port": 2300}, ["127.0.0.1:2201 => 127.0.0.1:2300"]),
+        ({"host_key": "ssh-ed25519 BBBB"}, ["host key", "known_hosts"]),
+        ({"user": "root"}, ["nvidia => root"]),
     ],
 )
-def test_another_endpoint_of_the_host_is_reported(change, line):
+def test_another_endpoint_of_the_host_is_reported(change, facts):
     one = record("gpu01", 1)
 
-    assert lines(one, one.model_copy(update={"endpoint": one.endpoint.model_copy(update=change)})) == [line]
+    [line] = lines(one, one.model_copy(update={"endpoint": one.endpoint.model_copy(update=change)}))
+    assert states(line, "gpu01", WORDS["none"], *facts)
 
 
 def test_a_change_that_more_vfs_than_the_nic_offers_bring_is_a_reboot_and_not_only_a_loss():

@@ -83,30 +83,37 @@ def test_a_bitfusion_client_is_only_who_is_named() -> None:
     [
         (
             {"bitfusion_client": {**CLIENT, "nodes": ["gpu09"]}},
-            r"bitfusion_client\.nodes\[0\]: this lab has no node gpu09",
+            ["bitfusion_client.nodes[0]", "gpu09"],
         ),
-        ({"bitfusion_client": {**CLIENT, "servers": ["10.9.9.9"]}}, r"bitfusion_client\.servers\[0\]: .*on no rail"),
-        ({"bitfusion_client": {**CLIENT, "servers": []}}, r"bitfusion_client\.servers: missing.*list existing servers"),
-        ({"licence": {"kind": "legacy", "server": "a b"}}, r"licence\.legacy\.server"),
+        (
+            {"bitfusion_client": {**CLIENT, "servers": ["10.9.9.9"]}},
+            ["bitfusion_client.servers[0]", "10.9.9.9", "rail"],
+        ),
+        ({"bitfusion_client": {**CLIENT, "servers": []}}, ["bitfusion_client.servers", "missing"]),
     ],
 )
-def test_what_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None:
-    with pytest.raises(LabError, match=fault):
+def test_what_cannot_be_is_refused(sections: dict[str, Any], fault: list[str]) -> None:
+    with pytest.raises(LabError, check=stating(*fault)):
         lab_with(**sections)
+
+
+def test_a_licence_server_is_an_address_or_a_name() -> None:
+    with pytest.raises(LabError, match=r"licence\.legacy\.server.*: 'a b'"):
+        lab_with(licence={"kind": "legacy", "server": "a b"})
 
 
 @pytest.mark.parametrize(
     ("sections", "fault"),
     [
-        ({"licence": {"kind": "nls"}}, "licence: no node of kind vsphere_vm has gpus"),
+        ({"licence": {"kind": "nls"}}, ["licence", "vsphere_vm", "gpus"]),
         (
             {"bitfusion_client": {**CLIENT, "servers": ["10.10.11.60"]}},
-            "gpu02 is bare metal, which vCenter cannot enable",
+            ["gpu02", "bare metal", "vCenter"],
         ),
     ],
 )
-def test_what_bare_metal_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None:
-    with pytest.raises(LabError, match=fault):
+def test_what_bare_metal_cannot_be_is_refused(sections: dict[str, Any], fault: list[str]) -> None:
+    with pytest.raises(LabError, check=stating(*fault)):
         lab_with((ROOT / "Pulumi.lab.yaml").read_text(), **sections)
 
 

@@ -210,8 +210,8 @@ def test_a_guest_with_none_of_the_tools_says_so(tmp_path, document, monkeypatch)
 @pytest.mark.parametrize(
     ("answers", "frame_bytes", "told"),
     [
-        (set(), 9000, "10.10.11.12 does not answer"),
-        ({"10.10.11.12"}, 1500, "10.10.11.12 answers, but not to frames of 9000 bytes: an MTU on the path is smaller"),
+        (set(), 9000, ["not answer"]),
+        ({"10.10.11.12"}, 1500, ["9000 bytes", "MTU"]),
     ],
 )
 def test_a_silent_peer_is_reported_and_fails_nothing(machine, document, answers, frame_bytes, told):
@@ -219,4 +219,6 @@ def test_a_silent_peer_is_reported_and_fails_nothing(machine, document, answers,
     machine.answers, machine.frame_bytes = answers, frame_bytes
 
     assert run("apply", machine, document)["failed"] is None
-    assert run("confirm", machine, document)["facts"]["guest_network"]["ping"] == {"enp5s0": told}
+    pinged = run("confirm", machine, document)["facts"]["guest_network"]["ping"]
+    assert list(pinged) == ["enp5s0"]
+    assert states(pinged["enp5s0"], "10.10.11.12", *told)

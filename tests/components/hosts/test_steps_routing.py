@@ -13,7 +13,7 @@ from components.hosts.program.steps.routing import PROTOCOL, Routing
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, made, run
 from tests.components.hosts.router import Router, routed
-from tests.messages import states
+from tests.messages import states, stating
 
 RECORDED = Path(__file__).with_name("recorded")
 
@@ -117,13 +117,13 @@ def test_a_changed_router_shows_as_a_link_field(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("gateway", "said"),
     [
-        ("10.10.12.1", "not a host address in host_subnet 10.10.11.0/24"),
-        ("10.10.11.255", "not a host address in host_subnet"),
-        ("10.10.11.11", "is the host_gateway of rail-a"),
+        ("10.10.12.1", ["host_subnet 10.10.11.0/24"]),
+        ("10.10.11.255", ["host_subnet 10.10.11.0/24"]),
+        ("10.10.11.11", ["host_gateway", "rail-a"]),
     ],
 )
-def test_a_router_that_cannot_be_one_is_refused(lab: Lab, gateway: str, said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_a_router_that_cannot_be_one_is_refused(lab: Lab, gateway: str, said: list[str]) -> None:
+    with pytest.raises(ValidationError, check=stating(gateway, *said)):
         routed(lab, gateway)
 
 
