@@ -265,31 +265,34 @@ def test_a_server_waits_for_the_preflight_and_for_the_settings_of_its_own_host(s
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (lambda one: one["servers"][0]["adapters"].append(dict(one["servers"][0]["adapters"][0])), "two adapters on"),
-        (lambda one: one.update(management_network="pvrdma"), "adapter 1 is never PVRDMA"),
+        (
+            lambda one: one["servers"][0]["adapters"].append(dict(one["servers"][0]["adapters"][0])),
+            ["two adapters", "pvrdma"],
+        ),
+        (lambda one: one.update(management_network="pvrdma"), ["bitfusion.management_network", "PVRDMA"]),
         (
             lambda one: one["servers"][0].update(host="DC0_C0_H9"),
-            "DC0_C0_H9 is not a host of roce, the switch of pvrdma",
+            ["DC0_C0_H9", "roce", "pvrdma"],
         ),
-        (lambda one: one["servers"][0]["adapters"][0].update(rail="b"), "b has no switch in fabric.switches"),
+        (lambda one: one["servers"][0]["adapters"][0].update(rail="b"), ["rail", "b", "fabric.switches"]),
         (
             lambda one: one["servers"][0]["adapters"][0].update(address="10.0.0.1/24"),
-            "10.0.0.1/24 is outside pvrdma's host_subnet 192.168.0.0/24",
+            ["10.0.0.1/24", "host_subnet 192.168.0.0/24"],
         ),
         (
             lambda one: one["servers"][0]["adapters"][0].update(address="192.168.0.31/24"),
-            "address 192.168.0.31 is also that of nodes[0].pfs[0].address",
+            ["192.168.0.31", "nodes[0].pfs[0].address"],
         ),
-        (lambda one: one["servers"][1].update(name="bitfusion01"), "name bitfusion01 is also that of"),
-        (lambda one: one["servers"][0].update(adapters=[]), "bitfusion.servers[0].adapters"),
-        (lambda one: one["keys"].update(address="ip"), "address ip has no {adapter}"),
+        (lambda one: one["servers"][1].update(name="bitfusion01"), ["bitfusion.servers[1].name", "bitfusion01"]),
+        (lambda one: one["servers"][0].update(adapters=[]), ["bitfusion.servers[0].adapters"]),
+        (lambda one: one["keys"].update(address="ip"), ["address", "ip", "{adapter}"]),
     ],
 )
-def test_a_wrong_value_is_refused_with_path_and_remedy(ova: Path, edit: Edit, said: str) -> None:
+def test_a_wrong_value_is_refused_with_path_and_remedy(ova: Path, edit: Edit, said: list[str]) -> None:
     with pytest.raises(LabError) as refused:
         lab_with(ova, edit)
 
-    assert said in str(refused.value)
+    assert states(str(refused.value), *said)
 
 
 def test_properties_are_written_as_the_provider_reads_them_back() -> None:

@@ -7,6 +7,7 @@ import pytest
 from components.fabric.vcenter.nics import Nic, choose
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
+from tests.messages import stating
 
 NICS = [
     Nic(name="vmnic0", mac="00:50:56:10:00:00", driver="ixgben", speed_mbit=10_000, switch="vSwitch0"),
@@ -33,19 +34,15 @@ def test_the_one_that_fits_is_taken(asked, name):
 @pytest.mark.parametrize(
     ("asked", "rdma", "said"),
     [
-        (
-            {"driver": "nmlx5_core"},
-            True,
-            "esx1: 2 NICs match driver nmlx5_core: vmnic4 .* vmnic5 .*choose one with uplink.name",
-        ),
-        ({"driver": "i40en"}, True, "no NIC matches driver i40en; it has vmnic0 .*vmnic6"),
-        ({"name": "vmnic0"}, False, "uplink of vSwitch0.* is in use, and rocelab never takes a NIC away"),
-        ({"name": "vmnic6"}, True, "has no RDMA device, so PVRDMA would silently fall back to TCP"),
-        ({"name": "vmnic5", "min_speed_mbit": 1}, True, "no NIC matches"),
+        ({"driver": "nmlx5_core"}, True, ["2 NICs", "driver nmlx5_core", "vmnic4", "vmnic5", "uplink.name"]),
+        ({"driver": "i40en"}, True, ["no NIC", "driver i40en", "vmnic0", "vmnic6"]),
+        ({"name": "vmnic0"}, False, ["vmnic0", "uplink of vSwitch0", "in use"]),
+        ({"name": "vmnic6"}, True, ["vmnic6", "no RDMA device", "PVRDMA", "TCP"]),
+        ({"name": "vmnic5", "min_speed_mbit": 1}, True, ["no NIC", "name vmnic5", "vmnic4"]),
     ],
 )
 def test_what_is_in_doubt_is_refused_with_the_list(asked, rdma, said):
-    with pytest.raises(LabError, match=said):
+    with pytest.raises(LabError, check=stating("esx1", *said)):
         choose("esx1", NICS, UplinkChoice(**asked), "rails", rdma=rdma)
 
 
@@ -60,14 +57,13 @@ def test_a_nic_that_is_this_switchs_uplink_already_is_no_conflict():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"rdma_device": "vmrdma0"}, "esx1: rocelab cannot tell which NIC has vmrdma0"),
-        ({"name": "vmnic4"}, r"esx1: rocelab cannot tell whether vmnic4 \(.*\) has an RDMA device"),
+        ({"rdma_device": "vmrdma0"}, "vmrdma0"),
+        ({"name": "vmnic4"}, "vmnic4"),
     ],
 )
 def test_a_host_that_does_not_report_its_rdma_devices_is_refused_with_the_reason_and_the_remedy(asked, said):
     silent = [replace(nic, rdma_device="", rdma_unknown="cannot run esxcli: no privilege") for nic in NICS]
-    why = "ESXi before 7.0 reports it through esxcli only, and cannot run esxcli: no privilege"
 
-    with pytest.raises(LabError, match=f"{said}: {why}"):
+    with pytest.raises(LabError, check=stating("esx1", said, "cannot run esxcli: no privilege", "fabric.user")):
         choose("esx1", silent, UplinkChoice(**asked), "rails", rdma=True)
     assert choose("esx1", silent, UplinkChoice(name="vmnic4"), "rails", rdma=False).name == "vmnic4"
