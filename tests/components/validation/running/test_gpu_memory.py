@@ -151,15 +151,15 @@ def test_two_nics_that_are_equally_near_take_two_gpus(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (LOOK.replace("cuda --", "no --"), "its perftest has no --use_cuda_bus_id: build one with CUDA"),
-        ("\n".join(line for line in LOOK.splitlines() if not line.startswith("gpu ")) + "\n", "has no GPU near rxe0"),
+        (LOOK.replace("cuda --", "no --"), ["perftest", "--use_cuda_bus_id", "CUDA"]),
+        ("\n".join(line for line in LOOK.splitlines() if not line.startswith("gpu ")) + "\n", ["GPU", "rxe0"]),
     ],
 )
-def test_what_a_host_cannot_run_is_skipped_with_the_reason(plan: Plan, text: str, reason: str) -> None:
+def test_what_a_host_cannot_run_is_skipped_with_the_reason(plan: Plan, text: str, reason: list[str]) -> None:
     done = ran(bench_of(plan, text), in_host_memory(plan))
 
     assert {one.outcome for one in done} == {"skipped"}
-    assert reason in done[0].reason
+    assert states(done[0].reason, *reason)
 
 
 def test_each_nic_sends_and_receives_once_and_is_held_against_host_memory(plan: Plan) -> None:

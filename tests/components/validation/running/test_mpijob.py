@@ -126,28 +126,28 @@ def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("api", "reason"),
     [
-        (FakeApi(statuses=[true("Failed", "BackoffLimitExceeded")]), "the job failed: BackoffLimitExceeded"),
+        (FakeApi(statuses=[true("Failed", "BackoffLimitExceeded")]), ["failed", "BackoffLimitExceeded"]),
         (
             FakeApi(statuses=[{}], events=[{"reason": "ValidationError", "message": "spec: replicas"}]),
-            "the operator refused the job: spec: replicas",
+            ["refused", "spec: replicas"],
         ),
-        (FakeApi(statuses=[{}]), "the MPI operator ignores it"),
+        (FakeApi(statuses=[{}]), ["MPI operator"]),
         (
             FakeApi(
                 statuses=[true("Created")],
                 pod_conditions=[{"type": "x", "status": "False", "message": "Insufficient intel.com/sriov_111"}],
             ),
-            " s: x-worker: Insufficient intel.com/sriov_111",
+            ["x-worker", "Insufficient intel.com/sriov_111"],
         ),
-        (FakeApi(statuses=[true("Succeeded")], log="killed"), "no nccl-tests table"),
-        (FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")), "sockets instead of RDMA"),
+        (FakeApi(statuses=[true("Succeeded")], log="killed"), ["nccl-tests"]),
+        (FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")), ["sockets", "RDMA"]),
     ],
 )
-def test_what_goes_wrong_is_a_failed_result_and_the_job_is_gone(lab: Lab, api: FakeApi, reason: str) -> None:
+def test_what_goes_wrong_is_a_failed_result_and_the_job_is_gone(lab: Lab, api: FakeApi, reason: list[str]) -> None:
     result, _ = run(lab, api)
 
     assert (result.outcome, result.replayed) == ("failed", False)
-    assert reason in result.reasons[0]
+    assert states(result.reasons[0], *reason)
     assert api.deleted == ["bench-r1"]
 
 
@@ -212,10 +212,10 @@ def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
     [
         (
             waiting("ErrImagePull", 'failed to resolve "registry:5000/nccl:1": not found'),
-            "not found. Build and push it",
+            "not found",
         ),
-        (waiting("ImagePullBackOff", "Back-off: ErrImagePull: pull access denied"), "denied. Build and push it"),
-        (waiting("InvalidImageName"), "InvalidImageName. Build and push it"),
+        (waiting("ImagePullBackOff", "Back-off: ErrImagePull: pull access denied"), "pull access denied"),
+        (waiting("InvalidImageName"), "InvalidImageName"),
     ],
 )
 def test_an_image_that_is_nowhere_ends_the_wait_at_once(
@@ -226,10 +226,7 @@ def test_an_image_that_is_nowhere_ends_the_wait_at_once(
     result, _ = run(lab, api)
 
     assert result.outcome == "failed"
-    assert "registry:5000/nccl:1" in result.reasons[0]
-    assert "gpu01" in result.reasons[0]
-    assert said in result.reasons[0]
-    assert "rocelab image push" in result.reasons[0]
+    assert states(result.reasons[0], "registry:5000/nccl:1", "gpu01", said, "rocelab image push")
     assert api.deleted == ["bench-r1"]
 
 
