@@ -24,11 +24,15 @@ def refusal(edit: Edit) -> str:
     return str(refused.value)
 
 
+def faults_at(refused: str, path: str) -> list[str]:
+    """What a refusal says of this field."""
+    at_path = re.compile(rf" *(?:line \d+: )?{re.escape(path)}: (.*)")
+    return [match[1] for line in refused.splitlines() if (match := at_path.fullmatch(line))]
+
+
 def has_fault(refused: str, path: str, *facts: object) -> bool:
     """Whether a refusal has a fault of this field that states these facts."""
-    at_path = re.compile(rf" *(?:line \d+: )?{re.escape(path)}: (.*)")
-    found = [match[1] for line in refused.splitlines() if (match := at_path.fullmatch(line))]
-    return any(states(text, *facts) for text in found)
+    return any(states(text, *facts) for text in faults_at(refused, path))
 
 
 def put(path: str, value: object) -> Edit:

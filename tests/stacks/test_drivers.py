@@ -16,77 +16,79 @@ def test_by_default_nothing_is_installed_set_or_restarted(lab: Lab) -> None:
     assert lab.runtime is None
 
 
-CASES: dict[str, tuple[Edit, str, str]] = {
-    "a vendor's driver of no version": (put("driver", {"source": "doca_ofed"}), "driver", "version is missing"),
+CASES: dict[str, tuple[Edit, str, list[str]]] = {
+    "a vendor's driver of no version": (put("driver", {"source": "doca_ofed"}), "driver", ["version", "missing"]),
     "a file without checksum": (
         put("driver", {**VENDOR, "download": {"url": FILE["url"]}}),
         "driver.download.sha256",
-        "missing",
+        ["missing"],
     ),
     "a checksum that is none": (
         put("driver", {**VENDOR, "download": {**FILE, "sha256": "abc"}}),
         "driver.download.sha256",
-        "should match pattern",
+        ["'abc'", "pattern"],
     ),
     "MLNX_OFED from nowhere": (
         put("driver", {"source": "mlnx_ofed", "version": "24.10-1.1.4.0"}),
         "driver",
-        "set the .tgz's url and sha256",
+        ["url", "sha256"],
     ),
-    "a download for what is kept": (put("driver", {"source": "keep", "download": FILE}), "driver", "remove download"),
-    "keep that replaces": (put("driver", {"source": "keep", "replace": True}), "driver", "remove replace"),
+    "a download for what is kept": (put("driver", {"source": "keep", "download": FILE}), "driver", ["remove download"]),
+    "keep that replaces": (put("driver", {"source": "keep", "replace": True}), "driver", ["remove replace"]),
     "a version of the kernel's own": (
         put("driver", {"source": "inbox", "version": "6.8"}),
         "driver",
-        "remove version",
+        ["remove version"],
     ),
     "an operator without a cluster": (
         lambda lab: (lab.pop("cluster"), lab.update(driver={"source": "operator"})),
         "driver.source",
-        "add cluster",
+        ["add cluster"],
     ),
     "a GPU operator without a cluster": (
         lambda lab: (lab.pop("cluster"), lab.update(gpu={"toolkit": {"source": "operator"}})),
         "gpu.toolkit.source",
-        "add cluster",
+        ["add cluster"],
     ),
     "firmware of a NIC that has none": (
         put("firmware", {"manage": True}),
         "nodes[0].pfs[0].driver",
-        "igb has no firmware settings",
+        ["igb", "firmware settings"],
     ),
     "a firmware version of a NIC that has none": (
         put("firmware", {"version": "16.35.4030"}),
         "nodes[0].pfs[0].driver",
-        "igb has no firmware; remove rail-a from firmware.version_by_rail",
+        ["igb", "remove rail-a", "firmware.version_by_rail"],
     ),
     "a firmware version of a rail that is none": (
         put("firmware", {"version_by_rail": {"rail-z": "16.35.4030"}}),
         "firmware.version_by_rail.rail-z",
-        "this lab has no rail rail-z; rails: rail-a, rail-b",
+        ["rail-z", "rail-a, rail-b"],
     ),
-    "a firmware version that is none": (put("firmware", {"version": "latest"}), "firmware.version", "match pattern"),
-    "packages that nobody names": (put("gpu", {"driver": {"source": "packaged"}}), "gpu.driver", "list the packages"),
+    "a firmware version that is none": (
+        put("firmware", {"version": "latest"}),
+        "firmware.version",
+        ["'latest'", "pattern"],
+    ),
+    "packages that nobody names": (put("gpu", {"driver": {"source": "packaged"}}), "gpu.driver", ["packages"]),
     "packages for what is kept": (
         put("runtime", {"containerd": {"packages": ["containerd"]}}),
         "runtime.containerd",
-        "set source: packaged",
+        ["source: packaged"],
     ),
     "a package name with an option in it": (
         put("gpu", {"toolkit": {"source": "packaged", "packages": ["--purge"]}}),
         "gpu.toolkit.packages[0]",
-        "should match pattern",
+        ["'--purge'", "pattern"],
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_by_path_with_a_remedy(name: str) -> None:
-    edit, path, said = CASES[name]
-    text = refusal(edit)
+    edit, path, facts = CASES[name]
 
-    assert f"{path}: " in text
-    assert said in text
+    assert has_fault(refusal(edit), path, *facts)
 
 
 def test_more_vfs_than_the_firmware_is_to_allow_are_refused() -> None:

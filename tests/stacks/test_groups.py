@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from stacks.schema import stack_file_schema
 from stacks.switches import Switch
 from tests.conftest import ROOT
 from tests.messages import states
+from tests.stacks.refusals import faults_at
 
 TEMPLATE = ROOT / "templates" / "roce-groups" / "Pulumi.pod1.yaml"
 GROUPS = yaml.safe_load(TEMPLATE.read_text())["config"][KEY]
@@ -113,147 +113,147 @@ def put(path: str, value: object) -> Edit:
     return edit
 
 
-CASES: dict[str, tuple[Edit, str, str]] = {
-    # name: (edit, path in the message, what the message must say)
+CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
+    # name: (edit, path of the fault, what the fault must state)
     "sets of unequal length": (
         put("rails/0/resource_name", "rdma_[1-7]"),
         "rails[0].resource_name",
-        r"rdma_\[1-7\] has 7 names for the 8 of rail-\[1-8\]",
+        ["rdma_[1-7]", "7 names", 8, "rail-[1-8]"],
     ),
     "ports for fewer nodes": (
         put("switches/0/ports", [{"nodes": "gpu[01-64]", "rails": "rail-[1-8]", "port": "Ethernet[0-248/4]"}]),
         "switches[0].ports[0].port",
-        "63 names for the 64.*; and 7 more",
+        ["63 names", 64, "7 more"],
     ),
     "rails for fewer switches": (
         put("switches/0/ports", [{"nodes": "gpu[01-64]", "rails": "rail-[1-7]", "port": "Ethernet[0-252/4]"}]),
         "switches[0].ports[0].rails",
-        "7 names for the 8 of the switches",
+        ["7 names", 8],
     ),
     "a cable to a node that is none": (
         put("switches/0/ports", [{"nodes": "gpu[02-65]", "rails": "rail-[1-8]", "port": "Ethernet[0-252/4]"}]),
         "switches[0].ports[0]",
-        "this lab has no node gpu65 with a PF on rail-1; and 7 more",
+        ["gpu65", "rail-1", "7 more"],
     ),
     "a key that switches of no OS have": (
         put("switches/0/mtu", 9216),
         "switches[0].mtu",
-        "leaf1: unknown key; did you mean mtu_bytes[?]; and 7 more",
+        ["leaf1", "mtu_bytes", "7 more"],
     ),
     "a key that switches of another OS have": (
         put("switches/0/bridge", "br_default"),
         "switches[0].bridge",
-        "leaf1: unknown key; .*; and 7 more",
+        ["leaf1", "unknown key", "7 more"],
     ),
     "a value that no switch of the group may have": (
         put("switches/0/confirm_s", 5),
         "switches[0].confirm_s",
-        "leaf1: 5 should be greater than or equal to 60.*; and 7 more",
+        ["leaf1", 5, 60, "7 more"],
     ),
     "an OS that nobody knows": (
         put("switches/0/os", "ios"),
         "switches[0]",
-        "leaf1: 'ios' is not one of .*'onyx'.*; and 7 more",
+        ["leaf1", "'ios'", "'onyx'", "7 more"],
     ),
     "a group of switches without an OS": (
         lambda lab: lab["switches"][0].pop("os"),
         "switches[0]",
-        "leaf1: 'os' is missing; and 7 more",
+        ["leaf1", "'os'", "missing", "7 more"],
     ),
     "a group of switches with one name": (
         put("switches/0/name", "leaf1"),
         "switches[0].name",
-        "a group has names",
+        ["names"],
     ),
-    "a bracket that does not close": (put("nodes/0/names", "gpu[01-64"), "nodes[0].names", "pattern|brackets"),
-    "a name twice in a set": (put("nodes/0/names", "gpu[01-64,17]"), "nodes[0].names", "gpu17 is listed twice"),
+    "a bracket that does not close": (put("nodes/0/names", "gpu[01-64"), "nodes[0].names", ["pattern"]),
+    "a name twice in a set": (put("nodes/0/names", "gpu[01-64,17]"), "nodes[0].names", ["gpu17", "twice"]),
     "a group of one name with another": (
         lambda lab: lab["nodes"].append({**lab["nodes"][0], "names": "gpu64", "except": {}}),
         "nodes[1].names",
-        r"gpu64: name gpu64 is also that of nodes\[0\].names \(gpu64\)",
+        ["gpu64", "nodes[0].names (gpu64)"],
     ),
     "an exception for no node": (
         put("nodes/0/except/gpu99", {"state": "drained"}),
         "nodes[0].except.gpu99",
-        r"gpu99 is not in gpu\[01-64\]",
+        ["gpu99", "gpu[01-64]"],
     ),
     "an exception that says what the class says": (
         put("nodes/0/except/gpu17", {"management_interface": "eno1"}),
         "nodes[0].except.gpu17.management_interface",
-        "eno1 is already the group's value",
+        ["eno1", "group's"],
     ),
     "an exception for a rail without PF": (
         put("nodes/0/except/gpu17", {"pfs": {"rail-9": {"vfs": 1}}}),
         "nodes[0].except.gpu17.pfs.rail-9",
-        "gpu17 has no PF on rail-9; it has rail-1",
+        ["gpu17", "rail-9", "rail-1"],
     ),
     "a progression that leaves its subnet": (
         put("nodes/0/rail_host", {"first": 200}),
         "nodes[0].rail_host",
-        "gpu57: host number 256 is outside 10.10.1.0/24 of rail-1.*; and 63 more",
+        ["gpu57", 256, "10.10.1.0/24", "rail-1", "63 more"],
     ),
     "a progression that leaves IPv4": (
         put("nodes/0/address", {"first": "255.255.255.250"}),
         "nodes[0].address",
-        "gpu07.*not permitted as an IPv4 address.*; and 57 more",
+        ["gpu07", "IPv4", "57 more"],
     ),
     "step 0": (
         put("nodes/0/address", {"first": "192.0.2.11", "step": 0}),
         "nodes[0].address.step",
-        "0 should be greater than or equal to 1",
+        [0, 1],
     ),
     "one address for a whole group": (
         put("nodes/0/address", "192.0.2.11"),
         "nodes[0].address",
-        r"gpu02: address 192.0.2.11 port 22 is also that of nodes\[0\].address \(gpu01\).*; and 62 more",
+        ["gpu02", "192.0.2.11 port 22", "nodes[0].address (gpu01)", "62 more"],
     ),
     "nodes without a number on their rails": (
         lambda lab: lab["nodes"][0].pop("rail_host"),
         "nodes[0].rail_host",
-        "gpu01: missing, but rail-1 counts its hosts.*; and 511 more",
+        ["gpu01", "missing", "rail-1", "511 more"],
     ),
     "a class that is not there": (
         put("nodes/0/class", "dgx"),
         "nodes[0].class",
-        "node_classes has no dgx; it has xe9680",
+        ["node_classes", "dgx", "xe9680"],
     ),
     "a PF on no rail": (
         lambda lab: lab["node_classes"]["xe9680"]["pfs"][0].update(rail="rail-0"),
         "node_classes.xe9680.pfs[0].rail",
-        "this lab has no rail rail-0",
+        ["rail-0"],
     ),
     "an address of the router": (
         put("rails/0/host_gateway", 74),
         "nodes[0].rail_host",
-        "gpu64: 10.10.1.74 is the host_gateway of rail-1.*; and 7 more",
+        ["gpu64", "10.10.1.74", "host_gateway of rail-1", "7 more"],
     ),
     "a VLAN beyond the last": (
         lambda lab: lab["rails"][0]["pod"].update(vlan_id={"first": 4090}),
         "rails[0].pod.vlan_id",
-        "rail-6: 4095 should be less than or equal to 4094.*; and 2 more",
+        ["rail-6", 4095, 4094, "2 more"],
     ),
     "an exception with a wrong value": (
         put("nodes/0/except/gpu17", {"pfs": {"rail-3": {"address": "10.10.9.9/24"}}}),
         "nodes[0].except.gpu17.pfs.rail-3.address",
-        "10.10.9.9/24 is outside rail-3's host_subnet",
+        ["10.10.9.9/24", "rail-3's host_subnet"],
     ),
     "an unknown key in a class": (
         put("node_classes/xe9680/management", "eno1"),
         "node_classes.xe9680.management",
-        "did you mean management_interface",
+        ["management_interface"],
     ),
-    "an unknown key in a group": (put("nodes/0/gpu", 8), "nodes[0].gpu", r"did you mean gpus\?"),
+    "an unknown key in a group": (put("nodes/0/gpu", 8), "nodes[0].gpu", ["gpus"]),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_group_is_refused_by_the_file_s_own_path_and_once(name: str) -> None:
-    edit, path, says = CASES[name]
+    edit, path, facts = CASES[name]
 
     text = refusal(edit)
 
-    lines = [line for line in text.splitlines() if f"{path}: " in line and re.search(says, line)]
-    assert len(lines) == 1, f"{name}: not one line with {path!r} and {says!r} in\n{text}"
+    found = [fault for fault in faults_at(text, path) if states(fault, *facts)]
+    assert len(found) == 1, f"{name}: not one fault of {path} with {facts} in\n{text}"
     assert len(text.splitlines()) <= 15
 
 
