@@ -97,7 +97,7 @@ def test_the_operator_s_prefix_has_to_be_the_rails() -> None:
 
 
 def test_a_pool_that_is_too_small_for_the_operator_s_vfs_is_refused() -> None:
-    assert has_fault(refusal({**OPERATOR, "vfs": 16}), "rails[0].pod.addresses_per_node", 8, 16)
+    assert has_fault(refusal({**OPERATOR, "vfs": 16}), "rails[0].pod.addresses_per_node", "8 addresses", "16 VFs")
 
 
 def test_more_pods_than_addresses_of_a_rail_are_refused() -> None:
@@ -141,7 +141,7 @@ def ipam(kind: str, *, nccl: bool = True) -> Edit:
 
 def test_static_addresses_are_refused_for_replicas_of_one_template() -> None:
     refused = refusal({"profile": "sriov_plain"}, ipam("static"), vfs=4)
-    assert has_fault(refused, "cluster.ipam", "static", "benchmarks.nccl")
+    assert has_fault(refused, "cluster.ipam", "static", "replica of benchmarks.nccl", "remove benchmarks.nccl")
     assert lab_with({"profile": "sriov_plain"}, ipam("static", nccl=False), vfs=4)
 
 

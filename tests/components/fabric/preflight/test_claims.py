@@ -33,7 +33,8 @@ def test_an_address_that_the_host_has_is_refused_with_the_adapter_that_could_be_
     said = refused(a_switch(ADDRESS))
 
     assert len(said) == 1
-    assert "vmkernel: {existing: vmk3}" in said[0]
+    assert states(said[0], "esx1", "192.168.0.24", "vmkernel: {existing: vmk3}")
+    assert said[0].count("vmk3") == 3, "what has it, and both remedies"
 
 
 def test_an_address_of_another_host_is_refused_without_an_adapter_to_take() -> None:
