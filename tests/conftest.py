@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -45,13 +44,14 @@ def _disks_are_not_waited_for(request: pytest.FixtureRequest) -> Iterator[None]:
     """No unit test cuts the power, and 8,000 writes to files of fake hosts would wait for the disk."""
     if request.node.get_closest_marker("sim"):
         yield
-    else:
-        with mock.patch("os.fsync", new=_returns_at_once):
-            yield
+        return
+    waits, os.fsync = os.fsync, _returns_at_once
+    yield
+    os.fsync = waits
 
 
 def _returns_at_once(_file: int) -> None:
-    """A function: to make a mock for each of thousands of tests takes seconds."""
+    """In place of `os.fsync`, without `mock.patch`: that takes a second for thousands of tests."""
 
 
 @pytest.fixture(scope="session")

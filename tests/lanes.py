@@ -3,6 +3,7 @@
 `make test-unit`, `make test` and `make test-all` choose tests by the markers `sim` and `whole` (pyproject.toml).
 """
 
+import atexit
 import gc
 import os
 import re
@@ -23,6 +24,9 @@ UNTIL = "ROCELAB_TESTS_UNTIL"
 MEMORY, MEMORY_BYTES = Path("/dev/shm"), 2**29  # pytest makes a folder there that only its user can read
 """Where unit tests write their 100,000 files. On a disk, they would take a fifth of the lane's CPU time."""
 
+GARBAGE = 100_000
+"""So many new objects may be garbage before the collector looks at them: some ten MB."""
+
 _LANE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _LATE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _REASON = "no time left for it"
@@ -33,6 +37,7 @@ USES_SIMULATOR = re.compile(r"[(,] *simulator: |conftest import (\w+, )*sim\b")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LANE], config.stash[_LATE] = Counter(), Counter()
+    atexit.register(gc.freeze)  # else each process takes a second more to look for garbage among what ends with it
     if "not sim" in config.option.markexpr and _holds_temporary_files(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
@@ -46,12 +51,16 @@ def _holds_temporary_files(folder: Path) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collects no garbage: what 400 test files and their imports make stays until the end of the run."""
+    """Collects no garbage: what 400 test files and their imports make stays until the end of the run.
+
+    Afterwards seldom: Python's own threshold of 700 objects takes a tenth of the lane's CPU time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GARBAGE)
         gc.enable()
 
 
