@@ -1,21 +1,41 @@
-"""The product's source files, each parsed once for all tests that look at its statements."""
+"""The product's source files, each parsed once for all tests that look at its imports and classes.
+
+Only the answers are kept: the trees of all files are a million objects, which every garbage collection would visit.
+"""
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 
-@cache
-def statements(path: Path) -> tuple[ast.stmt, ...]:
-    """All statements of a file, nested ones too."""
-    return tuple(_statements(ast.parse(path.read_text())))
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What tests ask of a file."""
+
+    imports: frozenset[str]
+    """Modules that it imports by their full names, wherever in it."""
+    names: frozenset[str]
+    """What it imports from modules: `module.name`."""
+    classes: tuple[tuple[str, int], ...]
+    """Name and line of each class."""
 
 
 @cache
+def source(path: Path) -> Source:
+    found = list(_statements(ast.parse(path.read_text())))
+    absolute = [one for one in found if isinstance(one, ast.ImportFrom) and one.module and not one.level]
+    return Source(
+        imports=frozenset(name for statement in found for name in _imported(statement)),
+        names=frozenset(f"{one.module}.{alias.name}" for one in absolute for alias in one.names),
+        classes=tuple((one.name, one.lineno) for one in found if isinstance(one, ast.ClassDef)),
+    )
+
+
 def imports(path: Path) -> frozenset[str]:
     """Modules that a file imports by their full names, wherever in it."""
-    return frozenset(name for statement in statements(path) for name in _imported(statement))
+    return source(path).imports
 
 
 def imported(tree: ast.AST) -> frozenset[str]:

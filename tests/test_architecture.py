@@ -1,6 +1,5 @@
 """The directions of the tree: an arrow that turns around is found here, not in a review."""
 
-import ast
 import os
 import re
 import tomllib
@@ -8,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tests.sources import imports, statements
+from tests.sources import imports, source
 
 PACKAGES = ("stacks", "components", "simulator", "engine")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -41,8 +40,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def defines_a_dynamic_resource(path: Path) -> bool:
-    imported = (one for one in statements(path) if isinstance(one, ast.ImportFrom) and one.module == "pulumi.dynamic")
-    return any(alias.name == "Resource" for one in imported for alias in one.names)
+    return "pulumi.dynamic.Resource" in source(path).names
 
 
 def test_dependencies_point_one_way() -> None:
@@ -138,9 +136,8 @@ def test_no_two_classes_have_one_name() -> None:
     for path in FILES:
         file = path.relative_to(ROOT)
         if file.parts[0] in ("components", "stacks"):
-            for node in statements(path):
-                if isinstance(node, ast.ClassDef):
-                    homes.setdefault(node.name, set()).add(f"{file}:{node.lineno}")
+            for name, line in source(path).classes:
+                homes.setdefault(name, set()).add(f"{file}:{line}")
     shared = {name: places for name, places in homes.items() if len(places) > 1}
     program = "components/hosts/program/"
 
