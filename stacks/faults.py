@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar, cast, get_args
 
 import yaml
@@ -21,6 +22,9 @@ from stacks.safe_yaml import compose_yaml
 from stacks.switches import Switch
 
 T = TypeVar("T")
+
+# built once: for a union that takes longer than to validate a node
+RAIL, NODE = TypeAdapter(Rail), TypeAdapter[Node](Node)
 
 MOST_SHOWN = 12
 LONGEST_VALUE = 40
@@ -139,28 +143,33 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
     """The valid parts of a refused file, so that the rules between sections can still be checked."""
     sections = given if isinstance(given, Mapping) else {}
 
-    def valid(kind: type[T], value: object) -> T | None:
+    def valid(kind: TypeAdapter[T], value: object) -> T | None:
         try:
-            return TypeAdapter(kind).validate_python(value, strict=False)
+            return kind.validate_python(value, strict=False)
         except ValidationError:
             return None
 
-    def valid_list(kind: type[T], key: str) -> dict[int, T]:
+    def valid_list(kind: TypeAdapter[T], key: str) -> dict[int, T]:
         values = sections.get(key)
         found = {i: valid(kind, value) for i, value in enumerate(values)} if isinstance(values, list) else {}
         return {i: part for i, part in found.items() if part is not None}
 
-    rails = valid_list(Rail, "rails")
+    rails = valid_list(RAIL, "rails")
     return Parts(
         rails,
-        valid_list(cast("type[Node]", Node), "nodes"),
+        valid_list(NODE, "nodes"),
         {
-            key: valid(cast("type[object]", field.annotation), sections[key])
-            for key, field in model.model_fields.items()
+            key: valid(_adapter(model, key), sections[key])
+            for key in model.model_fields
             if key in sections and key not in ("rails", "nodes")
         },
         all_rails_valid=len(rails) == len(sections.get("rails") or ()),
     )
+
+
+@cache
+def _adapter(model: type[BaseModel], section: str) -> TypeAdapter[object]:
+    return TypeAdapter(cast("type[object]", model.model_fields[section].annotation))
 
 
 def _line_of(path: Path, file_text: str) -> int | None:
