@@ -121,7 +121,16 @@ class Host:
 
         A VF without a driver has no netdev and no RDMA device, so nothing can use it, even if the lists name it.
         """
-        vfs = [vf for vf in self.vfs(pf) if vf.driver]
+        return self._uses_of(self.vfs(pf))
+
+    def idle_vfs(self, pf: str) -> List[VirtualFunction]:
+        """The VFs that are not in use."""
+        vfs = self.vfs(pf)
+        uses = self._uses_of(vfs)
+        return [vf for vf in vfs if vf.number not in uses]
+
+    def _uses_of(self, found_vfs: Sequence[VirtualFunction]) -> Dict[int, str]:
+        vfs = [vf for vf in found_vfs if vf.driver]
         allocated = allocated_devices(self.machine) if vfs else set()
         parents = self.rdma_parents() if vfs else {}
         devices = {vf.number: self._rdma_devices_of(vf, parents) for vf in vfs}

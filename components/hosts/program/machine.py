@@ -41,11 +41,7 @@ class Machine:
 
     def read(self, path: str) -> str:
         """The stripped text; empty when it cannot be read."""
-        try:
-            with open(self.path(path), encoding="utf-8", errors="replace") as file:
-                return file.read().strip()
-        except OSError:
-            return ""
+        return self.content(path).decode("utf-8", errors="replace").strip()
 
     def write(self, path: str, value: str) -> None:
         """Sets a kernel attribute in one write; the kernel refuses it with an error."""
@@ -58,7 +54,7 @@ class Machine:
     def content(self, path: str) -> bytes:
         """All bytes of a file; none when it cannot be read."""
         try:
-            with open(self.path(path), "rb") as file:
+            with open(self.path(path), "rb", buffering=0) as file:
                 return file.read()
         except OSError:
             return b""

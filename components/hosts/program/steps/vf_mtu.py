@@ -35,5 +35,4 @@ class VfMtu(Step):
                     host.machine.write(path, str(pf["mtu_bytes"]))
 
     def _idle(self, host: Host, pf: str) -> List[str]:
-        uses = host.uses(pf)
-        return [f"{vf.path}/net/{vf.netdev}/mtu" for vf in host.vfs(pf) if vf.netdev and vf.number not in uses]
+        return [f"{vf.path}/net/{vf.netdev}/mtu" for vf in host.idle_vfs(pf) if vf.netdev]

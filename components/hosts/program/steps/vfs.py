@@ -85,9 +85,7 @@ class Vfs(Step):
 
         A VF in use has the address that its pod needs.
         """
-        uses = host.uses(pf)
-        idle = [vf for vf in host.vfs(pf) if vf.number not in uses]
-        return [vf for vf in idle if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)]
+        return [vf for vf in host.idle_vfs(pf) if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)]
 
     def _give_addresses(self, host: Host, pfs: Iterable[str]) -> None:
         # a VF's driver reads the PF's table when it starts, so the address is set before the driver is bound
