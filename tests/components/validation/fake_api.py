@@ -90,6 +90,9 @@ def waiting(reason: str, message: str = "") -> Object:
 @contextmanager
 def serving(api: FakeApi) -> Iterator[FakeApi]:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # one connection and one thread per client, not per request
+        disable_nagle_algorithm = True
+
         def _serve(self) -> None:
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
