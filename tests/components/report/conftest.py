@@ -1,5 +1,7 @@
 """Pages without their drawings, which take most of a page's time."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from components.report import page
@@ -8,15 +10,25 @@ from components.report import page
 @pytest.fixture
 def charts_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of a page's text and links."""
-    charts = [name for name in vars(page) if name.endswith("_chart")]
-    assert charts
-    for name in charts:
-        monkeypatch.setattr(page, name, lambda *_: "")
+    _draw_only(monkeypatch)
 
 
 @pytest.fixture
-def trends_alone_are_drawn(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def trends_alone_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what a trend shows."""
-    drawn = page.trend_chart
-    request.getfixturevalue("charts_left_out")
-    monkeypatch.setattr(page, "trend_chart", drawn)
+    _draw_only(monkeypatch, "trend_chart")
+
+
+@pytest.fixture(scope="module")
+def collectives_alone_are_drawn() -> Iterator[None]:
+    """For tests of what the charts of an all-reduce show."""
+    with pytest.MonkeyPatch.context() as patch:
+        _draw_only(patch, "busbw_chart", "time_chart")
+        yield
+
+
+def _draw_only(patch: pytest.MonkeyPatch, *drawn: str) -> None:
+    charts = {name for name in vars(page) if name.endswith("_chart")}
+    assert charts > set(drawn)
+    for name in charts - set(drawn):
+        patch.setattr(page, name, lambda *_: "")

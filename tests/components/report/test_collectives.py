@@ -7,9 +7,11 @@ import pytest
 from components.report.page import render_html
 from tests.components.report.synthetic import Model, all_reduce_at
 
+pytestmark = pytest.mark.usefixtures("collectives_alone_are_drawn")
+
 
 @pytest.fixture(scope="module")
-def charts() -> dict[str, str]:
+def charts(collectives_alone_are_drawn: None) -> dict[str, str]:
     """Each figure of the section by its caption."""
     page = render_html(Model().material())
     section = page.partition('<section id="collectives">')[2].partition("</section>")[0]
