@@ -56,11 +56,11 @@ async def serve(frames: Frames, folder: Path, keys: Path, address: str, port: in
         process.stdout.write(BANNER.replace("\n", "\r\n") + console.prompt)
         async for line in process.stdin:
             words = line.rstrip("\r\n")
-            said = console.answer(words)
-            process.stdout.write(f"{words}\n{said}".replace("\n", "\r\n"))
+            said = f"{words}\n{console.answer(words)}".replace("\n", "\r\n")
             if console.closed:
+                process.stdout.write(said)
                 break
-            process.stdout.write(console.prompt)
+            process.stdout.write(said + console.prompt)
         process.exit(0)
 
     return await asyncssh.listen(

@@ -1,6 +1,5 @@
 """The reference lab with a switch of each system between its nodes."""
 
-import copy
 import json
 from typing import Any
 
@@ -30,9 +29,9 @@ def switch_entry(os: str = "onyx", **changes: Any) -> dict[str, Any]:
     return {**entry, **changes}
 
 
-def with_switches(*switches: dict[str, Any], qos: dict[str, Any] | None = None) -> Lab:
+def with_switches(*switches: dict[str, Any], qos: dict[str, Any] | None = None, name: str = REFERENCE["name"]) -> Lab:
     """The reference lab with these switches and no others."""
-    lab = {**copy.deepcopy(REFERENCE), "switches": list(switches)}
+    lab = {**REFERENCE, "name": name, "switches": switches}
     lab.pop("qos", None)
     if qos is not None:
         lab["qos"] = qos

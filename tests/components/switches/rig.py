@@ -41,8 +41,7 @@ class Rig:
         entry = switch_entry(
             **{"address": ADDRESS, "ssh_port": self.port or 22, "apply": True, "ports": ports, **changes}
         )
-        lab = with_switches(entry, qos={} if qos is None else qos)
-        return Lab.model_validate({**lab.model_dump(), "name": name})
+        return with_switches(entry, qos={} if qos is None else qos, name=name)
 
     def record(self, lab: Lab) -> SwitchRecord:
         public = self.host_key.export_public_key().decode().strip()
