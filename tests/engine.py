@@ -3,8 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -100,6 +99,7 @@ class Engine:
                 whole()
         finally:
             _drain(loop)
+            monitor.close()
             settings.reset_options()
             asyncio.set_event_loop(None)
             loop.close()
@@ -113,25 +113,6 @@ def _drain(loop: asyncio.AbstractEventLoop) -> None:
         task.cancel()
     loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
     loop.run_until_complete(loop.shutdown_default_executor())
-
-
-@contextmanager
-def _closed_afterwards() -> Iterator[None]:
-    """Closes the event loop that the SDK's mock makes for a worker thread, and otherwise forgets.
-
-    The garbage collector may take its sockets before the loop itself, whose end then fails: in whatever test runs by
-    then.
-    """
-    if threading.current_thread() is threading.main_thread():
-        yield
-        return
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        yield
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
 
 
 class _Hooks:
@@ -164,19 +145,36 @@ class _Monitor(MockMonitor):
     def __init__(self, mocks: Mocks, recorded: Recorded) -> None:
         super().__init__(mocks)
         self._recorded = recorded
+        self._loops: dict[threading.Thread, asyncio.AbstractEventLoop] = {}
+
+    def close(self) -> None:
+        """Ends the event loops of the worker threads, which have ended by then."""
+        for loop in self._loops.values():
+            loop.close()
+
+    def _with_a_loop(self) -> None:
+        """Gives a worker thread an event loop. The SDK's mock would make one for each call, and forget it.
+
+        The garbage collector may take its sockets before the loop itself, whose end then fails: in whatever test runs
+        by then.
+        """
+        thread = threading.current_thread()
+        if thread is not threading.main_thread() and thread not in self._loops:
+            self._loops[thread] = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loops[thread])
 
     def Invoke(self, request: resource_pb2.ResourceInvokeRequest) -> Any:  # noqa: N802  # the SDK's name
-        with _closed_afterwards():
-            return super().Invoke(request)
+        self._with_a_loop()
+        return super().Invoke(request)
 
     def ReadResource(self, request: resource_pb2.ReadResourceRequest) -> Any:  # noqa: N802  # the SDK's name
-        with _closed_afterwards():
-            return super().ReadResource(request)
+        self._with_a_loop()
+        return super().ReadResource(request)
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> Any:  # noqa: N802  # the SDK's name
-        with _closed_afterwards():
-            self._record(request)
-            return super().RegisterResource(request)
+        self._with_a_loop()
+        self._record(request)
+        return super().RegisterResource(request)
 
     def _record(self, request: resource_pb2.RegisterResourceRequest) -> None:
         if request.type != ROOT:
