@@ -141,7 +141,8 @@ Ipam = Annotated[HostLocalRanges | '''
 
 
 WORKER = """
-import contextlib, io, json, sys, traceback
+import contextlib, gc, io, json, sys, traceback
+gc.disable()
 from components.cli.app import main
 
 for line in sys.stdin:

@@ -9,6 +9,7 @@ import pytest
 
 from components.ssh import connection
 from components.ssh.credentials import LabAccess, Login
+from components.ssh.session import LARGEST_OUTPUT
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
 from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN
@@ -291,7 +292,7 @@ def test_one_version_everywhere_is_no_word_worth(lab: Lab) -> None:
 
 def test_a_flood_of_output_fills_no_memory(lab: Lab) -> None:
     async def flood(process: Process, _words: list[str]) -> None:
-        for _ in range(400):
+        for _ in range(2 * LARGEST_OUTPUT // 10_000):
             process.stdout.write("x" * 10_000)
             await process.stdout.drain()
         process.exit(0)
