@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from stacks.groups import CableGroup, Links, NodeException, NodeGroup, PodGroup, Progression, RailGroup, SwitchGroup
 from stacks.lab_file import LabFile
 from stacks.rules.parts import Fault, Path, show
+from stacks.safe_yaml import DUMPER
 from stacks.sets import names_of
 from stacks.words import plural
 
@@ -78,7 +79,9 @@ def expand(file: LabFile) -> Expanded:
 def flat_text(lab: Mapping[str, Any], key: str) -> str:
     """A spelled-out lab as a stack file, a PF or cable a line."""
     content = {"config": {key: dict(lab)}}
-    return str(yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=160, allow_unicode=True))
+    return str(
+        yaml.dump(content, Dumper=DUMPER, sort_keys=False, default_flow_style=None, width=160, allow_unicode=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

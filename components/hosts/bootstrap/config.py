@@ -14,6 +14,7 @@ from stacks.bootstrap import Bootstrap
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 from stacks.nodes import Node
+from stacks.safe_yaml import DUMPER
 
 API = "kubeadm.k8s.io/v1beta4"
 API_PORT = 6443
@@ -152,4 +153,4 @@ def _kube_proxy() -> Document:
 
 
 def _text(documents: list[Document]) -> str:
-    return yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True, width=120)
+    return str(yaml.dump_all(documents, Dumper=DUMPER, sort_keys=False, explicit_start=True, width=120))
