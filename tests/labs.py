@@ -5,14 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
+from stacks.safe_yaml import load_yaml
 from tests.conftest import ROOT
 
 PVRDMA = (ROOT / "Pulumi.lab-pvrdma.yaml").read_text()
-REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+REFERENCE = load_yaml((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
 PLANE = {
     "name": "cp01",
     "role": "control_plane",
@@ -84,5 +83,5 @@ def simulator_files(folder: Path) -> None:
 
 def lab_with(text: str = PVRDMA, **sections: object) -> Lab:
     """The lab of a stack file with these sections added or replaced."""
-    lab: dict[str, Any] = yaml.safe_load(text)["config"][KEY]
+    lab: dict[str, Any] = load_yaml(text)["config"][KEY]
     return parse_lab(json.dumps({**lab, **sections}), "Pulumi.lab-pvrdma.yaml")

@@ -14,6 +14,7 @@ from components.cluster.manifests import Manifest
 from stacks.bill import Upstream
 from stacks.cluster import Cluster
 from stacks.lab import Lab
+from stacks.safe_yaml import DUMPER
 from tests.components.cluster.plane import api, folder, layout
 from tests.conftest import ROOT
 
@@ -25,7 +26,7 @@ UPDATE = "UPDATE_GOLDEN"
 Golden = Callable[[str, str], None]
 
 
-class PlainDumper(yaml.SafeDumper):
+class PlainDumper(DUMPER):  # type: ignore[misc]  # one of two classes, by what PyYAML was built with
     """Writes texts of several lines as blocks, and no anchors."""
 
     def ignore_aliases(self, _data: object) -> bool:

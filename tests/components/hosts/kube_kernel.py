@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from components.hosts.program.machine import Done
+from stacks.safe_yaml import LOADER, load_yaml
 from tests.components.hosts.kernel import FakeHost
 
 CA = "-----BEGIN CERTIFICATE-----\nbGFi\n-----END CERTIFICATE-----\n"
@@ -125,7 +126,7 @@ class KubeHost(FakeHost):
         return Done(0, "", "")
 
     def _learns(self, given: str) -> None:
-        documents = [document for document in yaml.safe_load_all(given) if isinstance(document, dict)]
+        documents = [document for document in yaml.load_all(given, Loader=LOADER) if isinstance(document, dict)]
         for document in documents:
             for token in document.get("bootstrapTokens", []):
                 self.plane.tokens.add(token["token"])
@@ -133,7 +134,7 @@ class KubeHost(FakeHost):
             self.plane.certificate_keys.add(document.get("certificateKey", ""))
 
     def _join(self, given: str) -> Done:
-        asked = yaml.safe_load(given)
+        asked = load_yaml(given)
         found = asked["discovery"]["bootstrapToken"] if "discovery" in asked else {}
         if found and found["token"] not in self.plane.tokens:
             return Done(1, "", f"error: could not find a JWS signature for token {found['token']}\n")
@@ -153,7 +154,7 @@ class KubeHost(FakeHost):
             raise KeyboardInterrupt
         if plane:
             self.file(ADMIN_CONFIG, "kind: Config\n")
-        first = next(yaml.safe_load_all(given))
+        first = next(yaml.load_all(given, Loader=LOADER))
         name = first.get("nodeRegistration", {}).get("name", "gpu01")
         self.file("/var/lib/kubelet/kubeadm-flags.env", f'KUBELET_KUBEADM_ARGS="--hostname-override={name}"\n')
         self.file(KUBELET_CONFIG, f"clusters:\n- cluster:\n    server: {self.plane.server}\n")
