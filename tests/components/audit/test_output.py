@@ -16,7 +16,7 @@ from components.audit.registry import checks
 from components.audit.rows import report_of
 from components.audit.waivers import read_waivers
 from components.cli.app import main
-from components.inventory.document import save
+from components.inventory.document import dump, save
 from components.inventory.look import LookRequest
 from components.inventory.model import Attachment, Inventory, PodOnRails
 from components.inventory.reading import unknown
@@ -152,9 +152,9 @@ def ended(*words: object) -> int:
     return main(["audit", *map(str, words)])
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    """A folder with inventories: `good.json`, `bad.json` with a finding of severity high, `unread.json`."""
+@pytest.fixture(scope="module")
+def inventories() -> dict[str, bytes]:
+    """Files with inventories by name."""
     unread = changed(healthy(), "gpu02", lambda one: replace(one, unread="Connection refused"))
     found = {
         "good": healthy(),
@@ -163,8 +163,14 @@ def saved(tmp_path: Path) -> Path:
         "unread": unread,
         "both": SPOILS["link-down"](changed(healthy(), "gpu03", lambda one: replace(one, unread="no route"))),
     }
-    for name, inventory in found.items():
-        save(inventory, tmp_path / f"{name}.json")
+    return {f"{name}.json": dump(inventory) for name, inventory in found.items()}
+
+
+@pytest.fixture
+def saved(inventories: dict[str, bytes], tmp_path: Path) -> Path:
+    """A folder with inventories: `good.json`, `bad.json` with a finding of severity high, `unread.json`."""
+    for name, content in inventories.items():
+        (tmp_path / name).write_bytes(content)
     return tmp_path
 
 
