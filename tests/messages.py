@@ -23,6 +23,15 @@ def stating(*facts: object) -> Callable[[BaseException], bool]:
     return check
 
 
+def lines_naming(text: str, *facts: object) -> list[str]:
+    """The lines of a command's output that have all these facts as whole words: `gpu01` is in `nodes.gpu01:` too."""
+    return [
+        line
+        for line in text.splitlines()
+        if all(re.search(rf"(?<!\w){re.escape(str(fact))}(?!\w)", line) for fact in facts)
+    ]
+
+
 def _has(text: str, fact: str) -> bool:
     before = r"(?<!\w)(?<!\w[.-])" if re.match(r"\w", fact) else ""
     after = r"(?!\w|[.-]\w)" if re.search(r"\w$", fact) else ""

@@ -35,7 +35,7 @@ from tests.components.hosts.host_runs import fewer_vfs, made, run
 from tests.components.hosts.kernel import PFS, FakeHost
 from tests.components.jobs.jobs import rendered
 from tests.conftest import ROOT
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pulumi
 import pytest
 
 from tests.engine import Engine
-from tests.texts import naming
 
 
 class Box(pulumi.ComponentResource):
@@ -34,7 +33,7 @@ def test_parents_data_flow_secrets_and_protection_are_recorded(engine: Engine) -
 
 
 def test_a_name_used_twice_is_refused(engine: Engine) -> None:
-    with pytest.raises(Exception, match=naming("two", "box-first")):
+    with pytest.raises(Exception, match=r"(?s)two.*box-first|box-first.*two"):
         engine.run(lambda: (Box("box"), Thing("box-first", {})))
 
 
@@ -56,7 +55,7 @@ def test_no_run_leaves_an_event_loop_behind_not_even_one_that_fails(engine: Engi
     before = open_loops()
 
     engine.run(lambda: Box("box"))
-    with pytest.raises(Exception, match=naming("two", "box-first")):
+    with pytest.raises(Exception, match=r"(?s)two.*box-first|box-first.*two"):
         engine.run(lambda: (Box("box"), Thing("box-first", {})))
 
     assert [loop for loop in open_loops() if loop not in before] == []

@@ -14,7 +14,7 @@ import pytest
 from components.cli.app import NAMES
 from stacks.virtual import refusal
 from tests.conftest import ROOT
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 TEXT = (ROOT / "Makefile").read_text()
 TARGETS = sorted(set(re.findall(r"^([a-z-]+):.*##", TEXT, re.MULTILINE)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.messages import states, stating
+from tests.messages import lines_naming, states, stating
 
 TEXT = "esx1: rails[0].pod.vlan_id is 10, but 10.0.0.10/24 of gpu-1 needs 4.5 W at vmnic4. Set --mtu 9000"
 
@@ -21,3 +21,13 @@ def test_a_part_of_a_fact_is_not_that_fact(part: object) -> None:
     assert not states(TEXT, "esx1", part), "one that is there does not speak for the other"
     with pytest.raises(AssertionError):
         stating("esx1", part)(ValueError(TEXT))
+
+
+def test_a_line_is_found_by_all_its_facts_in_any_order_and_by_no_part_of_a_word() -> None:
+    text = "error: DC0_C0_H1: the uplink of rail-a is vmnic4 [] => ['a.b']\nerror: DC0_C0_H1: vmnic40 has no link"
+
+    assert lines_naming(text, "vmnic4", "DC0_C0_H1", "rail-a") == text.splitlines()[:1]
+    assert lines_naming(text, "vmnic4", "[] => ['a.b']") == text.splitlines()[:1]
+    assert lines_naming(text, "rail-a", "vmnic40") == [], "facts of two lines"
+    assert lines_naming(text, "vmnic") == []
+    assert lines_naming(text, "[] => ['a_b']") == []

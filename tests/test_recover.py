@@ -11,7 +11,7 @@ import pytest
 import engine.recover
 from engine.recover import GONE_WITH_A_VCENTER, INSTANCE, forget, locks, recover, settle
 from tests.conftest import ROOT
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 HOST = os.uname().nodename
 URN = "urn:pulumi:lab::rocelab::command:remote:Command::hosts-gpu01"

@@ -37,7 +37,7 @@ from stacks.transports import Training
 from tests.components.inventory.fabricate import changed, fabricate
 from tests.components.validation.samples import perftest
 from tests.conftest import ROOT
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 HERE = ROOT / "tests" / "additions"
 REFERENCE = (ROOT / "Pulumi.lab.yaml").read_text()
@@ -519,7 +519,7 @@ def test_the_schema_offers_what_was_added(copy: Copy) -> None:
 
 
 def test_a_word_without_a_file_is_named_with_the_page_that_helps() -> None:
-    with pytest.raises(LookupError, match=naming("components/switches/os", "ios.py", "CONTRIBUTING.md")):
+    with pytest.raises(LookupError, check=stating("components/switches/os", "ios.py", "CONTRIBUTING.md")):
         class_named("components.switches.os", "ios", Dialect)
 
 

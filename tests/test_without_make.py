@@ -27,8 +27,8 @@ from tests.engine import Recorded
 from tests.examples.previewed import previewed, secrets_of
 from tests.integration.conftest import ENGINE, require_engine
 from tests.labs import HOST_KEY
+from tests.messages import lines_naming
 from tests.sources import imports
-from tests.texts import lines_naming
 
 README = ROOT / "README.md"
 WITHOUT_MAKE = (ROOT / "docs" / "commands.md").read_text().partition("## Without make")[2]

@@ -9,7 +9,7 @@ import pytest
 from engine import doctor, install, machine
 from engine.findings import Finding
 from engine.parts import PARTS
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 
 @pytest.fixture

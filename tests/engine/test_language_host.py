@@ -11,7 +11,7 @@ from cli_project import Project
 from ssh_host import wait_until
 
 from engine.places import BIN, VENV
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 HOST = BIN / "pulumi-language-python"
 

@@ -15,7 +15,7 @@ from engine.errors import EngineError
 from engine.parts import ETCD, PARTS, TEST_PARTS
 from engine.places import BIN, HOME, ROOT, STANDINS, VENV
 from stacks.read import KEY, read_stack_file
-from tests.texts import naming
+from tests.messages import stating
 
 LOCATED = {"pulumi": "built", "kubernetes": "built", "command": "stand-in", "vsphere": "stand-in"}
 
@@ -139,7 +139,7 @@ def test_a_stack_file_without_a_lab_is_an_error_that_names_it(
     monkeypatch.setattr(env_module, "ROOT", tmp_path)
     (tmp_path / "Pulumi.broken.yaml").write_text(text)
 
-    with pytest.raises(EngineError, match=naming("Pulumi.broken.yaml", "stacks.virtual broken")):
+    with pytest.raises(EngineError, check=stating("Pulumi.broken.yaml", "stacks.virtual broken")):
         environment("broken", {})
 
 

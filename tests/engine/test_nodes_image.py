@@ -9,7 +9,7 @@ import pytest
 from engine import nodes_image
 from engine.findings import Finding
 from engine.places import ROOT
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 DEBIAN = "'http://mirror.example/debian/dists/bookworm/InRelease' a 0 \n'http://x/dists/bookworm/main/Packages' b 0"
 UBUNTU = "'http://mirror.example/ubuntu/dists/noble/InRelease' a 0 \n'http://x/dists/bookworm-backports/InRelease' b 0"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine import one_lab
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 
 @pytest.fixture

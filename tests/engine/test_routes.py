@@ -24,7 +24,7 @@ from engine.parts import PARTS, Part, Release
 from engine.places import ROOT
 from engine.programs import Programs
 from engine.release import Downloads
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.usefixtures("places")
 

@@ -10,7 +10,7 @@ from plugin_client import Plugin
 
 from engine import store, upstream
 from engine.parts import PARTS
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 BUILT = {part.name: store.built_folder(part) / part.binaries[0] for part in PARTS}
 KUBERNETES = next(part for part in PARTS if part.name == "kubernetes")
@@ -31,7 +31,7 @@ def test_a_text_is_replaced_where_it_occurs_once(copied: Path) -> None:
 
 @pytest.mark.parametrize(("text", "times"), [("three", 0), ("two", 2)])
 def test_a_text_that_has_moved_ends_the_build_by_its_name(copied: Path, text: str, times: int) -> None:
-    with pytest.raises(SystemExit, match=naming("server.go:", f"'{text}'", f"{times} times")):
+    with pytest.raises(SystemExit, check=stating("server.go:", f"'{text}'", f"{times} times")):
         upstream.edit(copied, [("one", "1"), (text, "x")])
 
     assert copied.read_text() == "one two two"
@@ -65,7 +65,7 @@ def test_a_component_that_the_built_provider_lacks_is_refused_by_its_name(compon
     # rendering to files needs no cluster
     plugin = Plugin(program, tmp_path, dict(os.environ), {"kubernetes:config:renderYamlToDirectory": str(tmp_path)})
     try:
-        with pytest.raises(grpc.RpcError, match=naming(f"kubernetes:{component}", "this build")):
+        with pytest.raises(grpc.RpcError, check=stating(f"kubernetes:{component}", "this build")):
             plugin.construct(f"kubernetes:{component}")
         assert plugin.version() == KUBERNETES.version, "it goes on"
     finally:

@@ -15,7 +15,7 @@ import pytest
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 from tests.integration.stack import Stack, environment, on_node
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

@@ -12,7 +12,7 @@ from tests.integration.conftest import require_engine
 from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
 from tests.integration.stack import provider_code
 from tests.integration.vcenter import HOSTS, PASSWORD, done, machine_named, move_uplink, network_named, running
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

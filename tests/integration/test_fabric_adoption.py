@@ -12,7 +12,7 @@ from tests.integration.conftest import require_engine
 from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
 from tests.integration.role import CALLED, beyond_the_role
 from tests.integration.vcenter import HOSTS, a_machine, done, machine_named, running
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.integration.conftest import ENGINE, require_engine
 from tests.integration.fabric_stack import PROGRAM, a_stack
 from tests.integration.vcenter import PASSWORD, thumbprint
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

@@ -13,7 +13,7 @@ from tests.integration.conftest import require_engine
 from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
 from tests.integration.role import beyond_the_role
 from tests.integration.vcenter import a_machine, done, network_named, running
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

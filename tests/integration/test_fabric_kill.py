@@ -19,7 +19,7 @@ from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.fabric_stack import Vsphere, a_stack
 from tests.integration.vcenter import PASSWORD, running
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

@@ -24,7 +24,7 @@ from stacks.lab import Lab
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

@@ -19,7 +19,7 @@ import yaml
 from components.ports.connect import OPEN, SILENT
 from tests.conftest import ROOT
 from tests.integration.stack import KEY, Done, Stack, on_node
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

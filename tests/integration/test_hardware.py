@@ -12,7 +12,7 @@ from components.fabric.vms.spread import drs_refusal, faults_of, places_of
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
 from tests.integration.vcenter import HOSTS, done, machine_named, running
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 pytestmark = [
     pytest.mark.sim,
@@ -67,7 +67,7 @@ def test_a_new_machine_gets_its_vgpus_and_is_on_again(vcenter: VCenter, worker: 
 def test_a_machine_in_use_is_not_restarted_unless_that_is_allowed(vcenter: VCenter, worker: str) -> None:
     wanted = Hardware(vgpus=("grid_v100d-8c",), roce_version="")
 
-    with pytest.raises(LabError, match=naming("gpu01", "1 x grid_v100d-8c", "hosts.allow_reboot: true")):
+    with pytest.raises(LabError, check=stating("gpu01", "1 x grid_v100d-8c", "hosts.allow_reboot: true")):
         put(vcenter, worker, "gpu01", wanted, IN_USE)
     assert observe(vcenter, worker) == NONE
     put(vcenter, worker, "gpu01", wanted, ALLOWED)
@@ -115,7 +115,7 @@ def test_a_profile_that_the_host_lacks_is_refused_with_its_list(vcenter: VCenter
 
 
 def test_the_vcenter_itself_refuses_a_profile_that_it_does_not_have(vcenter: VCenter, worker: str) -> None:
-    with pytest.raises(LabError, match=naming("gpu01:", "1 x grid_t4-16q")):
+    with pytest.raises(LabError, check=stating("gpu01:", "1 x grid_t4-16q")):
         put(vcenter, worker, "gpu01", Hardware(vgpus=("grid_t4-16q",), roce_version=""), NEW)
 
 
@@ -123,7 +123,7 @@ def test_a_missing_machine_is_reported(vcenter: VCenter) -> None:
     gone = "00000000-0000-0000-0000-000000000000"
 
     assert observe(vcenter, gone) is None
-    with pytest.raises(LabError, match=naming("gpu09:", "--refresh")):
+    with pytest.raises(LabError, check=stating("gpu09:", "--refresh")):
         put(vcenter, gone, "gpu09", NONE, NEW)
 
 

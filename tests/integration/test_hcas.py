@@ -17,7 +17,7 @@ from stacks.base import LabError
 from stacks.fabric import Fabric
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import done, machine_named, running
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -126,7 +126,7 @@ def test_esxcli_returns_rows_and_refuses_with_the_host_s_text(vcenter: VCenter) 
     host = vcenter.host(H0)
 
     assert esxcli(host, H0, "network firewall get") == [{"DefaultAction": "DROP", "Enabled": "false", "Loaded": "true"}]
-    with pytest.raises(LabError, match=naming(f"{H0}:", "vmrdma7", "no RDMA")):
+    with pytest.raises(LabError, check=stating(f"{H0}:", "vmrdma7", "no RDMA")):
         esxcli(host, H0, "rdma device stats get", device="vmrdma7")
     with pytest.raises(LabError, match="could not be found"):
         esxcli(host, H0, "rdma nothing get")

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.disturbed import Run, disturbed
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

@@ -19,7 +19,7 @@ from stacks.read import read_stack_file
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Done, Stack, announce_by_lldp, environment, on_node, wait_for_reboot, without
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node, provider_code, wait_for_reboot
 from tests.integration.vcenter import HOSTS, machine_named
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

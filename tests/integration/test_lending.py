@@ -14,7 +14,7 @@ from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
 from tests.integration.vcenter import HOSTS, a_machine, an_rdma_switch, done, machine_named, running
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 pytestmark = [
     pytest.mark.sim,
@@ -82,7 +82,7 @@ def test_a_machine_that_runs_is_not_stopped_without_the_word(vcenter: VCenter, t
 
     assert lines_naming(said, terms.path, "adapter.rail-a", "roce_version.rail-a", "machine.allow_power_off: true")
     assert "memory_reservation_mbytes" not in said, "it may run for that"
-    with pytest.raises(LabError, match=naming(terms.path, "adapter.rail-a", "machine.allow_power_off: true")):
+    with pytest.raises(LabError, check=stating(terms.path, "adapter.rail-a", "machine.allow_power_off: true")):
         give(vcenter, seen(vcenter, terms), terms, {}, refuse=True)
     assert has(vcenter, terms) == terms.before
     assert seen(vcenter, terms).on
@@ -133,7 +133,7 @@ def test_a_refused_change_leaves_it_running(place: tuple[VCenter, Control, str],
     vcenter, control, _ = place
     control.fault("refuse", method="ReconfigVM_Task", privilege="VirtualMachine.Config.AddRemoveDevice", times=1)
 
-    with pytest.raises(LabError, match=naming("fabric.user", "VirtualMachine.Config.AddRemoveDevice")):
+    with pytest.raises(LabError, check=stating("fabric.user", "VirtualMachine.Config.AddRemoveDevice")):
         give(vcenter, seen(vcenter, terms), allowed(terms), {}, refuse=True)
 
     control.clear()
@@ -193,7 +193,7 @@ def test_nothing_is_given_back_while_it_runs_without_the_word_and_the_error_says
 ) -> None:
     give(vcenter, seen(vcenter, terms), allowed(terms), {}, refuse=True)
 
-    with pytest.raises(LabError, match=naming(terms.path, "adapter.rail-a", "machine.allow_power_off: true")):
+    with pytest.raises(LabError, check=stating(terms.path, "adapter.rail-a", "machine.allow_power_off: true")):
         give_back(vcenter, seen(vcenter, terms), terms)
 
     assert has(vcenter, terms) == terms.wanted
@@ -205,13 +205,13 @@ def test_a_name_that_two_machines_have_is_refused_with_where_they_are(vcenter: V
     a_machine(vcenter.host(HOST), name, folder=folder, directory="another")
 
     with pytest.raises(
-        LabError, match=naming(terms.path, "2 VMs", f"elsewhere on {HOST}", f"vm on {HOST}", "machine.existing")
+        LabError, check=stating(terms.path, "2 VMs", f"elsewhere on {HOST}", f"vm on {HOST}", "machine.existing")
     ):
         by_name(vcenter, terms.path)
 
 
 def test_a_name_that_no_machine_has_is_refused_with_what_is_near(vcenter: VCenter, terms: Terms) -> None:
-    with pytest.raises(LabError, match=naming(f"{terms.path}x", terms.path.partition("/")[2], "machine.existing")):
+    with pytest.raises(LabError, check=stating(f"{terms.path}x", terms.path.partition("/")[2], "machine.existing")):
         by_name(vcenter, f"{terms.path}x")
 
 

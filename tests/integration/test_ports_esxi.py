@@ -16,7 +16,7 @@ from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import done, network_named, running
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

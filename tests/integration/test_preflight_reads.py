@@ -17,7 +17,7 @@ from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import HOSTS, running
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

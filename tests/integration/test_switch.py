@@ -13,7 +13,7 @@ from simulator.switch.client import SwitchClient
 from simulator.switch.ports import PortConfig
 from tests.conftest import ROOT
 from tests.integration.stack import KEY, Stack, announce_by_lldp, on_node
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

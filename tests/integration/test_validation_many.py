@@ -17,7 +17,7 @@ import yaml
 
 from simulator.hosts.running import ManyHosts, many_hosts
 from tests.conftest import ROOT
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 

@@ -18,7 +18,7 @@ from simulator.vcenter.control import Control
 from stacks.base import LabError
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import machine_named, running
-from tests.texts import naming
+from tests.messages import stating
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -127,7 +127,7 @@ def test_the_simulator_learns_which_machines_are_on(scene: Scene) -> None:
 def test_a_guest_that_does_not_start_leaves_the_machine_off_and_says_why(scene: Scene) -> None:
     (scene.folder / "fail").touch()
 
-    with pytest.raises(LabError, match=naming("guest", "exit status 1", "gpu77")):
+    with pytest.raises(LabError, check=stating("guest", "exit status 1", "gpu77")):
         scene.turn_on()
 
     assert not is_on(scene.vcenter, scene.machine)

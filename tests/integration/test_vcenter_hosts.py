@@ -12,7 +12,7 @@ from simulator.part import SimulatorError
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import HOSTS, done, running
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -175,7 +175,7 @@ def test_a_change_of_one_nic_that_names_none_of_the_hosts_changes_nothing_and_sa
 
 
 def test_a_host_that_is_not_there_is_answered_with_those_that_are(control: Control) -> None:
-    with pytest.raises(SimulatorError, match=naming("esx9", *HOSTS, MANAGEMENT)):
+    with pytest.raises(SimulatorError, check=stating("esx9", *HOSTS, MANAGEMENT)):
         control.change_host("esx9", build="1")
 
 

@@ -7,7 +7,7 @@ from simulator.bench import as_table, main
 from simulator.bench_validation import read_matrix
 from simulator.hosts.bench import Figure
 from simulator.part import SimulatorError
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 PRINTED = """\
 node           4 nodes 1 rails: 200/200 (100.0%), 45.9% measured again, search <= 0.02 s

@@ -15,7 +15,7 @@ from simulator import cli, logs, tables
 from simulator.part import SimulatorError, Status
 from simulator.switch.client import PortState
 from simulator.switch.ports import PortConfig
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,7 +145,7 @@ def test_logs_are_found_by_node_and_by_process(tmp_path: Path):
 
     assert logs.names(tmp_path).split() == ["gpu01", "switch"]
     assert logs.read(tmp_path, "gpu01", 2).splitlines()[1:3] == ["b", "c"]
-    with pytest.raises(SimulatorError, match=naming("etcd")) as refused:
+    with pytest.raises(SimulatorError, check=stating("etcd")) as refused:
         logs.read(tmp_path, "etcd", 2)
     assert str(refused.value).split()[-2:] == ["gpu01", "switch"]
 

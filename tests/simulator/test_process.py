@@ -12,7 +12,7 @@ import pytest
 from simulator import part
 from simulator.part import SimulatorError, Wait, announced
 from simulator.process import Daemon
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_process_that_does_not_answer_is_named_while_it_is_waited_for(
     monkeypatch.setattr(part, "REPORT_EVERY_S", 0.05)
     said: list[str] = []
 
-    with pytest.raises(SimulatorError, match=naming("sleeper:", "greeting", "0 s")):
+    with pytest.raises(SimulatorError, check=stating("sleeper:", "greeting", "0 s")):
         sleeper.wait_until(lambda: False, 0.3, "greeting", said.append)
 
     assert said

@@ -15,7 +15,7 @@ from tests.components.cluster.lone import Lone, kill_while, project, relay, sett
 from tests.components.cluster.plane import ADDRESS
 from tests.components.cluster.readback import kinds_of, left_of_us, missing, path_of
 from tests.conftest import ROOT
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

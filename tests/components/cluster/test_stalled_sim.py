@@ -12,8 +12,8 @@ import pytest
 from stacks.lab import Lab
 from tests.components.cluster.lone import Lone, project
 from tests.disturbed import disturbed
+from tests.messages import lines_naming
 from tests.simulator.plane.running import NEEDS_PROGRAMS, Plane, running
-from tests.texts import lines_naming
 
 pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
 

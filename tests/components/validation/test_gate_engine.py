@@ -17,7 +17,7 @@ from tests.components.validation.told import tell
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import environment
-from tests.texts import lines_naming
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 

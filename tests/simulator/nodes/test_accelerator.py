@@ -11,7 +11,7 @@ from simulator.nodes.accelerator import choose
 from simulator.nodes.image import Image
 from simulator.nodes.qemu import Qemu
 from simulator.part import SimulatorError
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 IMAGE = Image(Path("/cache/image-1"))
 
@@ -92,14 +92,14 @@ def test_forced_kvm_that_does_not_work_is_an_error_with_the_reason(tmp_path: Pat
     monkeypatch.setenv("ROCELAB_ACCEL", "kvm")
     monkeypatch.setattr(accelerator, "refusal_of_kvm", lambda: "/dev/kvm: Permission denied")
 
-    with pytest.raises(SimulatorError, match=naming("KVM", "/dev/kvm: Permission denied")):
+    with pytest.raises(SimulatorError, check=stating("KVM", "/dev/kvm: Permission denied")):
         choose(fake_qemu(tmp_path, ""), IMAGE, lambda _: None)
 
 
 def test_a_kind_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ROCELAB_ACCEL", "xen")
 
-    with pytest.raises(SimulatorError, match=naming("ROCELAB_ACCEL", "'xen'", "kvm", "tcg")):
+    with pytest.raises(SimulatorError, check=stating("ROCELAB_ACCEL", "'xen'", "kvm", "tcg")):
         choose(fake_qemu(tmp_path, ""), IMAGE, lambda _: None)
 
 

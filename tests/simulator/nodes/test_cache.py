@@ -8,7 +8,7 @@ import pytest
 
 from simulator.nodes import cache, debian
 from simulator.part import SimulatorError
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 
 @pytest.fixture(autouse=True)
@@ -69,13 +69,13 @@ def test_a_full_disk_is_refused_before_the_work_begins(tmp_path: Path, monkeypat
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: usage(0, 0, 100 << 20))
 
     with pytest.raises(
-        SimulatorError, match=naming("disk space", "the image", f"{tmp_path}/x/y has 100 MiB", "needs 900 MiB")
+        SimulatorError, check=stating("disk space", "the image", f"{tmp_path}/x/y has 100 MiB", "needs 900 MiB")
     ):
         cache.need_space(tmp_path / "x" / "y", 900 << 20, "the image")
 
 
 def test_missing_programs_are_named_with_their_packages():
-    with pytest.raises(SimulatorError, match=naming("no-such-a (package aaa)", "no-such-b (package bbb)")) as error:
+    with pytest.raises(SimulatorError, check=stating("no-such-a (package aaa)", "no-such-b (package bbb)")) as error:
         cache.need_programs({"sh": "dash", "no-such-a": "aaa", "no-such-b": "bbb"}, "building")
 
     assert "sudo apt-get install aaa bbb" in str(error.value)
@@ -110,7 +110,7 @@ def test_a_machine_without_a_debian_12_source_fails_with_the_folder_to_add_one_t
     monkeypatch.setattr(debian, "run", lambda *_: "'http://mirror.example/ubuntu/dists/noble/InRelease' x 0 \n")
     monkeypatch.setattr(debian, "need_programs", lambda *_: None)
 
-    with pytest.raises(SimulatorError, match=naming("apt", "bookworm")) as error:
+    with pytest.raises(SimulatorError, check=stating("apt", "bookworm")) as error:
         debian.sources("bookworm")
 
     assert lines_naming(str(error.value), "/etc/apt/sources.list.d/")

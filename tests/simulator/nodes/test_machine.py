@@ -9,8 +9,8 @@ from simulator.nodes.machine import machines_of
 from simulator.part import SimulatorError
 from stacks.lab import Lab
 from stacks.simulator import Simulator
+from tests.messages import stating
 from tests.simulator.nodes.hardware import words
-from tests.texts import naming
 
 
 def with_node(lab: Lab, **changes: object) -> Lab:
@@ -67,7 +67,7 @@ def test_each_accelerator_gives_the_guest_the_cpu_that_it_can(lab: Lab):
     ],
 )
 def test_an_address_that_no_machine_has_is_refused_by_name(lab: Lab, changes: dict[str, object], refused: str):
-    with pytest.raises(SimulatorError, match=naming("nodes.gpu01:", refused, "127.0.12.1", "127.0.12.64")):
+    with pytest.raises(SimulatorError, check=stating("nodes.gpu01:", refused, "127.0.12.1", "127.0.12.64")):
         machines_of(with_node(lab, **changes))
 
 
@@ -75,19 +75,19 @@ def test_an_address_that_no_machine_has_is_refused_by_name(lab: Lab, changes: di
 def test_a_nic_that_the_guest_would_name_otherwise_is_refused(lab: Lab, interface: str):
     pfs = (lab.nodes[0].pfs[0].model_copy(update={"interface": interface}),)
 
-    with pytest.raises(SimulatorError, match=naming("nodes.gpu01.pfs:", f"{interface}:", "enp4s0", "enp248s0")):
+    with pytest.raises(SimulatorError, check=stating("nodes.gpu01.pfs:", f"{interface}:", "enp4s0", "enp248s0")):
         machines_of(with_node(lab, pfs=pfs))
 
 
 def test_a_nic_that_qemu_has_not_is_refused(lab: Lab):
     pfs = (lab.nodes[0].pfs[0].model_copy(update={"driver": "mlx5_core"}),)
 
-    with pytest.raises(SimulatorError, match=naming("enp5s0", "mlx5_core", "igb", "vmxnet3")):
+    with pytest.raises(SimulatorError, check=stating("enp5s0", "mlx5_core", "igb", "vmxnet3")):
         machines_of(with_node(lab, pfs=pfs))
 
 
 def test_more_machines_than_fit_are_refused(lab: Lab):
-    with pytest.raises(SimulatorError, match=naming("65", "at most 64")):
+    with pytest.raises(SimulatorError, check=stating("65", "at most 64")):
         machines_of(lab.model_copy(update={"nodes": (lab.nodes[0],) * 65}))
 
 

@@ -22,7 +22,7 @@ from simulator.nodes.qemu import Qemu
 from simulator.part import SimulatorError
 from stacks.access import read_host_keys
 from stacks.lab import Lab
-from tests.texts import lines_naming, naming
+from tests.messages import lines_naming, stating
 
 
 def record(state: Path, lab: Lab) -> None:
@@ -69,7 +69,7 @@ def test_a_machine_that_left_the_lab_keeps_its_port_and_its_keys(lab: Lab, tmp_p
 
 
 def test_an_unknown_node_is_refused_with_those_that_there_are(lab: Lab, tmp_path: Path):
-    with pytest.raises(SimulatorError, match=naming("gpu09", "gpu01, worker-b")):
+    with pytest.raises(SimulatorError, check=stating("gpu09", "gpu01, worker-b")):
         Nodes(renamed(lab, "worker-b"), tmp_path).node("gpu09")
 
 
@@ -100,7 +100,7 @@ def test_nodes_that_were_never_started_are_stopped_and_reset_says_what_to_do(lab
     nodes = Nodes(lab, tmp_path)
 
     assert [(status.name, status.state) for status in nodes.status()] == [("gpu01", "stopped"), ("gpu02", "stopped")]
-    with pytest.raises(SimulatorError, match=naming("no node", "sim up")):
+    with pytest.raises(SimulatorError, check=stating("no node", "sim up")):
         nodes.reset(lambda _: None)
 
 
@@ -108,7 +108,7 @@ def test_too_little_memory_is_refused_with_both_numbers(lab: Lab, tmp_path: Path
     monkeypatch.setattr(part_module, "memory_available_mib", lambda: 500)
     monkeypatch.setattr(Nodes, "build", lambda *_: None)
 
-    with pytest.raises(SimulatorError, match=naming("memory", "2 nodes", "896 MiB", "500 MiB")):
+    with pytest.raises(SimulatorError, check=stating("memory", "2 nodes", "896 MiB", "500 MiB")):
         Nodes(lab, tmp_path).up(lambda _: None)
 
 
@@ -146,7 +146,7 @@ def test_a_taken_port_is_named_before_anything_starts(lab: Lab, tmp_path: Path):
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.12.57", 2222))
         other.listen()
-        with pytest.raises(SimulatorError, match=naming("gpu57:", "another process", "127.0.12.57:2222")):
+        with pytest.raises(SimulatorError, check=stating("gpu57:", "another process", "127.0.12.57:2222")):
             rig.up()
 
     assert not rig.node.was_started
@@ -155,7 +155,7 @@ def test_a_taken_port_is_named_before_anything_starts(lab: Lab, tmp_path: Path):
 def test_a_qemu_that_ends_by_itself_is_an_error_with_its_last_words(lab: Lab, tmp_path: Path):
     rig = Rig(lab, tmp_path, "echo 'qemu-system-x86_64: no such device' >&2; exit 1")
 
-    with pytest.raises(SimulatorError, match=naming("gpu57:", "QEMU")) as ended:
+    with pytest.raises(SimulatorError, check=stating("gpu57:", "QEMU")) as ended:
         rig.up()
     assert lines_naming(str(ended.value), "qemu.log:", "no such device")
 
@@ -181,5 +181,5 @@ def test_no_space_for_a_nodes_disk_is_refused(lab: Lab, tmp_path: Path, monkeypa
     rig = Rig(lab, tmp_path)
     monkeypatch.setattr(node_module, "DISK_BYTES", 1 << 60)
 
-    with pytest.raises(SimulatorError, match=naming("disk space", "gpu57", f"{1 << 40} MiB")):
+    with pytest.raises(SimulatorError, check=stating("disk space", "gpu57", f"{1 << 40} MiB")):
         rig.up()

@@ -15,13 +15,13 @@ from simulator.part import SimulatorError
 from stacks.bill import Bill, pause_image
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
-from tests.texts import naming
+from tests.messages import stating
 
 
 def test_without_the_engines_programs_nothing_is_made_and_each_is_named(tmp_path: Path):
     (tmp_path / "kubelet").touch()
 
-    with pytest.raises(SimulatorError, match=naming("make setup")) as refused:
+    with pytest.raises(SimulatorError, check=stating("make setup")) as refused:
         pods_image.build_pods_image(tmp_path, Bill(), lambda _: None)
 
     assert str(refused.value).partition(": ")[0].split(", ") == ["containerd", "containerd-shim-runc-v2", "ctr"]

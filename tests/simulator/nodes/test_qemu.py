@@ -7,7 +7,7 @@ import pytest
 from simulator.nodes import debian
 from simulator.nodes.qemu import Qemu, find_qemu
 from simulator.part import SimulatorError
-from tests.texts import naming
+from tests.messages import stating
 
 
 @pytest.fixture
@@ -63,6 +63,6 @@ def test_a_machine_without_qemu_gets_the_backport(backport: Path):
 def test_a_program_without_a_version_is_refused_with_its_output(tmp_path: Path, backport: Path):
     installed(tmp_path / "bin", "this is not QEMU", "qemu-img")
 
-    with pytest.raises(SimulatorError, match=naming("--version", "not QEMU")):
+    with pytest.raises(SimulatorError, check=stating("--version", "not QEMU")):
         found()
     assert not backport.exists()

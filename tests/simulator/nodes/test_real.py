@@ -17,7 +17,7 @@ from simulator.nodes.part import Nodes
 from simulator.part import SimulatorError
 from simulator.switch.part import Switch
 from stacks.lab import Lab
-from tests.texts import naming
+from tests.messages import stating
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -241,7 +241,7 @@ def test_a_killed_qemu_is_reported_with_its_last_lines_and_up_restarts_it(clean:
     states = {status.name: status for status in clean.nodes.status()}
     assert states[f"gpu{FIRST}"].state == "died"
     assert "qemu.log" in states[f"gpu{FIRST}"].detail
-    with pytest.raises(SimulatorError, match=naming(f"gpu{FIRST}", "sim up")):
+    with pytest.raises(SimulatorError, check=stating(f"gpu{FIRST}", "sim up")):
         clean.nodes.reset(clean.said.append)
 
     clean.up()

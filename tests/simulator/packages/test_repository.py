@@ -25,8 +25,8 @@ from simulator.part import SimulatorError
 from stacks.drivers import NicDriver
 from stacks.lab import Lab
 from tests.conftest import ROOT
+from tests.messages import lines_naming
 from tests.simulator.nodes.hardware import words
-from tests.texts import lines_naming
 
 pytestmark = pytest.mark.sim
 

@@ -14,6 +14,7 @@ from simulator.part import SimulatorError
 from simulator.plane import keeper
 from simulator.plane.api import Api, ApiError
 from stacks.lab import Lab
+from tests.messages import lines_naming, stating
 from tests.simulator.plane.running import (
     ADDRESS,
     BENCH,
@@ -26,7 +27,6 @@ from tests.simulator.plane.running import (
     eventually,
     running,
 )
-from tests.texts import lines_naming, naming
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole, NEEDS_PROGRAMS]
 
@@ -104,7 +104,7 @@ def test_another_recording_can_be_chosen(reference: Plane) -> None:
 
     eventually(lambda: "NET/Socket" in reference.api.text(path), "another recording")
 
-    with pytest.raises(SimulatorError, match=naming("of_nobody", "nccl_all_reduce_nvlink")):
+    with pytest.raises(SimulatorError, check=stating("of_nobody", "nccl_all_reduce_nvlink")):
         reference.part.replay("of_nobody")
 
 
@@ -227,7 +227,7 @@ def test_a_taken_port_is_named(reference: Plane) -> None:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind((ADDRESS, 6443))
         other.listen()
-        with pytest.raises(SimulatorError, match=naming("kube-apiserver:", "another process", f"{ADDRESS}:6443")):
+        with pytest.raises(SimulatorError, check=stating("kube-apiserver:", "another process", f"{ADDRESS}:6443")):
             reference.up()
     reference.up()
 

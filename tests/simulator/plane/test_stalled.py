@@ -10,8 +10,8 @@ import pytest
 from simulator.plane import health
 from simulator.plane.api import Object
 from stacks.lab import Lab
+from tests.messages import lines_naming
 from tests.simulator.plane.running import BENCH, NEEDS_PROGRAMS, Plane, eventually, running
-from tests.texts import lines_naming
 
 pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
 

@@ -8,7 +8,7 @@ import pytest
 from simulator.part import SimulatorError
 from simulator.plane import upstream
 from simulator.plane.cluster import JOB_TAKES_MS, KWOK, steady_completion
-from tests.texts import naming
+from tests.messages import stating
 
 MODULE = "example.org/thing"
 SUM = "h1:abc="
@@ -36,7 +36,7 @@ def test_the_pin_is_version_and_checksum_of_this_very_module(build):
 def test_a_module_without_a_checksum_is_refused(build):
     (build / "go.sum").write_text("")
 
-    with pytest.raises(SimulatorError, match=naming("thing/go.mod", "go.sum", "pin example.org/thing")):
+    with pytest.raises(SimulatorError, check=stating("thing/go.mod", "go.sum", "pin example.org/thing")):
         upstream.pinned(build, MODULE)
 
 
@@ -53,7 +53,7 @@ def test_files_in_the_cache_need_no_go(build, cache, monkeypatch):
 def test_without_go_and_cache_the_error_says_what_to_install(build, monkeypatch):
     monkeypatch.setenv("PATH", "")
 
-    with pytest.raises(SimulatorError, match=naming("go", "PATH", "example.org/thing v1.2.3")):
+    with pytest.raises(SimulatorError, check=stating("go", "PATH", "example.org/thing v1.2.3")):
         upstream.files_of(MODULE, build, ["a.yaml"])
 
 
@@ -62,7 +62,7 @@ def test_a_file_that_the_module_lacks_leaves_no_half_copy(build, cache, tmp_path
     (tmp_path / "module" / "a.yaml").touch()
     monkeypatch.setattr(upstream, "_download", lambda *_: tmp_path / "module")
 
-    with pytest.raises(SimulatorError, match=naming("b.yaml:", "example.org/thing v1.2.3")):
+    with pytest.raises(SimulatorError, check=stating("b.yaml:", "example.org/thing v1.2.3")):
         upstream.files_of(MODULE, build, ["a.yaml", "b.yaml"])
 
     assert list(cache.iterdir()) == []

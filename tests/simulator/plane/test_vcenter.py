@@ -17,8 +17,8 @@ from simulator.process import Daemon
 from simulator.vcenter.part import INSTANCE, VCenter
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric, UplinkChoice
 from stacks.lab import Lab
+from tests.messages import stating
 from tests.simulator.plane.running import ADDRESS, BINARIES
-from tests.texts import naming
 
 PORT = 8989
 USER = "administrator@vsphere.local"
@@ -54,12 +54,12 @@ def test_a_vcenter_that_is_not_on_the_loopback_is_refused(with_fabric: Lab, tmp_
     assert with_fabric.fabric is not None
     real = with_fabric.fabric.model_copy(update={"vcenter": "vcenter.lab.example"})
 
-    with pytest.raises(SimulatorError, match=naming("fabric.vcenter:", "vcenter.lab.example", "loopback")):
+    with pytest.raises(SimulatorError, check=stating("fabric.vcenter:", "vcenter.lab.example", "loopback")):
         VCenter(with_fabric.model_copy(update={"fabric": real}), tmp_path, tmp_path).up(print)
 
 
 def test_a_missing_program_says_how_to_get_it(with_fabric: Lab, tmp_path: Path) -> None:
-    with pytest.raises(SimulatorError, match=naming("vcenter", "make setup")):
+    with pytest.raises(SimulatorError, check=stating("vcenter", "make setup")):
         VCenter(with_fabric, tmp_path / "state", tmp_path / "bin").up(print)
 
 

@@ -16,8 +16,8 @@ from simulator.part import SimulatorError
 from simulator.switch.part import Switch, ports_of
 from stacks.lab import Lab
 from stacks.simulator import Simulator
+from tests.messages import lines_naming, stating
 from tests.simulator.switch.frames import BROADCAST, GPU01, GPU02, frame, lldp_frame
-from tests.texts import lines_naming, naming
 
 pytestmark = pytest.mark.sim
 
@@ -158,9 +158,9 @@ def test_the_switch_reports_what_passed_and_what_it_dropped(rig: Rig):
 
 
 def test_a_wrong_value_and_an_unknown_port_are_refused_and_change_nothing(rig: Rig):
-    with pytest.raises(SimulatorError, match=naming("gpu01 enp5s0:", "mtu 9300", "68 to 9216")):
+    with pytest.raises(SimulatorError, check=stating("gpu01 enp5s0:", "mtu 9300", "68 to 9216")):
         rig.switch.client.set("gpu01", "enp5s0", mtu_bytes=9300)
-    with pytest.raises(SimulatorError, match=naming("gpu01 enp6s0", "gpu01 enp5s0")):
+    with pytest.raises(SimulatorError, check=stating("gpu01 enp6s0", "gpu01 enp5s0")):
         rig.switch.client.set("gpu01", "enp6s0", mtu_bytes=1500)
     with pytest.raises(SimulatorError, match="unknown: speed"):
         rig.switch.client.set("gpu01", "enp5s0", speed=100)

@@ -22,7 +22,7 @@ from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
-from tests.texts import naming
+from tests.messages import stating
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_an_order_of_a_vcenter_that_has_ended_meanwhile_is_not_carried_out(
     nodes, parents = FakeNodes(), iter([7, 1])
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
 
-    with pytest.raises(SimulatorError, match=naming("vCenter", "ended")):
+    with pytest.raises(SimulatorError, check=stating("vCenter", "ended")):
         ordered(nodes, tmp_path, monkeypatch, power="on")
 
     assert nodes.asked == []
