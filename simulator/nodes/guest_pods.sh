@@ -29,7 +29,7 @@ cat > $units/containerd.service <<'X'
 After=lab-kubernetes.service
 [Service]
 Type=notify
-Environment=GOGC=400 GOMAXPROCS=1
+Environment=GOGC=400
 ExecStart=/usr/local/bin/containerd
 Delegate=yes
 KillMode=process
@@ -44,7 +44,7 @@ After=containerd.service
 StartLimitIntervalSec=0
 [Service]
 EnvironmentFile=/etc/kubernetes/node
-Environment=GOGC=400 GOMAXPROCS=1
+Environment=GOGC=400
 # external: the addresses in the Node object are the simulator's, and stay as they are
 ExecStart=/usr/local/bin/kubelet --config=/etc/kubernetes/kubelet.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \
   --hostname-override=${NODE_NAME} --cloud-provider=external --housekeeping-interval=1m

@@ -88,7 +88,7 @@ class Machine:
         """QEMU's command line without the disk's file; paths are relative to the machine's folder."""
         management = f"user,id=management,restrict=on,net=192.168.1.0/24,dhcpstart=192.168.1.{10 + self.number}"
         words = [qemu.system, *qemu.options, *accelerator.options(real_pods=self.real_pods), "-name", self.name]
-        words += ["-M", "q35,usb=off,vmport=off", "-smp", "2" if self.real_pods else "1", "-m", str(self.memory_mib)]
+        words += ["-M", "q35,usb=off,vmport=off", "-smp", "1", "-m", str(self.memory_mib)]
         words += ["-nodefaults", "-no-user-config", "-display", "none"]
         words += ["-serial", "file:console.log", "-qmp", "unix:monitor.sock,server=on,wait=off"]
         words += ["-device", "virtio-blk-pci,drive=disk,bus=pcie.0,addr=2"]

@@ -98,7 +98,7 @@ def with_real_pods(lab: Lab) -> Lab:
 def test_a_machine_with_real_pods_has_room_for_them_and_a_nic_for_their_network(lab: Lab):
     command = words(machines_of(with_real_pods(lab))[0])
 
-    assert "-smp 2 -m 2048" in command
+    assert "-smp 1 -m 2048" in command
     assert "dgram,id=enp0s5," in command
     assert "tb-size=384 -cpu max,-erms,-fsrm,-la57" in command
     assert "damon_stat.enabled=0" in command
