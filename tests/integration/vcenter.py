@@ -37,10 +37,20 @@ def running(folder: Path, *flags: str) -> Iterator[VcenterEndpoint]:
     )
     try:
         seen = thumbprint(ADDRESS, port)
+        _wait_for_control(flags)  # it listens a moment later
         yield VcenterEndpoint(address=ADDRESS, port=port, user="rocelab", password=PASSWORD, thumbprint_sha256=seen)
     finally:
         process.terminate()
         process.wait()
+
+
+def _wait_for_control(flags: tuple[str, ...]) -> None:
+    path = next((flag.removeprefix("-control=") for flag in flags if flag.startswith("-control=")), "")
+    deadline = time.monotonic() + START_S
+    with socket.socket(socket.AF_UNIX) as ours:
+        while path and ours.connect_ex(path) != 0:
+            assert time.monotonic() < deadline, f"the simulated vCenter does not answer on {path}"
+            time.sleep(0.1)
 
 
 def thumbprint(address: str, port: int) -> str:
