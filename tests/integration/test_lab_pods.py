@@ -195,7 +195,7 @@ def test_a_pod_reaches_the_api_at_its_services_address(pods: dict[str, Any]) -> 
 def test_a_node_has_the_memory_that_the_lab_promises(cluster: Api) -> None:
     for name in NODES:
         offered = (cluster.get(f"/api/v1/nodes/{name}") or {})["status"]["capacity"]
-        assert offered["cpu"] == "2"
+        assert offered["cpu"] == "1"
         assert 1_900_000 < int(offered["memory"].removesuffix("Ki")) <= 2 << 20
 
 
