@@ -18,8 +18,8 @@ SHELL_IMAGE = "localhost/rocelab/shell:1"
 """Debian's busybox: for a pod that looks around."""
 MPI_IMAGE = "localhost/rocelab/mpi:1"
 """Open MPI, UCX, mpi4py and sshd of Debian 12: for launcher and workers of an MPIJob."""
-GARBAGE = ("GOGC=400",)
-"""For Go programs, which collect their garbage four times less often then: emulation makes it slow."""
+GO_ENVIRONMENT = ("GOGC=400",)
+"""Go programs collect garbage four times less often with it; emulation makes that slow."""
 _BASE: dict[str, oci.File] = {
     # as in any system: a network namespace is named below the one, and mounted below the other
     "var/run": oci.Link("/run"),
@@ -148,7 +148,7 @@ def container_images(images: Mapping[str, PodImage], binaries: Path, busybox: Pa
             **{path: _written(file) for path, file in image.files.items()},
         }
         layer: oci.Layer = image.tree or files
-        environment = GARBAGE if image.programs else ()
+        environment = GO_ENVIRONMENT if image.programs else ()
         found[name] = oci.Image(layers=[layer], entrypoint=image.entrypoint, environment=environment)
     return found
 

@@ -145,10 +145,10 @@ def test_a_change_of_it_by_hand_is_drift_and_restored(vsphere: Vsphere) -> None:
     control.fault("slow", method="ReconfigureDvs_Task", seconds=LOG_AFTER_S + 2, times=1)
 
     shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
-    mended = vsphere.pulumi("up", "--refresh", "--run-program")
+    repaired = vsphere.pulumi("up", "--refresh", "--run-program")
 
     control.clear()
-    assert lines_naming(mended, "mtu_bytes", "600 s"), mended
+    assert lines_naming(repaired, "mtu_bytes", "600 s"), repaired
     assert lines_naming(shown, "DC0/corp", "mtu_bytes", "1600 => 9000"), shown
     assert lines_naming(shown, "DC0/corp-gpu", "memory_reservation_mbytes", "1024 => 'all'"), shown
     assert "contact" not in shown

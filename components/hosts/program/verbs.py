@@ -185,7 +185,9 @@ def _left_out_at_boot(host: Host, step: Step) -> bool:
 def _waits(host: Host, step: Step) -> bool:
     """Whether an earlier step needs a reboot before this one makes sense."""
     pending = host.reboot_reasons()
-    earlier = [other for other in STEPS if other.name in step.waits_for] if pending else []
+    if not pending:
+        return False
+    earlier = (other for other in STEPS if other.name in step.waits_for)
     return any(field in pending for other in earlier for field in other.wanted(host.document))
 
 
