@@ -87,7 +87,7 @@ def _pod(cluster: Cluster) -> Manifest:
         "securityContext": {"privileged": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         # the daemon itself waits two minutes for the node's own network and then ends
-        "startupProbe": runs(READY, period_s=2, failures=150),
+        "startupProbe": runs(READY, period_s=5, failures=60),
         "readinessProbe": runs(READY, period_s=60, failures=1),
         "volumeMounts": [
             mount("cni", CNI_CONFIG),

@@ -248,7 +248,12 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
         # locked memory for queue pairs; no privileged container is needed
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "resources": {"limits": limits},
-        "readinessProbe": {"tcpSocket": {"port": host.ssh_port if host else SSH_PORT}, "periodSeconds": 2},
+        # ends when sshd answers, to which each probe is a login; the job's deadline comes before the last failure
+        "startupProbe": {
+            "tcpSocket": {"port": host.ssh_port if host else SSH_PORT},
+            "periodSeconds": 2,
+            "failureThreshold": workers.timeout_s,
+        },
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  # in the pod, not here
     }
     networks: dict[str, JsonValue] = {NETWORKS: ",".join(workers.networks)}

@@ -105,7 +105,7 @@ def test_every_job_keeps_to_what_makes_mpi_jobs_work(lab: Lab, name: str, transp
     assert "nvidia.com/gpu" not in launcher["resources"]["limits"], "the launcher only starts the ranks"
     assert pod["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}, "never privileged"
     assert "hostPath" not in str(job)
-    assert pod["readinessProbe"]["tcpSocket"]["port"] == (2222 if transport == "host" else 22)
+    assert pod["startupProbe"]["tcpSocket"]["port"] == (2222 if transport == "host" else 22)
     assert worker(job)["spec"]["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     assert "NCCL_IB_GID_INDEX" not in exported(job), "it differs from pod to pod"
     assert "ttlSecondsAfterFinished" not in spec["runPolicy"], "it would delete the log before it is read"
@@ -315,7 +315,7 @@ def test_sshd_of_workers_in_the_machine_s_network_is_where_the_lab_has_it_at_eve
         job = rendered(delivered(one_rail, delivery), "tf_cnn")
 
         assert container(job)["command"] == ["/usr/sbin/sshd", "-De", "-p", port]
-        assert container(job)["readinessProbe"]["tcpSocket"] == {"port": int(port)}
+        assert container(job)["startupProbe"]["tcpSocket"] == {"port": int(port)}
         assert f"plm_rsh_args -p {port} -o" in arguments(job)
 
 
