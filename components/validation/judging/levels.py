@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from components.validation.benchmarks.verbs.judge import ceiling_of
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.evidence import USUAL, MeasuredFabric, Value
 from components.validation.planning.plan import Plan
+from components.validation.planning.stages import Stage
 from components.validation.records import Flow, TransferResult
 
 BEST_SHARE = 0.9

@@ -12,7 +12,6 @@ from components.validation.benchmarks.verbs.judge import (
     transfers_of,
 )
 from components.validation.benchmarks.verbs.programs import PROGRAMS
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import compared_stage, fabric_of, main_stage
 from components.validation.judging.localise import Localiser
@@ -20,6 +19,7 @@ from components.validation.judging.states import where_of
 from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.planning.plan import Plan, PlannedRail
+from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Finding, Performance
 

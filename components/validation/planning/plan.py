@@ -10,8 +10,11 @@ from pydantic import Field
 
 from components.jobs.programs import NcclPlan, all_reduce_job, node_ring_job
 from components.jobs.workers import JobRequest, workers_of
-from components.validation.benchmarks.pod_rails.plan import HARDWARE_S, SIMULATED_S, PodPlan, pods_of
-from components.validation.benchmarks.verbs.schedule import (
+from components.validation.physics.ceilings import goodput_ratio
+from components.validation.planning.jobs import PlannedJob, jobs_of
+from components.validation.planning.jobs import estimate_s as jobs_estimate_s
+from components.validation.planning.pods import HARDWARE_S, SIMULATED_S, PodPlan, pods_of
+from components.validation.planning.schedule import (
     Schedule,
     Transfer,
     directed,
@@ -20,16 +23,13 @@ from components.validation.benchmarks.verbs.schedule import (
     ring_rounds,
     rounds_of,
 )
-from components.validation.benchmarks.verbs.stages import (
+from components.validation.planning.stages import (
     HARDWARE_GBIT_S,
     Stage,
     VerbsPlan,
     stage_s,
     warm_up_s,
 )
-from components.validation.physics.ceilings import goodput_ratio
-from components.validation.planning.jobs import PlannedJob, jobs_of
-from components.validation.planning.jobs import estimate_s as jobs_estimate_s
 from components.validation.records import Frozen
 from stacks.base import LabError
 from stacks.benchmarks import ITERATIONS, Benchmarks, Nccl

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.validation.benchmarks.pod_rails.log import AttachedNetwork, PodFacts, PodRailFacts, variable_of
-from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
 from components.validation.judging.states import shortened
+from components.validation.planning.pods import PodPlan, PodRail
 from components.validation.records import PodFault, RailInPods
 from stacks.words import plural, some
 

@@ -26,8 +26,8 @@ from components.validation.benchmarks.pod_rails.faults import (
     start_faults,
 )
 from components.validation.benchmarks.pod_rails.log import AttachedNetwork, PodFacts, networks_of, parse_pod
-from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
 from components.validation.planning.plan import Plan
+from components.validation.planning.pods import PodPlan, PodRail
 from components.validation.records import PodFault, PodRails
 from components.validation.running import Say
 from components.validation.running.evidence import NETWORK_STATUS

@@ -13,9 +13,9 @@ from components.validation.benchmarks.verbs.commands import reach
 from components.validation.benchmarks.verbs.hcas import proven_round
 from components.validation.benchmarks.verbs.retest import retest, second_try
 from components.validation.benchmarks.verbs.run import Bench, run_round
-from components.validation.benchmarks.verbs.schedule import Transfer
-from components.validation.benchmarks.verbs.stages import Stage, stage_s, warm_up_s
 from components.validation.planning.plan import Plan
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage, stage_s, warm_up_s
 from components.validation.records import Flow, TransferResult
 from components.validation.running import Say
 from components.validation.running.journal import Journal

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from components.ssh.credentials import Setting
 from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.benchmarks.verbs.run import Bench, run_round
-from components.validation.benchmarks.verbs.schedule import Transfer
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.planning.plan import Plan
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage
 from components.validation.records import HcaCount, TransferResult
 from stacks.base import LabError
 from stacks.lab import Lab

@@ -6,7 +6,6 @@ from functools import lru_cache
 from statistics import median
 
 from components.validation.benchmarks.verbs.programs import PROGRAMS
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.states import (
     NOTHING,
     SHOWN_ONLY,
@@ -20,6 +19,7 @@ from components.validation.judging.states import (
 from components.validation.judging.statistics import cv, repeats
 from components.validation.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.planning.plan import Plan, PlannedRail
+from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult, median_of, outcome_counts, unit_of
 from components.validation.summary import Finding, JudgedTest, Pair, Performance
 from stacks.benchmarks import Benchmarks, Threshold

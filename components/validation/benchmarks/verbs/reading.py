@@ -14,9 +14,9 @@ from components.validation.benchmarks.verbs.perftest import (
     parse_latency,
 )
 from components.validation.benchmarks.verbs.programs import PROGRAMS
-from components.validation.benchmarks.verbs.stages import Stage, VerbsPlan
 from components.validation.parsers import ResultFormatError, lines_of
 from components.validation.planning.plan import End, PlannedRail
+from components.validation.planning.stages import Stage, VerbsPlan
 from stacks.base import LabError
 
 

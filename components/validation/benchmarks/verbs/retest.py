@@ -8,12 +8,12 @@ from functools import cached_property
 
 from components.validation.benchmarks.verbs.hcas import proven_round
 from components.validation.benchmarks.verbs.run import Bench
-from components.validation.benchmarks.verbs.schedule import Transfer
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.evidence import Value
 from components.validation.judging.levels import fabric_of, first_value
 from components.validation.judging.localise import Localiser
 from components.validation.planning.plan import Plan
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage
 from components.validation.records import Flow, TransferResult
 from stacks.words import plural
 

@@ -23,9 +23,9 @@ from components.validation.benchmarks.verbs.commands import (
 from components.validation.benchmarks.verbs.perftest import cause_of
 from components.validation.benchmarks.verbs.ports import HostPorts
 from components.validation.benchmarks.verbs.reading import Expected, NoResultError, PerftestRun, read
-from components.validation.benchmarks.verbs.schedule import Transfer
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.planning.plan import End, Plan, PlannedRail
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage
 from components.validation.records import CurvePoint, TransferResult, raw_names
 from stacks.base import LabError
 

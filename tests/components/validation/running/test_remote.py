@@ -22,8 +22,8 @@ from components.validation.benchmarks.verbs.commands import (
     inspect,
     perftest,
 )
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.planning.plan import Plan
+from components.validation.planning.stages import Stage
 from components.validation.running import parent
 from stacks.lab import Lab
 from stacks.qos import Qos

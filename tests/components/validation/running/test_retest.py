@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from components.validation.benchmarks.verbs.retest import apart, joined, retest, second_try
 from components.validation.benchmarks.verbs.run import Bench
-from components.validation.benchmarks.verbs.schedule import Transfer
-from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.localise import MANY
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
 from stacks.lab import Lab
 from tests.components.validation.fakes import Process

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from components.validation.benchmarks.verbs.schedule import Schedule
+from components.validation.planning.schedule import Schedule
 from components.validation.records import Flow, Frozen, Outcome, TransferResult
 from stacks.benchmarks import Shape, VerbsTest
 
