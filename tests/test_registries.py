@@ -114,7 +114,7 @@ Ipam = Annotated[HostLocalRanges | '''
         },
     ),
     "training_benchmark": Addition(
-        file="components/validation/benchmarks/toy_net.py",
+        file="components/validation/training/toy_net.py",
         edits={"stacks/transports.py": {"\nTraining = Literal[": '\nTraining = Literal["toy_net", '}},
     ),
     "report_format": Addition(
@@ -407,7 +407,7 @@ def test_a_new_training_benchmark_is_planned_offered_read_and_shown(copy: Copy) 
 
     answer = copy.evaluated(f"""
 from pathlib import Path
-from components.validation.benchmarks import training_benchmark
+from components.validation.training import training_benchmark
 from components.validation.planning.plan import plan_of
 from components.validation.running.jobs import without_a_run
 from stacks.read import read_stack_file
@@ -535,7 +535,7 @@ REGISTRIES: dict[str, tuple[str, Collection[str]]] = {
     # folder whose files are the things, and their names
     "switch OS": ("components/switches/os", members(Switch, "os")),
     "IPAM": ("components/cluster/ipam", members(Ipam, "kind")),
-    "training benchmark": ("components/validation/benchmarks", get_args(Training)),
+    "training benchmark": ("components/validation/training", get_args(Training)),
 }
 
 

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from components.jobs.mpijob import LAB_LABEL, MpiProgram, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce
 from components.jobs.workers import JobRequest, Transport, Workers, workers_of
-from components.validation.benchmarks import training_benchmark
+from components.validation.training import training_benchmark
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab

@@ -8,11 +8,14 @@ from pydantic import Field, JsonValue
 from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, MpiProgram, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce, job_name, mpi_all_reduce
 from components.jobs.workers import JobRequest, Transport, Workers, workers_of
-from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark
-from components.validation.records import Frozen
+from components.validation.records import Frozen, Unit
+from components.validation.training import training_benchmark
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks, Mpi, Nccl
 from stacks.lab import Lab
+
+ALL_REDUCE, MPI_ALL_REDUCE = "nccl_all_reduce", "mpi_all_reduce"
+"""The collectives on GPUs and on CPUs; every other program is a training benchmark."""
 
 
 class PlannedJob(Frozen):
@@ -33,6 +36,11 @@ class PlannedJob(Frozen):
     def name(self) -> str:
         """In the names of files and logs."""
         return f"{self.program}-{self.transport}".replace("_", "-")
+
+    @property
+    def unit(self) -> Unit:
+        """Unit of the job's value."""
+        return "GB/s" if self.program in {ALL_REDUCE, MPI_ALL_REDUCE} else training_benchmark(self.program).unit
 
     def document(self, lab: str, run_id: str, turn: int) -> dict[str, JsonValue]:
         """The MPIJob of a run; its turn makes the name unique.

@@ -4,19 +4,19 @@ import threading
 from collections.abc import Sequence
 
 from components.kubernetes.client import KubernetesApi
-from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark, unit_of
 from components.validation.benchmarks.mpi.log import faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import curve_of, faults_of_table, network_details, off_rail
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.judging.statistics import repeats
-from components.validation.planning.jobs import PlannedJob, in_turn
+from components.validation.planning.jobs import ALL_REDUCE, MPI_ALL_REDUCE, PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult, Outcome
 from components.validation.running import Say
 from components.validation.running.evidence import evidence_of
 from components.validation.running.mpijob import JobError, MpiJobs
 from components.validation.running.pulls import IMAGE_OF, refuse_missing_image
+from components.validation.training import training_benchmark
 from stacks.base import LabError
 
 NO_RECORDING = "the nodes show recorded logs, but there is none for this job"
@@ -127,7 +127,7 @@ def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *,
         outcome="failed" if faults else "measured",
         reasons=tuple(faults),
         replayed=replayed,
-        unit=unit_of(job.program),
+        unit=job.unit,
         samples=samples,
         dropped=several.dropped,
         value=round(several.median, 4),
@@ -143,6 +143,4 @@ def not_run(job: PlannedJob, outcome: Outcome, reason: str) -> JobResult:
     """A result without a number."""
     if job.workers is None:
         outcome, reason = "skipped", job.impossible
-    return JobResult(
-        program=job.program, transport=job.transport, outcome=outcome, reasons=(reason,), unit=unit_of(job.program)
-    )
+    return JobResult(program=job.program, transport=job.transport, outcome=outcome, reasons=(reason,), unit=job.unit)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from components.jobs.registry import look
 from components.jobs.workers import Workers
-from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE
+from components.validation.planning.jobs import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.running import Say
 from components.validation.running.kube import Pod
 from stacks.base import LabError

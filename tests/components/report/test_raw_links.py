@@ -9,11 +9,11 @@ import pytest
 
 from components.cli.app import main
 from components.report.page import anchor_of
-from components.validation.benchmarks.tf_cnn import parse_tf_cnn
 from components.validation.document import RunDocument
 from components.validation.memory.store import RAW, write_bundle, write_document
 from components.validation.records import JobResult, TransferResult
 from components.validation.summary import Summary
+from components.validation.training.tf_cnn import parse_tf_cnn
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model, bandwidth_text
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record

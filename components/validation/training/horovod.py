@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
-from components.validation.benchmarks import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
 from components.validation.parsers import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
+from components.validation.training import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
 from stacks.words import plural
 
 _VALUE = r"[0-9]{1,9}\.[0-9]"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
-from components.validation.benchmarks import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
 from components.validation.parsers import INTEGER, Line, ResultFormatError, integer, lines_of, number
+from components.validation.training import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
 from stacks.words import plural
 
 _VALUE = r"[0-9]{1,12}\.[0-9]{1,3}"
