@@ -1,1 +1,9 @@
-"""The proof that the lab works: what is measured, how it is read, and how it is judged."""
+"""The proof that the lab works: what is measured, how it is read, and how it is judged.
+
+Imports between the folders go one way: planning, judging, memory, cluster, benchmarks, running.
+"""
+
+from collections.abc import Callable
+
+Say = Callable[[str], None]
+"""Receives progress, one line at a time."""

@@ -15,10 +15,10 @@ from typing import Literal
 from components.ssh.connection import connected
 from components.ssh.credentials import Login
 from components.ssh.session import CommandResult, run
+from components.validation import Say
 from components.validation.benchmarks.verbs.commands import LATE, bounded
 from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth, parse_latency
 from components.validation.parsers import ResultFormatError
-from components.validation.running import Say
 from stacks.base import LabError
 from stacks.bitfusion import way_to
 from stacks.guests import BitfusionClient

@@ -11,12 +11,12 @@ from components.ssh.credentials import LabAccess, Setting, access_to
 from components.stack import Stack
 from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.document import RunDocument, declared_rails
+from components.validation.memory.journal import JournalOptions
 from components.validation.memory.redact import needles_of
 from components.validation.memory.store import RAW, store_of, write_bundle, write_document
 from components.validation.planning.part import only
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import RunRecord
-from components.validation.running.journal import JournalOptions
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import RunContext, measure
 from components.validation.running.screen import Screen, until_told

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from components.validation import Say
 from components.validation.document import RunDocument, declared_rails, with_inventory
 from components.validation.judging import regression
 from components.validation.judging.stale import HostStates, made_stale
@@ -14,7 +15,6 @@ from components.validation.memory.history import Entry, History, history_of
 from components.validation.planning.part import confirming
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
-from components.validation.running import Say
 from components.validation.running.runner import Run
 from components.validation.summary import Summary
 from stacks.benchmarks import Benchmarks

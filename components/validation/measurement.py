@@ -19,10 +19,10 @@ from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.judging.stale import HostStates
 from components.validation.measured import MeasurementRequest, carried_out, verdict_by
 from components.validation.memory.history import history_in
+from components.validation.memory.journal import JournalOptions
 from components.validation.memory.redact import needles_of, redacted_fields
 from components.validation.planning.part import quarantined, without
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.running.journal import JournalOptions
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Run, RunContext, all_failed, measure
 from components.validation.summary import Summary

@@ -12,8 +12,8 @@ from components.ssh.session import run, session
 from components.validation.benchmarks.verbs.commands import HELD, INSPECT, inspect, inspect_words, lease
 from components.validation.benchmarks.verbs.ports import HostPorts, parse_ports
 from components.validation.benchmarks.verbs.run import Bench, BusyError, as_raw
+from components.validation.cluster.kube import holders
 from components.validation.planning.plan import Plan
-from components.validation.running.kube import holders
 from stacks.base import LabError
 from stacks.words import some
 

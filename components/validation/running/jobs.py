@@ -4,18 +4,18 @@ import threading
 from collections.abc import Sequence
 
 from components.kubernetes.client import KubernetesApi
+from components.validation import Say
 from components.validation.benchmarks.mpi.log import faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import curve_of, faults_of_table, network_details, off_rail
 from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.cluster.evidence import evidence_of
+from components.validation.cluster.mpijob import JobError, MpiJobs
+from components.validation.cluster.pulls import IMAGE_OF, refuse_missing_image
 from components.validation.judging.statistics import repeats
 from components.validation.planning.jobs import ALL_REDUCE, MPI_ALL_REDUCE, PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult, Outcome
-from components.validation.running import Say
-from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import JobError, MpiJobs
-from components.validation.running.pulls import IMAGE_OF, refuse_missing_image
 from components.validation.training import training_benchmark
 from stacks.base import LabError
 

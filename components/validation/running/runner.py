@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from components.ssh.credentials import LabAccess
+from components.validation import Say
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
 from components.validation.benchmarks.nccl.rings import run_rings
 from components.validation.benchmarks.nccl.run import run_nccl
@@ -19,6 +20,7 @@ from components.validation.benchmarks.verbs.course import Course, Progress
 from components.validation.benchmarks.verbs.hcas import Hcas
 from components.validation.benchmarks.verbs.ports import differing_versions, state_of
 from components.validation.benchmarks.verbs.run import Bench, BusyError
+from components.validation.memory.journal import Head, Journal, JournalOptions, now_s
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import (
@@ -32,10 +34,8 @@ from components.validation.records import (
     RunRecord,
     TransferResult,
 )
-from components.validation.running import Say
 from components.validation.running.hosts import taken
 from components.validation.running.jobs import run_jobs, without_a_run
-from components.validation.running.journal import Head, Journal, JournalOptions, now_s
 from stacks.words import plural
 
 T = TypeVar("T")

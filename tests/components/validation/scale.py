@@ -18,10 +18,10 @@ from pathlib import Path
 from components.cli.exits import Exit
 from components.ssh.credentials import access_to
 from components.validation.document import RunDocument, declared_rails
+from components.validation.memory.journal import JournalOptions
 from components.validation.memory.store import write_bundle, write_document
 from components.validation.output import output_of
 from components.validation.planning.plan import plan_of
-from components.validation.running.journal import JournalOptions
 from components.validation.running.runner import RunContext, measure
 from simulator.hosts.running import many_hosts
 from stacks.base import LabError

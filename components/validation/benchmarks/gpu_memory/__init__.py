@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.ssh.connection import NoAnswerError
+from components.validation import Say
 from components.validation.benchmarks.verbs.reading import NoResultError
 from components.validation.benchmarks.verbs.run import Bench, BusyError
 from components.validation.judging.states import NOTHING, function_of_counts, rate
@@ -11,7 +12,6 @@ from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import Flow, GpuTransfer, RunRecord, TransferResult, outcome_counts
-from components.validation.running import Say
 from components.validation.summary import Finding, JudgedTest
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks

@@ -7,14 +7,14 @@ from pydantic import JsonValue
 from components.jobs.programs import NcclPlan, all_reduce_job, job_name
 from components.jobs.workers import Transport
 from components.kubernetes.client import KubernetesApi
+from components.validation import Say
 from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
 from components.validation.benchmarks.nccl.table import NcclTable, parse_nccl
+from components.validation.cluster.evidence import evidence_of
+from components.validation.cluster.mpijob import JobError, MpiJobs
+from components.validation.cluster.pulls import refuse_missing_image
 from components.validation.planning.plan import Plan
 from components.validation.records import CurvePoint, NcclResult
-from components.validation.running import Say
-from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import JobError, MpiJobs
-from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
 from stacks.words import plural
 

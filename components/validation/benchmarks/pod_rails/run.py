@@ -11,6 +11,7 @@ from components.jobs.mpijob import LAB_LABEL, RUN_LABEL
 from components.jobs.rail_pod import CHECK_LABEL, PEERS
 from components.jobs.registry import look
 from components.kubernetes.client import KubernetesApi, at
+from components.validation import Say
 from components.validation.benchmarks.pod_rails.faults import (
     AGENT_LABEL,
     AGENTS,
@@ -26,14 +27,13 @@ from components.validation.benchmarks.pod_rails.faults import (
     start_faults,
 )
 from components.validation.benchmarks.pod_rails.log import AttachedNetwork, PodFacts, networks_of, parse_pod
+from components.validation.cluster.evidence import NETWORK_STATUS
+from components.validation.cluster.kube import Event, Pod, objects
+from components.validation.cluster.mpijob import replayed_on
+from components.validation.cluster.pulls import not_in_registry, pull_fault
 from components.validation.planning.plan import Plan
 from components.validation.planning.pods import PodPlan, PodRail
 from components.validation.records import PodFault, PodRails
-from components.validation.running import Say
-from components.validation.running.evidence import NETWORK_STATUS
-from components.validation.running.kube import Event, Pod, objects
-from components.validation.running.mpijob import replayed_on
-from components.validation.running.pulls import not_in_registry, pull_fault
 from stacks.base import LabError
 from stacks.words import plural
 

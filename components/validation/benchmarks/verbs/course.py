@@ -9,16 +9,16 @@ from functools import cached_property
 from statistics import median
 
 from components.ssh.session import run
+from components.validation import Say
 from components.validation.benchmarks.verbs.commands import reach
 from components.validation.benchmarks.verbs.hcas import proven_round
 from components.validation.benchmarks.verbs.retest import retest, second_try
 from components.validation.benchmarks.verbs.run import Bench, run_round
+from components.validation.memory.journal import Journal
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage, stage_s, warm_up_s
 from components.validation.records import Flow, TransferResult
-from components.validation.running import Say
-from components.validation.running.journal import Journal
 from stacks.base import LabError
 from stacks.words import plural
 

@@ -14,8 +14,8 @@ from components.jobs.mpijob import APART
 from components.jobs.programs import node_ring_job
 from components.validation.benchmarks.nccl import rings
 from components.validation.benchmarks.nccl.rings import RING_LOG, read_rings, run_rings
+from components.validation.cluster import mpijob
 from components.validation.planning.plan import Plan
-from components.validation.running import mpijob
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, serving, true
 from tests.components.validation.labs import hardware, plan_for

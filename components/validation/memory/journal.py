@@ -9,9 +9,9 @@ from typing import BinaryIO, Self
 
 from pydantic import Field, ValidationError
 
+from components.validation import Say
 from components.validation.memory.redact import redacted
 from components.validation.records import Frozen, TransferResult
-from components.validation.running import Say
 from stacks.words import plural
 
 OLDEST_S = 6 * 3600

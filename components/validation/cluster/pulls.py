@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from components.jobs.registry import look
 from components.jobs.workers import Workers
+from components.validation import Say
+from components.validation.cluster.kube import Pod
 from components.validation.planning.jobs import ALL_REDUCE, MPI_ALL_REDUCE
-from components.validation.running import Say
-from components.validation.running.kube import Pod
 from stacks.base import LabError
 
 REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from components.validation.benchmarks.nccl.run import run_nccl
+from components.validation.cluster import evidence
+from components.validation.cluster.evidence import evidence_of
 from components.validation.memory.redact import needles, redacted
-from components.validation.running import evidence
-from components.validation.running.evidence import evidence_of
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, serving

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from components.validation.benchmarks.verbs.ports import parse_ports, state_of
+from components.validation.memory.journal import Head, Journal, JournalOptions, key_of
 from components.validation.records import TransferResult
-from components.validation.running.journal import Head, Journal, JournalOptions, key_of
 from tests.components.validation.labs import measured
 from tests.conftest import ROOT
 

@@ -12,9 +12,9 @@ from components.jobs.image.pvrdma_inside import refusal_in
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
 from components.jobs.workers import Workers
 from components.kubernetes.client import ApiError, KubernetesApi
-from components.validation.running import Say
-from components.validation.running.kube import Event, Job, Node, Pod, objects
-from components.validation.running.pulls import PullFault, pull_fault
+from components.validation import Say
+from components.validation.cluster.kube import Event, Job, Node, Pod, objects
+from components.validation.cluster.pulls import PullFault, pull_fault
 from stacks.base import LabError
 
 POLL_S = 1.0
