@@ -6,11 +6,11 @@ from typing import Literal
 from pydantic import Field
 
 from components.validation.judging.stale import HostStates
-from components.validation.judging.verdict import judge
 from components.validation.memory.history import Entry, history_of
 from components.validation.planning.plan import Plan
 from components.validation.records import Frozen, MeasuredHost, RunRecord
 from components.validation.summary import Summary
+from components.validation.verdict import judge
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from stacks.switches import cables

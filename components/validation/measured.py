@@ -8,7 +8,6 @@ from components.validation import Say
 from components.validation.document import RunDocument, declared_rails, with_inventory
 from components.validation.judging import regression
 from components.validation.judging.stale import HostStates, made_stale
-from components.validation.judging.verdict import bounds_digest, judge
 from components.validation.memory import store
 from components.validation.memory.entry import ASKED, entry_of, judged, values_of
 from components.validation.memory.history import Entry, History, history_of
@@ -17,6 +16,7 @@ from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.running.runner import Run
 from components.validation.summary import Summary
+from components.validation.verdict import bounds_digest, judge
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 

@@ -11,13 +11,13 @@ from pydantic import JsonValue
 
 from components.validation.gate import Gate, GateArgs
 from components.validation.judging.stale import HostStates, changed_since, fingerprint_of, host_states, made_stale
-from components.validation.judging.verdict import in_cluster
 from components.validation.measured import verdict_by
 from components.validation.measurement import Measurement, MeasurementArgs
 from components.validation.output import output_of
 from components.validation.planning.part import quarantined
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.summary import Summary
+from components.validation.verdict import in_cluster
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab

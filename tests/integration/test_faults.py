@@ -14,10 +14,10 @@ from components.hosts.calls import HostCalls, Report
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.repair import Crew, Outcome, converge, undo_all
 from components.ssh.credentials import access_to, host_keys
-from components.validation.judging.verdict import judge
 from components.validation.planning.plan import plan_of
 from components.validation.running.runner import measure
 from components.validation.summary import Summary
+from components.validation.verdict import judge
 from stacks.access import read_private_key
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab

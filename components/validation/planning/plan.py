@@ -134,7 +134,7 @@ class Plan(Frozen):
 
         None in the simulator, and none where NICs keep off GPU memory.
         """
-        if self.nccl is None or self.simulated or not self.nccl.gpu_direct or self.main_stage is None:
+        if self.nccl is None or self.simulated or not self.nccl.gpu_direct or self.write_stage is None:
             return []
         # NCCL's nodes have GPUs; others may be on the rail
         ends = {rail: [node for node in nodes if node in self.nccl.nodes] for rail, nodes in self._nodes.items()}
@@ -143,6 +143,11 @@ class Plan(Frozen):
 
     @property
     def main_stage(self) -> Stage | None:
+        """The bandwidth by which rails and nodes are compared."""
+        return next((stage for stage in self.stages if stage.bandwidth and stage.shape == "one_way"), None)
+
+    @property
+    def write_stage(self) -> Stage | None:
         """The plain ib_write_bw, where the plan has it."""
         return next((one for one in self.stages if (one.test, one.shape) == ("ib_write_bw", "one_way")), None)
 
@@ -166,8 +171,8 @@ class Plan(Frozen):
         if not self.stages:
             return 0.0
         times = [stage_s(self.verbs, one, len(self.rounds_of(one)), simulated=self.simulated) for one in self.stages]
-        if self.main_stage:
-            once = self.main_stage.model_copy(update={"repeats": 1})
+        if self.write_stage:
+            once = self.write_stage.model_copy(update={"repeats": 1})
             times.append(stage_s(self.verbs, once, len(self.gpu_memory), simulated=self.simulated))
         return CHECKS_S + warm_up_s(self.verbs, simulated=self.simulated) + sum(times)
 

@@ -14,9 +14,9 @@ from components.report.markdown import render_markdown
 from components.report.page import state_class
 from components.report.sources import Material
 from components.report.terminal import COLOUR, show
-from components.validation.judging.verdict import judge
 from components.validation.records import TransferResult
 from components.validation.summary import Function, Performance, Summary
+from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model
 from tests.components.validation.labs import hardware, plan_for, record, reduced

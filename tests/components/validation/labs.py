@@ -1,6 +1,5 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
-from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import (
     GpuTransfer,
@@ -13,6 +12,7 @@ from components.validation.records import (
     TransferResult,
     VerbsTest,
 )
+from components.validation.verdict import judge
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 

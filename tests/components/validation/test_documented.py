@@ -23,6 +23,8 @@ JUDGES = (
     *sorted((VALIDATION / "benchmarks").rglob("judge.py")),
     VALIDATION / "benchmarks" / "gpu_memory/__init__.py",
     VALIDATION / "benchmarks" / "nccl" / "rings.py",
+    *(VALIDATION / "benchmarks" / "verbs" / name for name in ("levels.py", "signs.py")),
+    VALIDATION / "verdict.py",
     VALIDATION / "benchmarks" / "pod_rails" / "faults.py",
     VALIDATION / "physics" / "mtu.py",
 )

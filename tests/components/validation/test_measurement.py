@@ -12,9 +12,9 @@ from pulumi.dynamic import Config, ConfigureRequest
 
 from components.hosts.facts import KEPT_FACTS
 from components.validation import gate, measurement
+from components.validation import verdict as verdict_of
 from components.validation.document import RunDocument, declared_rails
 from components.validation.gate import GateProvider, VerdictError
-from components.validation.judging import verdict as verdict_of
 from components.validation.judging.stale import FACTS, fingerprint_of, host_states
 from components.validation.measured import verdict_by
 from components.validation.measurement import MeasurementProvider

@@ -12,10 +12,10 @@ import pytest
 
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import LabAccess, Login
-from components.validation.judging.verdict import judge
 from components.validation.planning.plan import plan_of
 from components.validation.running.runner import Run, measure
 from components.validation.summary import Summary
+from components.validation.verdict import judge
 from simulator.hosts.farm import Farm, places_of
 from simulator.hosts.labfile import lab_of, ports_of, routed_lab_of
 from stacks.benchmarks import Benchmarks, Verbs

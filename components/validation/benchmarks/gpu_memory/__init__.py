@@ -30,7 +30,7 @@ async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], 
         transfers: what was measured between the hosts' memories.
         say: for progress.
     """
-    stage = bench.plan.main_stage
+    stage = bench.plan.write_stage
     if stage is None:
         return ()
     host = {

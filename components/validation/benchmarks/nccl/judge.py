@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from components.validation.judging.levels import main_stage
 from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
 from components.validation.physics.ceilings import Ceiling, Path, bandwidth_ceiling, nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
@@ -71,7 +70,7 @@ def rails_gbit_s(plan: Plan, record: RunRecord) -> tuple[list[float], bool]:
 
 def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     """Median verbs bandwidth of each rail that NCCL uses; empty unless all have one."""
-    stage = main_stage(plan)
+    stage = plan.main_stage
     if stage is None or plan.nccl is None:
         return []
     found = [median_of(record.transfers_of(stage.test, stage.shape, rail)) for rail in plan.nccl.rails]

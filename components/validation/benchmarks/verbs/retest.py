@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from components.validation.benchmarks.verbs.hcas import proven_round
+from components.validation.benchmarks.verbs.levels import fabric_of, first_value
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.judging.evidence import Value
-from components.validation.judging.levels import fabric_of, first_value
 from components.validation.judging.localise import Localiser
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer

@@ -4,9 +4,9 @@ import pytest
 
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.judging.statistics import repeats
-from components.validation.judging.verdict import judge
 from components.validation.records import JobResult, NcclResult
 from components.validation.summary import Summary
+from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record, reduced
 from tests.components.validation.samples import nccl

@@ -6,9 +6,9 @@ site/content/docs/user/gke-rdma.md), and 92.38 Gbit/s between two pods (NVIDIA's
 
 import pytest
 
-from components.validation.judging.verdict import judge
 from components.validation.records import GpuTransfer, Outcome
 from components.validation.summary import JudgedTest, Summary
+from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record, reduced
 from tests.messages import states

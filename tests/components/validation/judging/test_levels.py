@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from components.validation.benchmarks.verbs.judge import NO_LINE_RATE
+from components.validation.benchmarks.verbs.levels import fabric_of
 from components.validation.judging.findings import Located
-from components.validation.judging.levels import fabric_of, main_stage
 from components.validation.judging.localise import Localiser
-from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan
 from components.validation.records import Flow, TransferResult
 from components.validation.summary import Summary
+from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, measured, paired, plan_for, record, reduced, with_nodes
 
@@ -44,7 +44,7 @@ def judged(lab: Lab, transfers: list[TransferResult]) -> Summary:
 
 
 def searched(plan: Plan, transfers: list[TransferResult]) -> Located:
-    stage = main_stage(plan)
+    stage = plan.main_stage
     assert stage
     search = Localiser(fabric_of(plan, stage, transfers))
     values = {Flow(t.rail, t.client, t.server): t.value for t in transfers}
@@ -96,7 +96,7 @@ def test_a_port_that_does_not_report_its_line_rate_keeps_its_rail_from_a_pass(la
 
 def test_a_failed_transfer_has_no_value_though_it_printed_one(lab: Lab) -> None:
     plan = plan_for(hardware(lab))
-    stage = main_stage(plan)
+    stage = plan.main_stage
     assert stage
     small = measured("rail-a", "gpu01", "gpu02", 92.4).model_copy(update={"outcome": "failed"})
 

@@ -3,9 +3,9 @@
 import pytest
 
 from components.validation.judging.pvrdma import FALLBACK, PATH, UNKNOWN, proof_of_hardware
-from components.validation.judging.verdict import judge
 from components.validation.records import RunRecord
 from components.validation.summary import JudgedTest, Summary
+from components.validation.verdict import judge
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from tests.components.validation.judging.hca_counts import WRITTEN, counted, over_pvrdma, watched

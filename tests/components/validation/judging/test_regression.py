@@ -3,11 +3,11 @@
 import pytest
 
 from components.validation.judging import regression
-from components.validation.judging.verdict import judge
 from components.validation.memory.entry import config_of, entry_of, judged
 from components.validation.memory.history import Entry, History, Value
 from components.validation.records import JobResult, MeasuredHost, RunRecord
 from components.validation.summary import Summary
+from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
 from tests.messages import states

@@ -3,9 +3,9 @@
 import pytest
 
 from components.validation.benchmarks.nccl.judge import nccl_ceiling
-from components.validation.judging.verdict import judge
 from components.validation.records import NodeRing, RunRecord
 from components.validation.summary import JudgedTest, Summary
+from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record, reduced, with_nodes
 from tests.messages import states

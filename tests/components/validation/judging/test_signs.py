@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from components.validation.judging.signs import mtu_findings
+from components.validation.benchmarks.verbs.signs import mtu_findings
 from components.validation.planning.plan import Plan
 from components.validation.records import TransferResult
 from stacks.lab import Lab

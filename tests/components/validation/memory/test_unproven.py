@@ -7,11 +7,11 @@ import pytest
 from components.validation.history import notes
 from components.validation.judging import regression
 from components.validation.judging.pvrdma import UNKNOWN
-from components.validation.judging.verdict import judge
 from components.validation.memory.entry import PVRDMA_PATH, config_of, entry_of, judged, passes, unproven
 from components.validation.memory.history import Entry, History
 from components.validation.records import RunRecord
 from components.validation.summary import Summary
+from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.judging.hca_counts import counted, over_pvrdma, watched
 from tests.components.validation.labs import hardware, plan_for, record, reduced

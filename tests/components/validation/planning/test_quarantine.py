@@ -2,10 +2,10 @@
 
 import pytest
 
-from components.validation.judging.verdict import in_cluster, judge
 from components.validation.planning.part import quarantined, without
 from components.validation.running.jobs import without_a_run
 from components.validation.summary import closed
+from components.validation.verdict import in_cluster, judge
 from stacks.lab import Lab
 from stacks.transports import Comparison
 from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes

@@ -15,10 +15,10 @@ from components.validation.benchmarks.pod_rails import run as pods
 from components.validation.benchmarks.pod_rails.judge import judge_pods
 from components.validation.benchmarks.pod_rails.run import NO_REAL_POD, run_pods
 from components.validation.cluster.mpijob import REPLAYED
-from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan
 from components.validation.planning.pods import pairs_of
 from components.validation.records import PodRails
+from components.validation.verdict import judge
 from stacks.benchmarks import Mpi
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, Object, items, serving

@@ -1,6 +1,6 @@
-"""Findings from single transfers: path MTU, PCIe, counters, jitter; and the faults that the search locates."""
+"""Findings from single transfers: path MTU, PCIe, counters, jitter."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import median
 
 from components.validation.benchmarks.verbs.judge import (
@@ -12,9 +12,6 @@ from components.validation.benchmarks.verbs.judge import (
     transfers_of,
 )
 from components.validation.benchmarks.verbs.programs import PROGRAMS
-from components.validation.judging.findings import Located
-from components.validation.judging.levels import compared_stage, fabric_of, main_stage
-from components.validation.judging.localise import Localiser
 from components.validation.judging.states import where_of
 from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
@@ -37,30 +34,10 @@ COUNTERS: tuple[tuple[tuple[str, ...], str, Performance, str], ...] = (
 NOISE_SIGMAS = 5
 """Robust standard deviations below the rail's median that noise does not reach among the transfers of 256 nodes."""
 
-Topology = Mapping[tuple[str, str], str]
-"""Leaf switch by (node, rail)."""
-
-
-def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None:
-    """Where faults lie; None where nothing was tested. In the simulator only failures count."""
-    stage = compared_stage(plan)
-    if stage is None:
-        return None
-    tried = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
-    if not tried:
-        return None
-    # 0 is a repetition that failed
-    again = {
-        t.flow: tuple(value or None for value in (t.samples if t.second_try else t.retest))
-        for t in tried
-        if t.second_try or t.retest
-    }
-    return Localiser(fabric_of(plan, stage, tried, topology)).localise(again)
-
 
 def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     """Transfers whose bandwidth looks like a smaller path MTU, grouped by MTU; the finding names no cause."""
-    stage = main_stage(plan)
+    stage = plan.main_stage
     if stage is None or record.simulated or PROGRAMS[stage.test].operation != "write":
         return
     groups: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
@@ -101,7 +78,7 @@ def _low_by_noise(rail: PlannedRail, stage: Stage, transfers: list[TransferResul
 
 def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     """Ports whose PCIe link carries less than their line."""
-    stage = main_stage(plan)
+    stage = plan.main_stage
     if stage is None or record.simulated:
         return
     for rail in plan.rails:

@@ -15,18 +15,16 @@ from components.validation.benchmarks.verbs.judge import (
     second_try_findings,
     transfers_of,
 )
-from components.validation.judging import regression
-from components.validation.judging.jobs import comparison_findings, job_findings, judge_jobs
-from components.validation.judging.levels import compared_stage
-from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
-from components.validation.judging.signs import (
-    Topology,
+from components.validation.benchmarks.verbs.levels import Topology, compared_stage, located
+from components.validation.benchmarks.verbs.signs import (
     counter_findings,
     jitter_findings,
-    located,
     mtu_findings,
     pcie_findings,
 )
+from components.validation.judging import regression
+from components.validation.judging.jobs import comparison_findings, job_findings, judge_jobs
+from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
 from components.validation.judging.states import (
     SHOWN_ONLY,
     few,

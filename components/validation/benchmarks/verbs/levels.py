@@ -1,33 +1,50 @@
-"""The fabric as the search for faults gets it: the transfers of one test with their own ceilings."""
+"""Locates faults by the transfers of one test, each held against its own ceiling."""
 
 from collections.abc import Iterable, Mapping
 from statistics import median
 
 from components.validation.benchmarks.verbs.judge import ceiling_of
 from components.validation.judging.evidence import USUAL, MeasuredFabric, Value
+from components.validation.judging.findings import Located
+from components.validation.judging.localise import Localiser
 from components.validation.planning.plan import Plan
 from components.validation.planning.stages import Stage
-from components.validation.records import Flow, TransferResult
+from components.validation.records import Flow, RunRecord, TransferResult
 
 BEST_SHARE = 0.9
 """Quantile of a rail's own values that counts as a sound path where no ceiling can be computed."""
 
-
-def main_stage(plan: Plan) -> Stage | None:
-    """The bandwidth test by which rails and nodes are compared."""
-    return next((stage for stage in plan.stages if stage.bandwidth and stage.shape == "one_way"), None)
+Topology = Mapping[tuple[str, str], str]
+"""Leaf switch by (node, rail)."""
 
 
 def compared_stage(plan: Plan) -> Stage | None:
     """The test that locates faults: the main one, else the first, of which only failures count."""
-    return main_stage(plan) or next(iter(plan.stages), None)
+    return plan.main_stage or next(iter(plan.stages), None)
+
+
+def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None:
+    """Where faults lie; None where nothing was tested. In the simulator only failures count."""
+    stage = compared_stage(plan)
+    if stage is None:
+        return None
+    tried = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
+    if not tried:
+        return None
+    # 0 is a repetition that failed
+    again = {
+        t.flow: tuple(value or None for value in (t.samples if t.second_try else t.retest))
+        for t in tried
+        if t.second_try or t.retest
+    }
+    return Localiser(fabric_of(plan, stage, tried, topology)).localise(again)
 
 
 def fabric_of(
     plan: Plan,
     stage: Stage,
     transfers: Iterable[TransferResult],
-    topology: Mapping[tuple[str, str], str] | None = None,
+    topology: Topology | None = None,
 ) -> MeasuredFabric:
     """The values of a stage, each with its own ceiling, since NICs of one rail may have different line rates.
 

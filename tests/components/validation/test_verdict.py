@@ -3,9 +3,9 @@
 import pytest
 
 from components.validation.benchmarks.verbs.judge import NO_LINE_RATE
-from components.validation.judging.verdict import in_cluster, judge
 from components.validation.records import JobResult, NcclResult, RunRecord, TransferResult
 from components.validation.summary import JudgedTest, Summary
+from components.validation.verdict import in_cluster, judge
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Threshold
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record, reduced, with_nodes
