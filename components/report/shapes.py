@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from components.report.lines import test_name
-from components.validation.document import RunDocument
+from components.validation.memory.document import RunDocument
 from components.validation.memory.history import Entry
 from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.validation.records import CurvePoint, RunRecord, TransferResult

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from components.stack import Stack, ask_pulumi
-from components.validation.document import RunDocument
+from components.validation.memory.document import RunDocument
 from components.validation.memory.store import RAW, folder_of, read_document
 from components.validation.records import RunRecord
 from components.validation.summary import Summary

@@ -10,7 +10,7 @@ from pathlib import Path
 from components.ssh.credentials import LabAccess, Setting, access_to
 from components.stack import Stack
 from components.validation.benchmarks.verbs.hcas import hcas_of
-from components.validation.document import RunDocument, declared_rails
+from components.validation.memory.document import RunDocument, declared_rails
 from components.validation.memory.journal import JournalOptions
 from components.validation.memory.redact import needles_of
 from components.validation.memory.store import RAW, store_of, write_bundle, write_document
@@ -21,6 +21,7 @@ from components.validation.running.parent import while_alive
 from components.validation.running.runner import RunContext, measure
 from components.validation.running.screen import Screen, until_told
 from components.validation.summary import Summary
+from components.validation.verdict import verdict_on
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
@@ -73,7 +74,7 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
     record = run.record.model_copy(update={"raw_sha256": digest})
     document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
     write_document(folder, document, secrets)
-    summary = document.judged(lab.benchmarks or Benchmarks())
+    summary = verdict_on(document, lab.benchmarks or Benchmarks())
     return HandRun(record=record, summary=summary, raw=folder / f"{record.run_id}{RAW}")
 
 

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from components.stack import NoEngineError, ask_pulumi
 from components.validation.colours import colour_of
-from components.validation.judging.regression import change
 from components.validation.memory.entry import unproven
 from components.validation.memory.history import Entry, History, history_in, history_of
+from components.validation.memory.regression import change
 from components.validation.records import unit_text
 from stacks.base import LabError, UnreachableError
 from stacks.lab import Lab

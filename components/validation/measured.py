@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.validation import Say
-from components.validation.document import RunDocument, declared_rails, with_inventory
-from components.validation.judging import regression
 from components.validation.judging.stale import HostStates, made_stale
-from components.validation.memory import store
+from components.validation.memory import regression, store
+from components.validation.memory.document import RunDocument, declared_rails, with_inventory
 from components.validation.memory.entry import ASKED, entry_of, judged, values_of
 from components.validation.memory.history import Entry, History, history_of
 from components.validation.planning.part import confirming
@@ -16,7 +15,7 @@ from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.running.runner import Run
 from components.validation.summary import Summary
-from components.validation.verdict import bounds_digest, judge
+from components.validation.verdict import bounds_digest, judge, verdict_on
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
@@ -93,7 +92,7 @@ def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
         why = f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store here: judged as before"
         return made_stale(verdict.model_copy(update=mode), (why,))
     kept = {"store": verdict.store, "document_sha256": verdict.document_sha256}
-    return document.judged(benchmarks).model_copy(update=kept)
+    return verdict_on(document, benchmarks).model_copy(update=kept)
 
 
 def _trend(history: History, earlier: list[Entry], entry: Entry) -> tuple[Entry, ...]:

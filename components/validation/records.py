@@ -354,3 +354,7 @@ class RunRecord(RunHead):
     def transfers_of(self, test: str, shape: str, rail: str) -> list[TransferResult]:
         """The results of one test on one rail, whatever their outcome."""
         return [t for t in self.transfers if (t.test, t.shape, t.rail) == (test, shape, rail)]
+
+    def measured_of(self, test: str, shape: str, rail: str) -> list[TransferResult]:
+        """Those of them that were measured."""
+        return [t for t in self.transfers_of(test, shape, rail) if t.outcome == "measured"]

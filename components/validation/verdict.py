@@ -13,7 +13,6 @@ from components.validation.benchmarks.verbs.judge import (
     judge_stage,
     only_with_fewer,
     second_try_findings,
-    transfers_of,
 )
 from components.validation.benchmarks.verbs.levels import Topology, compared_stage, located
 from components.validation.benchmarks.verbs.signs import (
@@ -22,7 +21,6 @@ from components.validation.benchmarks.verbs.signs import (
     mtu_findings,
     pcie_findings,
 )
-from components.validation.judging import regression
 from components.validation.judging.jobs import comparison_findings, job_findings, judge_jobs
 from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
 from components.validation.judging.states import (
@@ -33,7 +31,9 @@ from components.validation.judging.states import (
     too_many,
     worse_of,
 )
-from components.validation.memory.history import History
+from components.validation.memory import regression
+from components.validation.memory.document import RunDocument
+from components.validation.memory.history import History, history_of
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.summary import Finding, JudgedTest, Performance, Regression, Summary
@@ -111,6 +111,12 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topol
     findings, states = _findings(plan, benchmarks, record, topology)
     tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
     return Judgement(plan=plan, benchmarks=benchmarks, record=record, tests=tests, findings=findings)
+
+
+def verdict_on(document: RunDocument, benchmarks: Benchmarks) -> Summary:
+    """The verdict on a stored run by these bounds."""
+    judgement = judge(document.plan, benchmarks, document.record, document.leaves)
+    return judgement.verdict(history_of(document.history))
 
 
 def bounds_digest(benchmarks: Benchmarks) -> str:
@@ -235,7 +241,7 @@ def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
     """Why a test failed in which no single transfer failed."""
     for stage in plan.stages:
         for rail in plan.rails:
-            measured = transfers_of(record, stage, rail.name)
+            measured = record.measured_of(stage.test, stage.shape, rail.name)
             if count := crowded(measured):
                 first = next(filter(only_with_fewer, measured))
                 yield (

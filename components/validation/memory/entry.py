@@ -1,14 +1,16 @@
 """The history's entry of a run: its values, and the configuration that another run must share. Pure."""
 
 import hashlib
+import math
+from collections.abc import Iterable
 from statistics import median
 
-from components.validation.benchmarks.verbs.judge import pooled_cv, transfers_of
 from components.validation.judging.pvrdma import NOT_PROVEN, PATH, proof_in_words
 from components.validation.judging.states import function_of_tests
+from components.validation.judging.statistics import cv
 from components.validation.memory.history import Entry, Value
 from components.validation.planning.plan import Plan
-from components.validation.records import JobResult, RunRecord, median_of, unit_of
+from components.validation.records import JobResult, RunRecord, TransferResult, median_of, unit_of
 from components.validation.summary import Summary
 
 ASKED = "rebaseline"
@@ -67,10 +69,10 @@ def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for stage in plan.stages:
         for rail in plan.rails:
-            measured = transfers_of(record, stage, rail.name)
+            measured = record.measured_of(stage.test, stage.shape, rail.name)
             middle = median_of(measured)
             if middle is not None and stage.shape in RATED:
-                value = Value(median=middle, unit=unit_of(stage.test), cv=pooled_cv(measured))
+                value = Value(median=middle, unit=unit_of(stage.test), cv=_pooled_cv(measured))
                 found[f"{stage.test} {stage.shape} {rail.name}"] = value
     direct = [one for one in record.gpu_memory if one.outcome == "measured" and one.gbit_s]
     if slowest := min(direct, key=lambda one: one.ratio, default=None):
@@ -87,6 +89,12 @@ def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
         values = [job.value for job in several if job.value is not None]
         found[name] = Value(median=median(values), unit=several[0].unit)
     return found
+
+
+def _pooled_cv(transfers: Iterable[TransferResult]) -> float | None:
+    """Coefficient of variation over the repeats of all transfers; None where nothing was repeated."""
+    found = [cv(t.samples) for t in transfers if len(t.samples) > 1]
+    return round(math.sqrt(math.fsum(one * one for one in found) / len(found)), 4) if found else None
 
 
 def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:

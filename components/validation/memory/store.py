@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from components.validation.document import RunDocument
+from components.validation.memory.document import RunDocument
 from components.validation.memory.history import Entry
 from components.validation.memory.redact import redacted, redacted_fields
 from stacks.lab import Lab

@@ -17,9 +17,8 @@ from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.pod_rails.judge import broken_pods
 from components.validation.benchmarks.pod_rails.run import run_pods
 from components.validation.benchmarks.verbs.course import Course, Progress
-from components.validation.benchmarks.verbs.hcas import Hcas
 from components.validation.benchmarks.verbs.ports import differing_versions, state_of
-from components.validation.benchmarks.verbs.run import Bench, BusyError
+from components.validation.benchmarks.verbs.run import Bench, BusyError, Hcas
 from components.validation.memory.journal import Head, Journal, JournalOptions, now_s
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan

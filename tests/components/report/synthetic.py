@@ -9,7 +9,7 @@ from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.verbs.commands import INSPECT
 from components.validation.benchmarks.verbs.run import as_raw
-from components.validation.document import DeclaredRail, RunDocument
+from components.validation.memory.document import DeclaredRail, RunDocument
 from components.validation.memory.history import Entry, Value
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.planning.plan import End, Plan, PlannedRail, plan_of

@@ -9,11 +9,12 @@ import pytest
 
 from components.cli.app import main
 from components.report.page import anchor_of
-from components.validation.document import RunDocument
+from components.validation.memory.document import RunDocument
 from components.validation.memory.store import RAW, write_bundle, write_document
 from components.validation.records import JobResult, TransferResult
 from components.validation.summary import Summary
 from components.validation.training.tf_cnn import parse_tf_cnn
+from components.validation.verdict import verdict_on
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model, bandwidth_text
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record
@@ -114,7 +115,7 @@ def judged(lab: Lab, folder: Path, pairs: list[TransferResult], raw: dict[str, s
     run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
     assert real.benchmarks
     document = RunDocument(plan=plan, rails=(), record=run)
-    return reported(folder, stored(folder, document, document.judged(real.benchmarks)))
+    return reported(folder, stored(folder, document, verdict_on(document, real.benchmarks)))
 
 
 def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[float, ...]) -> str:

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from components.cli.exits import Exit
 from components.ssh.credentials import access_to
-from components.validation.document import RunDocument, declared_rails
+from components.validation.memory.document import RunDocument, declared_rails
 from components.validation.memory.journal import JournalOptions
 from components.validation.memory.store import write_bundle, write_document
 from components.validation.output import output_of
 from components.validation.planning.plan import plan_of
 from components.validation.running.runner import RunContext, measure
+from components.validation.verdict import verdict_on
 from simulator.hosts.running import many_hosts
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks, Verbs
@@ -60,7 +61,7 @@ def figures(folder: Path) -> dict[str, float]:
     record = run.record.model_copy(update={"raw_sha256": digest})
     document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
     update = {"document_sha256": write_document(folder / "runs", document)}
-    summary = document.judged(ASKED).model_copy(update=update)
+    summary = verdict_on(document, ASKED).model_copy(update=update)
     state = summary.model_dump_json(exclude_defaults=True)
     (folder / "outputs.json").write_text(json.dumps({"validation": output_of(summary)}))
     judged_s = time.monotonic() - begun

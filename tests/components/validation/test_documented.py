@@ -9,9 +9,9 @@ import pytest
 
 from components.validation.benchmarks.verbs import judge as verbs
 from components.validation.colours import COLOUR, colour_of
-from components.validation.judging import regression, states
+from components.validation.judging import states
 from components.validation.judging.findings import CODES, CONGESTION
-from components.validation.memory import history, store
+from components.validation.memory import history, regression, store
 from components.validation.summary import Function, Performance, Regression, Summary, closed
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
 from tests.conftest import ROOT

@@ -26,7 +26,8 @@ from pathlib import Path
 
 import pulumi
 
-from components.validation.document import RunDocument
+from components.validation.memory.document import RunDocument
+from components.validation.verdict import verdict_on
 from components.validation.gate import Gate, GateArgs
 from components.validation.records import RunRecord
 from components.validation.validation import MeasuredLab, summarise
@@ -40,7 +41,7 @@ record = pulumi.Output.from_input(Path("record.json").read_text())
 
 def judged(text):
     run = RunDocument(plan=plan, rails=(), record=RunRecord.model_validate_json(text))
-    verdict = run.judged(benchmarks).model_dump(mode="json", exclude_defaults=True)
+    verdict = verdict_on(run, benchmarks).model_dump(mode="json", exclude_defaults=True)
     empty = dict.fromkeys(("hosts", "hosts_now", "faults", "results"), {})
     return summarise(lab, plan, MeasuredLab(verdict=verdict, plan_digest=plan.digest, **empty))
 

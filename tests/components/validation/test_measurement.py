@@ -13,17 +13,18 @@ from pulumi.dynamic import Config, ConfigureRequest
 from components.hosts.facts import KEPT_FACTS
 from components.validation import gate, measurement
 from components.validation import verdict as verdict_of
-from components.validation.document import RunDocument, declared_rails
 from components.validation.gate import GateProvider, VerdictError
 from components.validation.judging.stale import FACTS, fingerprint_of, host_states
 from components.validation.measured import verdict_by
 from components.validation.measurement import MeasurementProvider
+from components.validation.memory.document import RunDocument, declared_rails
 from components.validation.memory.history import history_in
 from components.validation.memory.store import read_document
 from components.validation.planning.plan import Plan
 from components.validation.records import MeasuredHost, RunRecord, TransferResult
 from components.validation.running.runner import Run
 from components.validation.summary import Summary, closed
+from components.validation.verdict import verdict_on
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
 from stacks.report import ReportStore
@@ -156,7 +157,7 @@ def verdict(lab: Lab) -> dict[str, Any]:
     plan = plan_for(lab)
     document = RunDocument(plan=plan, rails=(), record=record(plan, nccl=reduced(replayed=True)))
     assert lab.benchmarks
-    return document.judged(lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
+    return verdict_on(document, lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
 
 
 @pytest.mark.parametrize(

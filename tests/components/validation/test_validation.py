@@ -9,9 +9,10 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
-from components.validation.document import RunDocument
+from components.validation.memory.document import RunDocument
 from components.validation.planning.part import quarantined, without
 from components.validation.validation import Validation, ValidationArgs
+from components.validation.verdict import verdict_on
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes
 from tests.conftest import ROOT
@@ -47,7 +48,7 @@ def built(
     measured = {}
     if plan and lab.benchmarks:
         run = RunDocument(plan=plan, rails=(), record=record(plan, gbit_s, nccl=reduced(replayed=True)))
-        measured = run.judged(lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
+        measured = verdict_on(run, lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
 
     def answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"verdict": measured, "settled": True, **kept} if type_ == MEASUREMENT else {}

@@ -1,14 +1,14 @@
 """Counters of the physical ports below PVRDMA machines: speed alone cannot tell RDMA from TCP."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal
 
 from components.ssh.credentials import Setting
 from components.validation.benchmarks.verbs.programs import PROGRAMS
-from components.validation.benchmarks.verbs.run import Bench, run_round
+from components.validation.benchmarks.verbs.run import Bench, Hcas, Look, run_round
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
@@ -16,19 +16,7 @@ from components.validation.records import HcaCount, TransferResult
 from stacks.base import LabError
 from stacks.lab import Lab
 
-if TYPE_CHECKING:
-    from components.fabric.hcas import HcaCounters
-
 Way = Literal["sent", "received"]
-Look = Mapping[tuple[str, str], "HcaCounters"]
-"""The counters of the HCAs at one moment, by (rail, machine)."""
-
-
-class Hcas(Protocol):
-    """Reads the HCAs below machines, such as from a vCenter."""
-
-    def look(self, machines: Iterable[tuple[str, str]]) -> Look:
-        """Blocks; raises LabError when nothing can be read."""
 
 
 class Unreadable:

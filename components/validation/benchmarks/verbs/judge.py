@@ -1,6 +1,5 @@
 """The verdict on perftest: bandwidths against ceilings and the median of their rail, latencies against bounds. Pure."""
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
@@ -16,7 +15,7 @@ from components.validation.judging.states import (
     where_of,
     worse_of,
 )
-from components.validation.judging.statistics import cv, repeats
+from components.validation.judging.statistics import repeats
 from components.validation.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
@@ -29,11 +28,6 @@ NOISY_CV = 0.03
 """Coefficient of variation of repeats from which a test warns."""
 LEAST_REPEATS = 3
 """Repeats from which a transfer is proven without another measurement."""
-
-
-def transfers_of(record: RunRecord, stage: Stage, rail: str) -> list[TransferResult]:
-    """The measured transfers of one test on one rail."""
-    return [t for t in record.transfers_of(stage.test, stage.shape, rail) if t.outcome == "measured"]
 
 
 def settled(transfer: TransferResult) -> float:
@@ -166,12 +160,6 @@ def _latency(
             "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no ceiling: {basis}",
         }
     )
-
-
-def pooled_cv(measured: list[TransferResult]) -> float | None:
-    """Coefficient of variation over the repeats of all transfers; None where nothing was repeated."""
-    found = [cv(t.samples) for t in measured if len(t.samples) > 1]
-    return round(math.sqrt(math.fsum(one * one for one in found) / len(found)), 4) if found else None
 
 
 CODE = "FAILED_ONCE"

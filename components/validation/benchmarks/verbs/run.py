@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from components.ssh.connection import Connection, NoAnswerError
 from components.ssh.session import CommandResult, session
@@ -30,13 +30,16 @@ from components.validation.records import CurvePoint, TransferResult, raw_names
 from stacks.base import LabError
 
 if TYPE_CHECKING:
-    from components.validation.benchmarks.verbs.hcas import Hcas
+    from components.fabric.hcas import HcaCounters
 
 LISTEN_S = 20
 GRACE_S = 15
 """For SSH itself, above the time that the host gives the test."""
 CLOCK_TRIES = 3
 """Runs until both ends could measure their CPU's clock; a busy CPU is not a fault of the network."""
+
+Look = Mapping[tuple[str, str], "HcaCounters"]
+"""The counters of the HCAs at one moment, by (rail, machine)."""
 
 
 class BusyError(LabError):
@@ -52,6 +55,13 @@ class Ends:
     server: End
     client_gid_index: int
     server_gid_index: int
+
+
+class Hcas(Protocol):
+    """Reads the HCAs below machines, such as from a vCenter."""
+
+    def look(self, machines: Iterable[tuple[str, str]]) -> Look:
+        """Blocks; raises LabError when nothing can be read."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -72,7 +82,7 @@ class Bench:
     """Which frames do not pass; by rail, client, server."""
     raw: dict[str, str] = field(default_factory=dict)
     """Raw outputs by name."""
-    hcas: "Hcas | None" = None
+    hcas: Hcas | None = None
     """Reads the counters of the ports below PVRDMA machines; None without a vCenter."""
     on_slot: dict[tuple[str, str], int] = field(init=False)
     """Rails that share a device's PCIe link, by node and device; missing where the slot is unknown."""

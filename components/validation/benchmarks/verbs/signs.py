@@ -9,7 +9,6 @@ from components.validation.benchmarks.verbs.judge import (
     jitters,
     path_of,
     settled,
-    transfers_of,
 )
 from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.judging.states import where_of
@@ -42,7 +41,11 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
         return
     groups: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
     for rail in plan.rails:
-        paths = [(t, path) for t in transfers_of(record, stage, rail.name) if (path := path_of(rail, stage, t))]
+        paths = [
+            (t, path)
+            for t in record.measured_of(stage.test, stage.shape, rail.name)
+            if (path := path_of(rail, stage, t))
+        ]
         hits = [
             (t, found)
             for t, path in paths
@@ -82,7 +85,7 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     if stage is None or record.simulated:
         return
     for rail in plan.rails:
-        known = [(t, ceiling_of(rail, stage, t)) for t in transfers_of(record, stage, rail.name)]
+        known = [(t, ceiling_of(rail, stage, t)) for t in record.measured_of(stage.test, stage.shape, rail.name)]
         slow = [t for t, ceiling in known if ceiling and ceiling.limited_by in ("pcie", "shared slot")]
         if slow:
             ports = slow[0].ports_on_slot

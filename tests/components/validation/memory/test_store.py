@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.validation.document import RunDocument, declared_rails
+from components.validation.memory.document import RunDocument, declared_rails
 from components.validation.memory.store import KEPT, folder_of, prune, read_document, write_bundle, write_document
 from components.validation.records import RunRecord, TransferResult
 from stacks.lab import Lab

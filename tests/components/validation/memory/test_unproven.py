@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from components.validation.history import notes
-from components.validation.judging import regression
 from components.validation.judging.pvrdma import UNKNOWN
+from components.validation.memory import regression
 from components.validation.memory.entry import PVRDMA_PATH, config_of, entry_of, judged, passes, unproven
 from components.validation.memory.history import Entry, History
 from components.validation.records import RunRecord

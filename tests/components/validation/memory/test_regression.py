@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging import regression
+from components.validation.memory import regression
 from components.validation.memory.entry import config_of, entry_of, judged
 from components.validation.memory.history import Entry, History, Value
 from components.validation.records import JobResult, MeasuredHost, RunRecord

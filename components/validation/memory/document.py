@@ -6,12 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 from components.validation.judging.stale import HostStates
-from components.validation.memory.history import Entry, history_of
+from components.validation.memory.history import Entry
 from components.validation.planning.plan import Plan
 from components.validation.records import Frozen, MeasuredHost, RunRecord
-from components.validation.summary import Summary
-from components.validation.verdict import judge
-from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from stacks.switches import cables
 
@@ -41,10 +38,6 @@ class RunDocument(Frozen):
     def leaves(self) -> dict[tuple[str, str], str]:
         """Leaf switch by (node, rail)."""
         return {(node, one.rail): switch for one in self.rails for node, switch in one.leaves.items()}
-
-    def judged(self, benchmarks: Benchmarks) -> Summary:
-        """The verdict by these bounds."""
-        return judge(self.plan, benchmarks, self.record, self.leaves).verdict(history_of(self.history))
 
 
 def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
