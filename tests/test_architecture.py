@@ -65,12 +65,13 @@ def test_a_layer_never_imports_resources_of_another() -> None:
     assert wrong == {}, "a layer receives Outputs as arguments"
 
 
-def cycle_between(files: dict[str, set[str]]) -> list[str]:
-    """A cycle between the folders of `components/`, given the modules that each file imports; empty without one."""
+def cycle_between(files: dict[str, set[str]], inside: str = "components") -> list[str]:
+    """A cycle between the folders and files inside a folder, given the modules that each file imports; or nothing."""
     imported: dict[str, set[str]] = {}
+    depth = len(inside.split("/"))
     for file, names in files.items():
-        layer = Path(file).parts[1].removesuffix(".py")
-        others = {name.split(".")[1] for name in names if name.startswith("components.")}
+        layer = Path(file).parts[depth].removesuffix(".py")
+        others = {name.split(".")[depth] for name in names if name.startswith(f"{inside.replace('/', '.')}.")}
         imported.setdefault(layer, set()).update(others - {layer})
     try:
         TopologicalSorter(imported).prepare()
@@ -85,6 +86,15 @@ def test_the_folders_of_components_do_not_import_each_other_in_a_cycle() -> None
 
     assert cycle_between(files) == []
     assert {"hosts", "kubernetes"} <= set(cycle_between(backwards)), "or the check finds no cycle at all"
+
+
+def test_the_folders_of_validation_import_each_other_in_one_direction() -> None:
+    inside = "components/validation"
+    files = {str(path.relative_to(ROOT)): ours(path) for path in FILES if path.is_relative_to(ROOT / inside)}
+    backwards = {**files, f"{inside}/planning/plan.py": {"components.validation.benchmarks.verbs.run"}}
+
+    assert cycle_between(files, inside) == []
+    assert {"benchmarks", "planning"} <= set(cycle_between(backwards, inside)), "or the check finds no cycle at all"
 
 
 def test_only_listed_files_import_pulumi() -> None:
