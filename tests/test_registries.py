@@ -409,7 +409,7 @@ def test_a_new_training_benchmark_is_planned_offered_read_and_shown(copy: Copy) 
 from pathlib import Path
 from components.validation.training import training_benchmark
 from components.validation.planning.plan import plan_of
-from components.validation.running.jobs import without_a_run
+from components.validation.benchmarks.jobs.run import without_a_run
 from stacks.read import read_stack_file
 
 plan = plan_of(read_stack_file(Path({file!r})))

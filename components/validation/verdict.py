@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from components.validation.benchmarks.gpu_memory import gpu_memory_findings, judge_gpu_memory
+from components.validation.benchmarks.jobs.judge import comparison_findings, job_findings, judge_jobs
 from components.validation.benchmarks.nccl.judge import judge_nccl, network_findings
 from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings
 from components.validation.benchmarks.pod_rails.judge import judge_pods, pod_findings, pod_reasons
@@ -21,7 +22,6 @@ from components.validation.benchmarks.verbs.signs import (
     mtu_findings,
     pcie_findings,
 )
-from components.validation.judging.jobs import comparison_findings, job_findings, judge_jobs
 from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
 from components.validation.judging.states import (
     SHOWN_ONLY,

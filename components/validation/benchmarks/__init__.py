@@ -1,1 +1,1 @@
-"""How each part of a plan is run, read and judged, a folder for each."""
+"""How each part of a plan is run, read and judged."""

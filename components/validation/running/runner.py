@@ -12,6 +12,7 @@ from typing import TypeVar
 from components.ssh.credentials import LabAccess
 from components.validation import Say
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
+from components.validation.benchmarks.jobs.run import run_jobs, without_a_run
 from components.validation.benchmarks.nccl.rings import run_rings
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.pod_rails.judge import broken_pods
@@ -34,7 +35,6 @@ from components.validation.records import (
     TransferResult,
 )
 from components.validation.running.hosts import taken
-from components.validation.running.jobs import run_jobs, without_a_run
 from stacks.words import plural
 
 T = TypeVar("T")

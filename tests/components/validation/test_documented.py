@@ -21,7 +21,7 @@ VALIDATION = ROOT / "components" / "validation"
 JUDGES = (
     *sorted((VALIDATION / "judging").glob("*.py")),
     *sorted((VALIDATION / "benchmarks").rglob("judge.py")),
-    VALIDATION / "benchmarks" / "gpu_memory/__init__.py",
+    VALIDATION / "benchmarks" / "gpu_memory.py",
     VALIDATION / "benchmarks" / "nccl" / "rings.py",
     *(VALIDATION / "benchmarks" / "verbs" / name for name in ("levels.py", "signs.py")),
     VALIDATION / "verdict.py",

@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from components.jobs.registry import ImageStatus
+from components.validation.benchmarks.jobs.run import run_jobs
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.cluster import mpijob, pulls
 from components.validation.cluster.mpijob import REPLAYED
 from components.validation.records import JobResult, NcclResult
-from components.validation.running.jobs import run_jobs
 from stacks.lab import Lab
 from stacks.transports import Comparison
 from tests.components.validation.fake_api import FakeApi, serving, true, waiting

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging.jobs import TransportComparison, comparison_findings, comparisons
+from components.validation.benchmarks.jobs.judge import TransportComparison, comparison_findings, comparisons
 from components.validation.records import JobResult
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record

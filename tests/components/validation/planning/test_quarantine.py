@@ -2,8 +2,8 @@
 
 import pytest
 
+from components.validation.benchmarks.jobs.run import without_a_run
 from components.validation.planning.part import quarantined, without
-from components.validation.running.jobs import without_a_run
 from components.validation.summary import closed
 from components.validation.verdict import in_cluster, judge
 from stacks.lab import Lab

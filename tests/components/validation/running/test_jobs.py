@@ -6,10 +6,10 @@ from typing import Literal
 import pytest
 
 from components.jobs.registry import ImageStatus
+from components.validation.benchmarks.jobs.run import NO_RECORDING, run_jobs
 from components.validation.cluster import mpijob, pulls
 from components.validation.cluster.mpijob import REPLAYED
 from components.validation.records import JobResult
-from components.validation.running.jobs import NO_RECORDING, run_jobs
 from stacks.benchmarks import Mpi
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from components.validation.benchmarks.jobs.run import run_jobs
 from components.validation.records import JobResult
-from components.validation.running.jobs import run_jobs
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from stacks.transports import Application, Comparison

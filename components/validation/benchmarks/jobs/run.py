@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from components.kubernetes.client import KubernetesApi
 from components.validation import Say
-from components.validation.benchmarks.mpi.log import faults_of_mpi, lanes_between_nodes
+from components.validation.benchmarks.jobs.ucx import faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import curve_of, faults_of_table, network_details, off_rail
 from components.validation.benchmarks.nccl.table import parse_nccl
