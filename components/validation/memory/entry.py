@@ -104,7 +104,7 @@ def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:
     # ports and bounds of time change nothing that is measured
     tests = plan.verbs.model_dump_json(exclude={"first_port", "timeout_s"})
     parts = {
-        "nodes": str(len({end.node for rail in plan.rails for end in rail.ends})),
+        "nodes": str(len(plan.nodes)),
         "rails": _joined({rail.name for rail in plan.rails}),
         "path MTU": _joined({str(rail.path_mtu_bytes) for rail in plan.rails}),
         "NIC": _joined({host.nic for host in hosts}),

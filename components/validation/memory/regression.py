@@ -36,33 +36,19 @@ def loss(now: Value, before: float, value: float | None = None) -> float:
 
 def worse(entry: Entry, history: History) -> tuple[str, ...]:
     """Names of the values that lost more than noise against the baseline; a confirming run measures them again."""
-    baseline = _comparable(entry, history)
-    if baseline is None:
-        return ()
-    return tuple(
-        name
-        for name, now in entry.values.items()
-        if (before := baseline.values.get(name)) and loss(now, before.median) > limit(now, before)
-    )
+    return tuple(name for name, pair in _comparable(entry, history).items() if _is_worse(*pair))
 
 
 def changes(entry: Entry, history: History) -> dict[str, float]:
     """Relative change of each value against the baseline; empty where nothing can be compared."""
-    baseline = _comparable(entry, history)
-    if baseline is None:
-        return {}
-    return {
-        name: round(change(now.median, baseline.values[name].median), 4)
-        for name, now in entry.values.items()
-        if name in baseline.values
-    }
+    pairs = _comparable(entry, history)
+    return {name: round(change(now.median, before.median), 4) for name, (now, before) in pairs.items()}
 
 
 def confirmed(entry: Entry, history: History) -> tuple[str, ...]:
     """Names of the values that were worse in the confirming run too."""
-    baseline = _comparable(entry, history)
-    found = worse(entry, history)
-    return tuple(name for name in found if baseline and _again_worse(entry.values[name], baseline.values[name]))
+    pairs = _comparable(entry, history)
+    return tuple(name for name, pair in pairs.items() if _is_worse(*pair) and _again_worse(*pair))
 
 
 def compare(entry: Entry, history: History) -> Regression | None:
@@ -73,30 +59,37 @@ def compare(entry: Entry, history: History) -> Regression | None:
     if baseline.config != entry.config:
         reasons = (*_other_config(entry, baseline), *_moved(entry, baseline))
         return Regression(baseline_run=baseline.run_id, verdict="not comparable", reasons=reasons[:MOST_REASONS])
-    found, twice = worse(entry, history), confirmed(entry, history)
-    creeping = tuple(_creep(entry, history))
-    if twice:
-        verdict = "worse"
-    elif found:
-        verdict = "unconfirmed"
-    elif creeping:
-        verdict = "worse"
-    else:
-        return Regression(baseline_run=baseline.run_id, verdict="better" if _better(entry, baseline) else "same")
-    reasons = (*(_line(name, entry.values[name], baseline.values[name]) for name in found), *creeping)
-    return Regression(baseline_run=baseline.run_id, verdict=verdict, reasons=reasons[:MOST_REASONS])
+    pairs, found, creeping = _shared(entry, baseline), worse(entry, history), tuple(_creep(entry, history))
+    if not found and not creeping:
+        better = any(_is_better(*pair) for pair in pairs.values())
+        return Regression(baseline_run=baseline.run_id, verdict="better" if better else "same")
+    reasons = (*(_line(name, *pairs[name]) for name in found), *creeping)
+    return Regression(
+        baseline_run=baseline.run_id,
+        verdict="unconfirmed" if found and not confirmed(entry, history) else "worse",
+        reasons=reasons[:MOST_REASONS],
+    )
 
 
-def _better(entry: Entry, baseline: Entry) -> bool:
-    known = [(now, baseline.values[name]) for name, now in entry.values.items() if name in baseline.values]
-    return any(-loss(now, before.median) > limit(now, before) for now, before in known)
-
-
-def _comparable(entry: Entry, history: History) -> Entry | None:
+def _comparable(entry: Entry, history: History) -> dict[str, tuple[Value, Value]]:
+    """The values that run and baseline share; none where the configurations differ, or in the simulator."""
     baseline = history.baseline_for(entry.config)
     if baseline is None or baseline.config != entry.config or entry.simulated or baseline.simulated:
-        return None
-    return baseline
+        return {}
+    return _shared(entry, baseline)
+
+
+def _shared(entry: Entry, baseline: Entry) -> dict[str, tuple[Value, Value]]:
+    """The values that both have, now and before, by name."""
+    return {name: (now, baseline.values[name]) for name, now in entry.values.items() if name in baseline.values}
+
+
+def _is_worse(now: Value, before: Value) -> bool:
+    return loss(now, before.median) > limit(now, before)
+
+
+def _is_better(now: Value, before: Value) -> bool:
+    return -loss(now, before.median) > limit(now, before)
 
 
 def _again_worse(now: Value, before: Value) -> bool:
@@ -139,7 +132,6 @@ def _other_config(entry: Entry, baseline: Entry) -> Iterator[str]:
 
 def _moved(entry: Entry, baseline: Entry) -> Iterator[str]:
     """Values that changed together with the configuration: shown, not judged."""
-    for name, now in entry.values.items():
-        before = baseline.values.get(name)
-        if before and abs(change(now.median, before.median)) > limit(now, before):
+    for name, (now, before) in _shared(entry, baseline).items():
+        if abs(change(now.median, before.median)) > limit(now, before):
             yield f"{name} was {before.median:.4g} {now.unit}, is {now.median:.4g}: seen, not judged"

@@ -12,8 +12,8 @@ TAKES_PART = ("ready", "drained", "undone", "left")
 
 def quarantined(plan: Plan, results: Mapping[str, object]) -> dict[str, str]:
     """The hosts of the plan that are not ready, each with step, reason and hint in one line."""
-    planned = {end.node for rail in plan.rails for end in rail.ends}
     found: dict[str, str] = {}
+    planned = plan.nodes
     for name, result in results.items():
         if name in planned and isinstance(result, Mapping) and result.get("status") not in TAKES_PART:
             said = [str(result[key]) for key in ("step", "reason", "hint") if result.get(key)]
@@ -55,15 +55,14 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     Raises:
         LabError: for a name that the plan does not have, or when nothing is left to measure.
     """
-    all_nodes = {end.node for rail in plan.rails for end in rail.ends}
     all_tests: set[str] = {*plan.verbs.tests, *(["nccl"] if plan.nccl else []), *(["pods"] if plan.pods else [])}
-    known = {"tests": all_tests, "rails": {rail.name for rail in plan.rails}, "nodes": all_nodes}
+    known = {"tests": all_tests, "rails": {rail.name for rail in plan.rails}, "nodes": plan.nodes}
     if unknown := [name for name in names if not any(name in of_kind for of_kind in known.values())]:
         there = "; ".join(f"{kind}: {', '.join(sorted(of_kind)[:12])}" for kind, of_kind in known.items())
         raise LabError(f"--only {unknown[0]}: the plan has no such test, rail or node. It has {there}")
     tests, rails, nodes = (of_kind & set(names) for of_kind in known.values())
     if nodes:
-        plan = without(plan, all_nodes - nodes)
+        plan = without(plan, plan.nodes - nodes)
     whole = not (rails or nodes)
     verbs = tuple(test for test in plan.verbs.tests if not tests or test in tests)
     update: dict[str, object] = {"tests": verbs or plan.verbs.tests[:1]}

@@ -106,6 +106,16 @@ class Plan(Frozen):
         return list(self._rounds_on(stage, self._nodes))
 
     @property
+    def nodes(self) -> frozenset[str]:
+        """All nodes of its rails."""
+        return frozenset(end.node for rail in self.rails for end in rail.ends)
+
+    @property
+    def rounds_in_words(self) -> str:
+        """How many rounds each of its verbs tests has."""
+        return ", ".join(f"{stage.name} {plural(len(self.rounds_of(stage)), 'round')}" for stage in self.stages)
+
+    @property
     def _nodes(self) -> dict[str, tuple[str, ...]]:
         """The nodes of each rail."""
         return {rail.name: tuple(end.node for end in rail.ends) for rail in self.rails}
@@ -245,10 +255,9 @@ def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
         for smaller in (*candidates, _scheduled(plan, "ring", 0)):
             if smaller.estimate_s <= budget_s:
                 return smaller
-    tests = ", ".join(f"{stage.name} {plural(len(plan.rounds_of(stage)), 'round')}" for stage in plan.stages)
     sampled = "" if benchmarks.verbs.schedule == "auto" else ", set verbs.schedule to auto"
     raise LabError(
-        f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({tests}, "
+        f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({plan.rounds_in_words}, "
         f"{plural(benchmarks.repeats, 'time')}"
         f"{', and NCCL' if plan.nccl else ''}{', and further jobs' if plan.jobs else ''}); {budget_s} s are allowed. "
         f"Raise budget_s, or lower repeats or verbs.{'iterations' if plan.verbs.duration_s is None else 'duration_s'}"

@@ -74,7 +74,7 @@ async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> tuple[d
         except LabError as error:
             unreachable[node] = str(error)
 
-    await asyncio.gather(*(connect(node) for node in sorted({end.node for rail in plan.rails for end in rail.ends})))
+    await asyncio.gather(*(connect(node) for node in sorted(plan.nodes)))
     return connections, unreachable
 
 
@@ -113,8 +113,7 @@ def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
         return "no cluster to ask for pods on the rails", []
     try:
         with KubernetesApi(kubeconfig) as api:
-            nodes = {end.node for rail in plan.rails for end in rail.ends}
-            return "", holders(api, {rail.resource for rail in plan.rails}, nodes)
+            return "", holders(api, {rail.resource for rail in plan.rails}, plan.nodes)
     except LabError as error:
         return f"the cluster does not report which pods are on the rails: {str(error)[:160]}", []
 

@@ -128,11 +128,8 @@ async def _results(course: Course, cluster: "_Cluster") -> dict[str, object]:
 
 def shown(plan: Plan) -> str:
     """The plan in one line."""
-    rounds = (
-        ", ".join(f"{stage.name} {plural(len(plan.rounds_of(stage)), 'round')}" for stage in plan.stages) or "no verbs"
-    )
     jobs = f", {plural(len(in_turn(plan.jobs)), 'job')}" if plan.jobs else ""
-    return f"{rounds}{', NCCL' if plan.nccl else ''}{jobs}; about {plan.estimate_s:.0f} s"
+    return f"{plan.rounds_in_words or 'no verbs'}{', NCCL' if plan.nccl else ''}{jobs}; about {plan.estimate_s:.0f} s"
 
 
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
