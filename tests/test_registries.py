@@ -437,7 +437,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from components.validation.benchmarks.verbs.commands import Side, perftest
 from components.validation.benchmarks.verbs.judge import judge_stage
-from components.validation.benchmarks.verbs.reading import Expected, read
+from components.validation.benchmarks.verbs.reading import read
 from components.validation.planning.plan import End, plan_of
 from components.validation.records import RunRecord, TransferResult
 from stacks.read import read_stack_file
@@ -449,12 +449,11 @@ client, server = (
     End(node=node, device="rxe0", interface="ens1", address=IPv4Address(f"10.10.11.{{n}}"))
     for node, n in (("gpu02", 12), ("gpu01", 11))
 )
-sides = [Side(end=end, gid_index=1, port=1, queue_pairs=1, message_bytes=2) for end in (client, server)]
-expected = [
-    Expected(stage=stage, verbs=plan.verbs, rail=rail, side=side, peer=peer)
-    for side, peer in zip(sides, (server, client))
+given = {{"path_mtu_bytes": rail.path_mtu_bytes, "gid_index": 1, "port": 1, "queue_pairs": 1, "message_bytes": 2}}
+sides = [
+    Side(end=end, peer=peer, connects=end is client, **given) for end, peer in ((client, server), (server, client))
 ]
-run = read(*expected, *{outputs!r})
+run = read(stage, plan.verbs, sides, {outputs!r})
 known = {{"test": stage.test, "client": "gpu02", "server": "gpu01", "outcome": "measured"}}
 transfer = TransferResult(rail=rail.name, samples=(12.0,), **known)
 record = RunRecord(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from components.ssh.connection import NoAnswerError
 from components.validation import Say
@@ -57,20 +58,22 @@ async def _one(bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[Flo
     if transfer.flow not in host:
         return base.model_copy(update={"reason": "between the hosts' memories it was not measured"})
     try:
-        ends = bench.ends_of(transfer)
-        gpus = tuple(bench.ports[end.node].gpu_words(end) for end in (ends.client, ends.server))
+        client, server = (
+            replace(side, gpu=bench.ports[side.end.node].gpu_words(side.end))
+            for side in bench.sides_of(stage, transfer)
+        )
     except LabError as error:
         return base.model_copy(update={"reason": str(error)})
     name = f"{FOLDER}/{transfer.rail}/{transfer.client}-to-{transfer.server}"
     known = base.model_copy(
         update={
             "host_gbit_s": host[transfer.flow],
-            "gpus": tuple(" ".join(words) for words in gpus),
+            "gpus": tuple(" ".join(side.gpu) for side in (client, server)),
             "raw": f"{name}.client",
         }
     )
     try:
-        reading = await bench.once(stage, transfer, ends, stage.message_bytes, name, (gpus[0], gpus[1]))
+        reading = await bench.once(stage, (client, server), name)
     except (BusyError, NoResultError, NoAnswerError) as error:
         return known.model_copy(update={"outcome": "error", "reason": str(error)})
     except LabError as error:

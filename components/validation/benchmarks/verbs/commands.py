@@ -189,19 +189,25 @@ A peer that gives no answer is tried once more with more patience: one that has 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
-    """The options of one end of a run, besides those of the stage."""
+    """One end of a transfer, with the options of a run besides those of the stage."""
 
     end: End
+    peer: End
+    connects: bool
+    """Whether it is the client; the server waits for it."""
+    path_mtu_bytes: int
     gid_index: int
     port: int
     queue_pairs: int
     message_bytes: int
     pinned: tuple[str, ...] = ()
     """Words before the test that keep it on its NIC's NUMA node."""
-    server: IPv4Address | None = None
-    """The server that a client connects to; None: this end is the server."""
     gpu: tuple[str, ...] = ()
     """Words that put the buffer into GPU memory; empty: host memory."""
+
+
+Sides = tuple[Side, Side]
+"""Client and server."""
 
 
 def bounded(command: Sequence[str], limit_s: int, port: int = 0, end: End | None = None) -> str:
@@ -252,7 +258,7 @@ def perftest(stage: Stage, side: Side, verbs: VerbsPlan, *, simulated: bool = Fa
     words += [f"{option}={verbs.traffic_class}"] if verbs.traffic_class is not None else []
     duration_s = verbs.duration_of(stage)
     words += ["-D", str(duration_s)] if duration_s is not None else ["-n", str(stage.iterations)]
-    return [*side.pinned, *words, *([str(side.server)] if side.server else [])]
+    return [*side.pinned, *words, *([str(side.peer.address)] if side.connects else [])]
 
 
 def grown(err: str) -> dict[str, int]:

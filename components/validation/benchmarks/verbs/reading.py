@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from components.validation.benchmarks.verbs.commands import Side
+from components.validation.benchmarks.verbs.commands import Side, Sides
 from components.validation.benchmarks.verbs.perftest import (
     Bandwidth,
     BandwidthRow,
@@ -15,24 +15,12 @@ from components.validation.benchmarks.verbs.perftest import (
 )
 from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.parsers import ResultFormatError, lines_of
-from components.validation.planning.plan import End, PlannedRail
 from components.validation.planning.stages import Stage, VerbsPlan
 from stacks.base import LabError
 
 
 class NoResultError(LabError):
     """Nothing is known of the fabric: a host took no part, or its output cannot be read."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Expected:
-    """The expected output of one end of a transfer."""
-
-    stage: Stage
-    verbs: VerbsPlan
-    rail: PlannedRail
-    side: Side
-    peer: End
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,31 +36,32 @@ class PerftestRun:
     counters: dict[str, int] = field(default_factory=dict)
 
 
-def read(client: Expected, server: Expected, client_out: str, server_out: str) -> PerftestRun:
-    """Reads a run. The client's value counts: in most tests the server only repeats it.
+def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) -> PerftestRun:
+    """Reads a run by what client and server printed. The client's value counts: mostly the server only repeats it.
 
     Raises:
         NoResultError: when an output gives no number.
     """
+    client, server = sides
     try:
-        end = client.side.end
+        reads = client
         run: Bandwidth | Latency
-        run = parse_bandwidth(client_out) if client.stage.bandwidth else parse_latency(client_out)
-        end = server.side.end
-        if client.stage.bandwidth:
-            other = parse_bandwidth(server_out)
-            faults = faults_of_end(other, server, other.rows[0])
+        run = parse_bandwidth(outs[0]) if stage.bandwidth else parse_latency(outs[0])
+        reads = server
+        if stage.bandwidth:
+            other = parse_bandwidth(outs[1])
+            faults = faults_of_end(stage, verbs, server, other, other.rows[0])
         else:
             # the server of a read prints no table: it has nothing to do while its memory is read
-            faults = faults_of_end(header_of([line.text for line in lines_of(server_out)]), server)
+            faults = faults_of_end(stage, verbs, server, header_of([line.text for line in lines_of(outs[1])]))
     except ResultFormatError as error:
-        raise NoResultError(f"{end.node}: {error}") from None
+        raise NoResultError(f"{reads.end.node}: {error}") from None
     row = run.rows[0]
     return PerftestRun(
         value=row.value_us if isinstance(row, LatencyRow) else row.average_gbit_s,
         tail_us=row.p99_us if isinstance(row, LatencyRow) else None,
         path_mtu_bytes=run.path_mtu_bytes,
-        faults=(*faults_of_end(run, client, row), *faults),
+        faults=(*faults_of_end(stage, verbs, client, run, row), *faults),
     )
 
 
@@ -82,23 +71,25 @@ def title_of(stage: Stage) -> str:
     return title.replace(" BW", " Bidirectional BW") if stage.shape == "both_ways" else title
 
 
-def faults_of_end(run: Header, expected: Expected, row: BandwidthRow | LatencyRow | None = None) -> list[str]:
+def faults_of_end(
+    stage: Stage, verbs: VerbsPlan, side: Side, run: Header, row: BandwidthRow | LatencyRow | None = None
+) -> list[str]:
     """Contradictions between one end's output and the plan; empty if the transfer ran as planned."""
-    side, end = expected.side, expected.side.end
+    end = side.end
     planned: list[tuple[str, object, object]] = [
-        ("test", run.title, title_of(expected.stage)),
+        ("test", run.title, title_of(stage)),
         ("RDMA device", run.device, end.device),
         ("link type", run.link_type, "Ethernet"),
-        ("path MTU", run.path_mtu_bytes, expected.rail.path_mtu_bytes),
+        ("path MTU", run.path_mtu_bytes, side.path_mtu_bytes),
         ("GID index", run.gid_index, side.gid_index),
-        ("rdma_cm", run.rdma_cm, expected.verbs.rdma_cm),
+        ("rdma_cm", run.rdma_cm, verbs.rdma_cm),
         ("own GID", run.local_gid, end.address),
-        ("peer's GID", run.remote_gid, expected.peer.address),
+        ("peer's GID", run.remote_gid, side.peer.address),
     ]
     if row is not None:
         planned.append(("message size", row.message_bytes, side.message_bytes))
-        if expected.verbs.duration_of(expected.stage) is None:
-            planned.append(("iterations", row.iterations, expected.stage.iterations * side.queue_pairs))
+        if verbs.duration_of(stage) is None:
+            planned.append(("iterations", row.iterations, stage.iterations * side.queue_pairs))
     return [
         f"{end.node}: {what} is {printed}, the lab says {want}" for what, printed, want in planned if printed != want
     ]

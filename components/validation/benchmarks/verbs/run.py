@@ -4,8 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from ipaddress import IPv4Address
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from components.ssh.connection import Connection, NoAnswerError
@@ -16,14 +15,15 @@ from components.validation.benchmarks.verbs.commands import (
     NO_CLOCK,
     TAKEN,
     Side,
+    Sides,
     bounded,
     grown,
     perftest,
 )
 from components.validation.benchmarks.verbs.perftest import cause_of
 from components.validation.benchmarks.verbs.ports import HostPorts
-from components.validation.benchmarks.verbs.reading import Expected, NoResultError, PerftestRun, read
-from components.validation.planning.plan import End, Plan, PlannedRail
+from components.validation.benchmarks.verbs.reading import NoResultError, PerftestRun, read
+from components.validation.planning.plan import End, Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import CurvePoint, TransferResult, raw_names
@@ -44,17 +44,6 @@ Look = Mapping[tuple[str, str], "HcaCounters"]
 
 class BusyError(LabError):
     """The fabric is in use, so nothing was measured."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ends:
-    """Both ends of a transfer."""
-
-    rail: PlannedRail
-    client: End
-    server: End
-    client_gid_index: int
-    server_gid_index: int
 
 
 class Hcas(Protocol):
@@ -118,7 +107,7 @@ class Bench:
             also = self.cut.get(transfer.flow)
             return base.model_copy(update={"reasons": (f"{error}{f'; {also}' if also else ''}",)})
 
-    def ends_of(self, transfer: Transfer) -> Ends:
+    def sides_of(self, stage: Stage, transfer: Transfer) -> Sides:
         """Both ends of a transfer, with their GID indexes.
 
         Raises:
@@ -130,8 +119,21 @@ class Bench:
         for end in (client, server):
             if end.node in self.unreachable:
                 raise NoResultError(self.unreachable[end.node])
-        index = [self.ports[end.node].gid_index(end) for end in (client, server)]
-        return Ends(rail=rail, client=client, server=server, client_gid_index=index[0], server_gid_index=index[1])
+
+        def side(end: End, peer: End) -> Side:
+            return Side(
+                end=end,
+                peer=peer,
+                connects=end is client,
+                path_mtu_bytes=rail.path_mtu_bytes,
+                gid_index=self.ports[end.node].gid_index(end),
+                port=transfer.port,
+                queue_pairs=self.queue_pairs_of(stage, transfer.rail),
+                message_bytes=stage.message_bytes,
+                pinned=self.ports[end.node].pinned(end.device),
+            )
+
+        return side(client, server), side(server, client)
 
     def queue_pairs_of(self, stage: Stage, rail: str) -> int:
         """Queue pairs of a test; latency tests have one."""
@@ -141,14 +143,15 @@ class Bench:
         return self.queue_pairs.get(rail, 1) if planned == "auto" else planned
 
     async def _measured(self, stage: Stage, transfer: Transfer, base: TransferResult, tag: str) -> TransferResult:
-        ends = self.ends_of(transfer)
+        sides = self.sides_of(stage, transfer)
         sizes = self.plan.verbs.sizes if stage.shape == "sizes" else (stage.message_bytes,)
         readings: list[PerftestRun] = []
         runs = sizes * stage.repeats
         usual = raw_names(transfer.rail, stage.name, transfer.client, transfer.server, len(runs))
         names = tuple(f"{tag}{name}" for name in usual)
         for name, size in zip(names, runs, strict=True):
-            readings.append(await self.once(stage, transfer, ends, size, name.removesuffix(".client")))
+            client, server = (replace(side, message_bytes=size) for side in sides)
+            readings.append(await self.once(stage, (client, server), name.removesuffix(".client")))
         first, faults = readings[0], tuple(dict.fromkeys(fault for one in readings for fault in one.faults))
         counters: Counter[str] = Counter()
         for one in readings:
@@ -157,12 +160,12 @@ class Bench:
             "outcome": "failed" if faults else "measured",
             "reasons": faults,
             "path_mtu_bytes": first.path_mtu_bytes,
-            "queue_pairs": self.queue_pairs_of(stage, transfer.rail) if stage.bandwidth else None,
-            "client_gid_index": ends.client_gid_index,
-            "server_gid_index": ends.server_gid_index,
+            "queue_pairs": sides[0].queue_pairs if stage.bandwidth else None,
+            "client_gid_index": sides[0].gid_index,
+            "server_gid_index": sides[1].gid_index,
             "counters": dict(counters),
             "raw": names,
-            **self._limits(stage, ends),
+            **self._limits(stage, sides),
         }
         if stage.shape == "sizes":
             measured["curve"] = tuple(
@@ -174,13 +177,14 @@ class Bench:
             measured["tail_us"] = tuple(one.tail_us for one in readings if one.tail_us is not None)
         return base.model_copy(update=measured)
 
-    def _limits(self, stage: Stage, ends: Ends) -> dict[str, float | int | None]:
+    def _limits(self, stage: Stage, sides: Sides) -> dict[str, float | int | None]:
         """The lower line rate and the narrower share of a PCIe link of the two ends; None where one is unknown."""
-        rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in (ends.client, ends.server)]
+        ends = [side.end for side in sides]
+        rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in ends]
         links = [
             # the rails run one after the other in an incast, else all at once
             (link, 1 if stage.shape == "incast" else self.on_slot.get((end.node, end.device), 1))
-            for end in (ends.client, ends.server)
+            for end in ends
             if (link := self.ports[end.node].pcie_gbit_s(end.device))
         ]
         link, ports = min(links, key=lambda one: one[0] / one[1]) if len(links) == 2 else (None, 1)
@@ -190,68 +194,38 @@ class Bench:
             "ports_on_slot": ports,
         }
 
-    async def once(  # noqa: PLR0913, PLR0917  # one run of two ends
-        self,
-        stage: Stage,
-        transfer: Transfer,
-        ends: Ends,
-        size: int,
-        name: str,
-        gpus: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-    ) -> PerftestRun:
+    async def once(self, stage: Stage, sides: Sides, name: str) -> PerftestRun:
         """One run. The server's session is open around the client's, so leaving in any way ends both.
 
         Args:
             stage: the test.
-            transfer: between whom.
-            ends: both ends.
-            size: of a message in bytes.
+            sides: client and server.
             name: of its raw outputs, without the end.
-            gpus: words for the client's and the server's GPU memory; empty for the hosts' own.
 
         Raises:
             LabError: when it does not end well.
         """
-        verbs, queue_pairs = self.plan.verbs, self.queue_pairs_of(stage, transfer.rail)
-
-        def side(end: End, gid_index: int, gpu: tuple[str, ...], server: IPv4Address | None = None) -> Side:
-            return Side(
-                end=end,
-                gid_index=gid_index,
-                port=transfer.port,
-                queue_pairs=queue_pairs,
-                message_bytes=size,
-                pinned=self.ports[end.node].pinned(end.device),
-                server=server,
-                gpu=gpu,
-            )
-
-        server = side(ends.server, ends.server_gid_index, gpus[1])
-        client = side(ends.client, ends.client_gid_index, gpus[0], ends.server.address)
-        serve, write = (perftest(stage, one, verbs, simulated=self.plan.simulated) for one in (server, client))
+        write, serve = (perftest(stage, side, self.plan.verbs, simulated=self.plan.simulated) for side in sides)
         for _ in range(CLOCK_TRIES):
-            done = await self._both(transfer, serve, write, name)
+            done = await self._both(sides, serve, write, name)
             if not any(NO_CLOCK in end.err for end in done):
                 break
-
-        sent = Expected(stage=stage, verbs=verbs, rail=ends.rail, side=client, peer=ends.server)
-        served = Expected(stage=stage, verbs=verbs, rail=ends.rail, side=server, peer=ends.client)
-        reading = read(sent, served, done[0].out, done[1].out)
+        reading = read(stage, self.plan.verbs, sides, (done[0].out, done[1].out))
         reading.counters.update(Counter(grown(done[0].err)) + Counter(grown(done[1].err)))
         return reading
 
     async def _both(
-        self, transfer: Transfer, serve: list[str], write: list[str], name: str
+        self, sides: Sides, serve: list[str], write: list[str], name: str
     ) -> tuple[CommandResult, CommandResult]:
-        limit_s, rail = self.plan.verbs.timeout_s, self.plan.rail(transfer.rail)
-        client, server = rail.end(transfer.client), rail.end(transfer.server)
+        limit_s, port = self.plan.verbs.timeout_s, sides[1].port
+        client, server = (side.end for side in sides)
         try:
-            serving_command = bounded(serve, limit_s, transfer.port, server)
+            serving_command = bounded(serve, limit_s, port, server)
             async with session(self.connections[server.node], serving_command) as serving:
                 if not await serving.until(LISTENING, LISTEN_S):
                     ended = self._keep(f"{name}.server", serve, await serving.done(GRACE_S))
                     if ended.code == TAKEN:
-                        raise BusyError(f"{server.node}: something listens on port {transfer.port}")
+                        raise BusyError(f"{server.node}: something listens on port {port}")
                     raise LabError(_failure(server.node, ended))
                 async with session(self.connections[client.node], bounded(write, limit_s, 0, client)) as writing:
                     wrote = self._keep(f"{name}.client", write, await writing.done(limit_s + GRACE_S))

@@ -1,7 +1,6 @@
 """Function checks on recorded outputs: each wrong thing is named, and only that."""
 
 import re
-from dataclasses import replace
 from ipaddress import IPv4Address
 
 import pytest
@@ -11,8 +10,9 @@ from components.validation.benchmarks.nccl.run import faults_of_table
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.verbs.commands import Side
 from components.validation.benchmarks.verbs.perftest import parse_bandwidth
-from components.validation.benchmarks.verbs.reading import Expected, faults_of_end
-from components.validation.planning.plan import End, PlannedRail
+from components.validation.benchmarks.verbs.reading import faults_of_end
+from components.validation.planning.plan import End
+from components.validation.planning.stages import Stage, VerbsPlan
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for
 from tests.components.validation.samples import nccl, perftest
@@ -20,28 +20,29 @@ from tests.messages import states
 
 CLIENT = End(node="gpu02", device="rxe0", interface="enp5s0", address=IPv4Address("10.10.11.12"))
 SERVER = End(node="gpu01", device="rxe0", interface="enp5s0", address=IPv4Address("10.10.11.11"))
-RAIL = PlannedRail(
-    name="rail-a",
-    mtu_bytes=9000,
-    path_mtu_bytes=4096,
-    ceiling_ratio=0.98,
-    resource="intel.com/sriov_111",
-    ends=(SERVER, CLIENT),
-)
 
 
-def expected(lab: Lab, end: End = CLIENT, peer: End = SERVER, gid_index: int = 1, rail: PlannedRail = RAIL) -> Expected:
+def expected(lab: Lab, end: End = CLIENT, peer: End = SERVER) -> tuple[Stage, VerbsPlan, Side]:
     verbs = plan_for(lab).verbs
     stage = verbs.stages[0].model_copy(update={"iterations": 1000})
-    side = Side(end=end, gid_index=gid_index, port=0, queue_pairs=1, message_bytes=65_536)
-    return Expected(stage=stage, verbs=verbs, rail=rail, side=side, peer=peer)
+    side = Side(
+        end=end,
+        peer=peer,
+        connects=end is CLIENT,
+        path_mtu_bytes=4096,
+        gid_index=1,
+        port=0,
+        queue_pairs=1,
+        message_bytes=65_536,
+    )
+    return stage, verbs, side
 
 
 def test_a_recorded_run_between_two_nodes_has_no_fault(lab: Lab) -> None:
     client, server = parse_bandwidth(perftest("wbw.client")), parse_bandwidth(perftest("wbw.server"))
 
-    assert faults_of_end(client, expected(lab), client.rows[0]) == []
-    assert faults_of_end(server, expected(lab, SERVER, CLIENT), server.rows[0]) == []
+    assert faults_of_end(*expected(lab), client, client.rows[0]) == []
+    assert faults_of_end(*expected(lab, SERVER, CLIENT), server, server.rows[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_what_contradicts_the_lab_is_named_with_both_values(
 ) -> None:
     run = parse_bandwidth(perftest("wbw.client").replace(recorded, printed))
 
-    [fault] = faults_of_end(run, expected(lab), run.rows[0])
+    [fault] = faults_of_end(*expected(lab), run, run.rows[0])
     what, found, declared = said
     assert states(fault, "gpu02", what)
     assert re.search(rf"\b{found}\b.*\b{declared}\b", fault)
@@ -70,11 +71,11 @@ def test_what_contradicts_the_lab_is_named_with_both_values(
 
 def test_a_recorded_run_over_the_connection_manager_has_no_fault_where_it_is_asked_for(lab: Lab) -> None:
     run = parse_bandwidth(perftest("wbwR.client"))
-    usual = expected(lab)
-    stage, verbs = usual.stage.model_copy(update={"iterations": 5000}), usual.verbs.model_copy(update={"rdma_cm": True})
+    stage, verbs, side = expected(lab)
+    longer, asked = stage.model_copy(update={"iterations": 5000}), verbs.model_copy(update={"rdma_cm": True})
 
-    assert faults_of_end(run, replace(usual, stage=stage, verbs=verbs), run.rows[0]) == []
-    [fault] = faults_of_end(run, usual)
+    assert faults_of_end(longer, asked, side, run, run.rows[0]) == []
+    [fault] = faults_of_end(stage, verbs, side, run)
     assert states(fault, "gpu02", "rdma_cm", "True", "False")
 
 

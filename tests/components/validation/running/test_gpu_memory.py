@@ -89,16 +89,12 @@ class GpuBench(Bench):
     before = CUDA
     fails = ""
 
-    async def _both(self, transfer, serve, write, name):  # type: ignore[no-untyped-def]  # as the method's own
-        rail = self.plan.rail(transfer.rail)
+    async def _both(self, sides, serve, write, name):  # type: ignore[no-untyped-def]  # as the method's own
+        client, server = (side.end for side in sides)
         if self.fails:
-            raise LabError(f"{transfer.client}: {self.fails}")
+            raise LabError(f"{client.node}: {self.fails}")
         done = []
-        for command, node, peer, end in (
-            (write, transfer.client, transfer.server, "client"),
-            (serve, transfer.server, transfer.client, "server"),
-        ):
-            own, other = rail.end(node), rail.end(peer)
+        for command, own, other, end in ((write, client, server, "client"), (serve, server, client, "server")):
             out = printed(str(own.address), str(other.address), own.device, self.gbit_s, self.before)
             done.append(self._keep(f"{name}.{end}", command, CommandResult(code=0, out=out, err="")))
         return done[0], done[1]

@@ -32,8 +32,9 @@ from tests.components.validation.labs import plan_for
 
 def side(plan: Plan, node: str, peer: str = "", **more: object) -> Side:
     rail = plan.rails[1]
-    given = {"gid_index": 1, "port": 18516, "queue_pairs": 1, "message_bytes": 65536, **more}
-    return Side(end=rail.end(node), server=rail.end(peer).address if peer else None, **given)  # type: ignore[arg-type]  # any field
+    given = {"gid_index": 1, "port": 18516, "queue_pairs": 1, "message_bytes": 65536, "path_mtu_bytes": 4096, **more}
+    other = rail.end(peer or "gpu02")
+    return Side(end=rail.end(node), peer=other, connects=bool(peer), **given)  # type: ignore[arg-type]  # any field
 
 
 def words_of(lab: Lab, stage: Stage, duration_s: int | None = None, **more: object) -> str:
