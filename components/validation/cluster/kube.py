@@ -2,12 +2,17 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from components.jobs.mpijob import RUN_LABEL
 from components.kubernetes.client import KubernetesApi
+
+
+def _at(*path: str, default: object = "") -> Any:
+    """A field that lies deeper in the object."""
+    return Field(default, validation_alias=AliasPath(*path))
 
 
 class _Part(BaseModel):
@@ -16,102 +21,68 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Meta(_Part):
-    name: str
-    namespace: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    created: datetime | None = Field(default=None, alias="creationTimestamp")
-
-
 class Condition(_Part):
     type: str
     status: str
     message: str = ""
 
 
-class Waiting(_Part):
-    """Why a container does not run yet."""
+class ContainerStatus(_Part):
+    """A container as the kubelet reports it; `waiting`, and why, until it runs."""
 
-    reason: str = ""
-    message: str = ""
-
-
-class ContainerState(_Part):
-    waiting: Waiting | None = None
-
-
-class Container(_Part):
     image: str = ""
-    state: ContainerState = ContainerState()
-
-
-class Status(_Part):
-    """Conditions of a pod or a job, and a pod's containers. A kubelet that refuses a pod says why."""
-
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    conditions: tuple[Condition, ...] = ()
-    containers: tuple[Container, ...] = Field(default=(), alias="containerStatuses")
-
-
-class Resources(_Part):
-    limits: dict[str, str | int] = {}
+    waiting: str = _at("state", "waiting", "reason")
+    message: str = _at("state", "waiting", "message")
 
 
 class DeclaredContainer(_Part):
     """A container as its pod declares it."""
 
-    resources: Resources = Resources()
+    limits: dict[str, str | int] = _at("resources", "limits", default={})
 
 
-class PodSpec(_Part):
-    """Where a pod runs, and its containers."""
+class Node(_Part):
+    name: str = Field(validation_alias=AliasPath("metadata", "name"))
+    labels: dict[str, str] = _at("metadata", "labels", default={})
+    annotations: dict[str, str] = _at("metadata", "annotations", default={})
 
-    node: str = Field(default="", alias="nodeName")
+
+class Job(_Part):
+    name: str = Field(validation_alias=AliasPath("metadata", "name"))
+    conditions: tuple[Condition, ...] = _at("status", "conditions", default=())
+
+
+class Pod(Node):
+    namespace: str = _at("metadata", "namespace")
+    created: datetime | None = _at("metadata", "creationTimestamp", default=None)
+    node: str = _at("spec", "nodeName")
     """Empty until it is scheduled."""
-    containers: tuple[DeclaredContainer, ...] = ()
-
-
-class Pod(_Part):
-    metadata: Meta
-    spec: PodSpec = PodSpec()
-    status: Status = Status()
+    containers: tuple[DeclaredContainer, ...] = _at("spec", "containers", default=())
+    phase: str = _at("status", "phase")
+    reason: str = _at("status", "reason")
+    """Why a kubelet refuses it, with the message."""
+    message: str = _at("status", "message")
+    conditions: tuple[Condition, ...] = _at("status", "conditions", default=())
+    statuses: tuple[ContainerStatus, ...] = _at("status", "containerStatuses", default=())
 
     @property
     def full_name(self) -> str:
         """Namespace and name."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+        return f"{self.namespace}/{self.name}"
 
     def held(self, resources: Collection[str]) -> list[str]:
         """Which of these resources the pod holds; an ended pod holds none."""
-        if self.status.phase in ("Succeeded", "Failed"):
+        if self.phase in ("Succeeded", "Failed"):
             return []
-        return sorted({name for one in self.spec.containers for name in one.resources.limits} & set(resources))
-
-
-class Job(_Part):
-    metadata: Meta
-    status: Status = Status()
-
-
-class Node(_Part):
-    metadata: Meta
-
-
-class InvolvedObject(_Part):
-    """The object that an event is about."""
-
-    name: str = ""
+        return sorted({name for one in self.containers for name in one.limits} & set(resources))
 
 
 class Event(_Part):
     """A controller's report about an object."""
 
+    about: str = _at("involvedObject", "name")
     reason: str = ""
     message: str = ""
-    about: InvolvedObject = Field(default=InvolvedObject(), alias="involvedObject")
 
 
 T = TypeVar("T", bound=_Part)
@@ -125,7 +96,7 @@ def objects(api: KubernetesApi, path: str, kind: type[T], query: Mapping[str, st
 def holders(api: KubernetesApi, resources: Collection[str], nodes: Collection[str]) -> list[str]:
     """Pods on these nodes that hold one of the resources, except pods of a run, which the next run deletes."""
     return [
-        f"{pod.spec.node}: pod {pod.full_name} holds {held[0]}"
+        f"{pod.node}: pod {pod.full_name} holds {held[0]}"
         for pod in objects(api, "/api/v1/pods", Pod)
-        if pod.spec.node in nodes and RUN_LABEL not in pod.metadata.labels and (held := pod.held(resources))
+        if pod.node in nodes and RUN_LABEL not in pod.labels and (held := pod.held(resources))
     ]

@@ -33,7 +33,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 def replayed_on(api: KubernetesApi, nodes: Collection[str]) -> bool:
     """Whether any of these nodes shows recorded logs instead of running pods."""
-    found = [node.metadata for node in objects(api, "/api/v1/nodes", Node) if node.metadata.name in nodes]
+    found = [node for node in objects(api, "/api/v1/nodes", Node) if node.name in nodes]
     return any((node.annotations | node.labels).get(REPLAYED) == "true" for node in found)
 
 
@@ -58,8 +58,8 @@ class MpiJobs:
     def sweep(self, say: Say) -> None:
         """Deletes jobs of a killed run: the holder of the lease is the lab's only run."""
         for job in objects(self._api, self._jobs, Job, {"labelSelector": f"{LAB_LABEL}={self._lab},{RUN_LABEL}"}):
-            self._delete(job.metadata.name)
-            say(f"job {job.metadata.name} of a killed run deleted")
+            self._delete(job.name)
+            say(f"job {job.name} of a killed run deleted")
 
     @contextmanager
     def created(self, name: str, document: dict[str, JsonValue], say: Say) -> Iterator[None]:
@@ -79,7 +79,7 @@ class MpiJobs:
         if found is None:
             raise ApiError(404, f"job {name} is gone")
         job = Job.model_validate(found)
-        return {c.type: c.message for c in job.status.conditions if c.status == "True"}
+        return {c.type: c.message for c in job.conditions if c.status == "True"}
 
     def refused(self, name: str) -> str:
         """Why the operator refuses the job: it says so only in an event, and the job stays idle."""
@@ -95,9 +95,9 @@ class MpiJobs:
         if fault := self.pull_fault(name):
             return fault.text
         for pod in self._pods(name):
-            for condition in pod.status.conditions:
+            for condition in pod.conditions:
                 if condition.status == "False" and condition.message:
-                    return f"{pod.metadata.name}: {condition.message[:200]}"
+                    return f"{pod.name}: {condition.message[:200]}"
         return "no pod reports why"
 
     def log(self, name: str) -> str:
@@ -105,17 +105,17 @@ class MpiJobs:
         launchers = self._pods(name, "launcher")
         if not launchers:
             raise LabError("the launcher's pod is gone, and its log with it")
-        newest = max(launchers, key=lambda pod: pod.metadata.created or LONG_AGO)
-        path = f"{self._core}/pods/{newest.metadata.name}/log"
+        newest = max(launchers, key=lambda pod: pod.created or LONG_AGO)
+        path = f"{self._core}/pods/{newest.name}/log"
         return self._api.text(path, {"limitBytes": str(LARGEST_LOG_BYTES)})
 
     def node_of(self, name: str) -> dict[str, str]:
         """Node of each worker's pod, while the job runs: the operator deletes workers when it ends."""
-        return {pod.metadata.name: pod.spec.node for pod in self._pods(name, "worker") if pod.spec.node}
+        return {pod.name: pod.node for pod in self._pods(name, "worker") if pod.node}
 
     def replayed(self, name: str) -> bool:
         """Whether any node that the job may run on shows recorded logs: one is enough to distrust the log."""
-        return replayed_on(self._api, {pod.spec.node for pod in self._pods(name)} | set(self._workers.nodes))
+        return replayed_on(self._api, {pod.node for pod in self._pods(name)} | set(self._workers.nodes))
 
     def _delete(self, name: str) -> None:
         """Deletes the job with all its pods."""

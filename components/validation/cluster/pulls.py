@@ -34,13 +34,12 @@ def pull_fault(pods: Sequence[Pod], image: str) -> PullFault | None:
     """Why a pod does not get its image, final reasons first; None when no kubelet complains."""
     faults = []
     for pod in pods:
-        for container in pod.status.containers:
-            waiting = container.state.waiting
-            if waiting is None or waiting.reason not in REASONS:
+        for container in pod.statuses:
+            if container.waiting not in REASONS:
                 continue
-            said = waiting.message or waiting.reason
-            final = waiting.reason in FINAL_REASONS or any(words in said for words in FINAL_WORDS)
-            where = pod.spec.node or pod.metadata.name
+            said = container.message or container.waiting
+            final = container.waiting in FINAL_REASONS or any(words in said for words in FINAL_WORDS)
+            where = pod.node or pod.name
             text = f"{container.image or image} cannot be pulled on {where}: {said[:160]}. {BUILD_IT}"
             faults.append(PullFault(text, final))
     return max(faults, key=lambda fault: fault.final, default=None)

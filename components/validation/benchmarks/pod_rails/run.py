@@ -83,7 +83,7 @@ class _Check:
         """Deletes the check's pods with this label; a pod that stays ends by itself."""
         try:
             for pod in self._pods(f"{LAB_LABEL}={self.lab},{CHECK_LABEL},{label}"):
-                self.api.delete(f"{self.pods_path}/{pod.metadata.name}")
+                self.api.delete(f"{self.pods_path}/{pod.name}")
         except LabError as error:
             self.say(f"pods of the check could not be deleted ({error}); they end by themselves within half an hour")
 
@@ -149,15 +149,15 @@ class _Check:
     def _waiting(self) -> dict[str, Pod | None]:
         """Looks at the check's pods once; returns those that have not reported, by node."""
         selector = f"{LAB_LABEL}={self.lab},{RUN_LABEL}={self.run_id}"
-        pods = {pod.metadata.name: pod for pod in self._pods(selector)}
+        pods = {pod.name: pod for pod in self._pods(selector)}
         waiting: dict[str, Pod | None] = {}
         for node in self.plan.nodes:
             if node in self.facts:
                 continue
             pod = pods.get(self.plan.pod_name(self.run_id, node))
-            if pod is not None and pod.status.phase == "Running" and self._read(node).reported:
+            if pod is not None and pod.phase == "Running" and self._read(node).reported:
                 self.facts[node] = parse_pod(self.logs[node])
-                self.networks[node] = networks_of(pod.metadata.annotations.get(NETWORK_STATUS, ""))
+                self.networks[node] = networks_of(pod.annotations.get(NETWORK_STATUS, ""))
                 self.faults.pop(node, None)
             else:
                 waiting[node] = pod
@@ -167,7 +167,7 @@ class _Check:
         """Asks the cluster why these pods wait, in as few requests as that takes."""
         selector = "involvedObject.kind=Pod,reason=FailedCreatePodSandBox"
         events = objects(self.api, self.pods_path.replace("/pods", "/events"), Event, {"fieldSelector": selector})
-        sandbox = {event.about.name: event.message for event in events}
+        sandbox = {event.about: event.message for event in events}
         nodes = {str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")}
         selector = f"{AGENT_LABEL} in ({','.join(AGENTS)})"
         agents = objects(self.api, "/api/v1/pods", Pod, {"labelSelector": selector})
@@ -235,21 +235,16 @@ class _Check:
     def _pod_state(self, pod: Pod | None, sandbox: Mapping[str, str]) -> PodState:
         if pod is None:
             return PodState(ended="the pod is gone")
-        unscheduled = [
-            one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"
-        ]
+        unscheduled = [one.message for one in pod.conditions if one.type == "PodScheduled" and one.status == "False"]
         pull = pull_fault([pod], self.plan.image)
         if pull and not pull.final:
-            self.pulling[pod.spec.node] = pull.text  # a slow registry gets the whole time, as for a job
-        status = pod.status
-        why = f": {status.message}" if status.message else ""
+            self.pulling[pod.node] = pull.text  # a slow registry gets the whole time, as for a job
+        why = f": {pod.message}" if pod.message else ""
         return PodState(
             unscheduled=unscheduled[0] if unscheduled else "",
-            sandbox=sandbox.get(pod.metadata.name, "") if status.phase == "Pending" else "",
+            sandbox=sandbox.get(pod.name, "") if pod.phase == "Pending" else "",
             pull=pull.text if pull and pull.final else "",
-            ended=f"its pod has ended ({status.reason or status.phase}){why}"
-            if status.phase in ("Failed", "Succeeded")
-            else "",
+            ended=f"its pod has ended ({pod.reason or pod.phase}){why}" if pod.phase in ("Failed", "Succeeded") else "",
         )
 
     def _holders(self, node: str) -> dict[str, list[str]]:
@@ -267,14 +262,14 @@ def _node_state(
 ) -> NodeState:
     """The state of a node, with the agents that should run there."""
     ready = {
-        pod.metadata.labels[AGENT_LABEL]
+        pod.labels[AGENT_LABEL]
         for pod in agents
-        if pod.spec.node == name and any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+        if pod.node == name and any(one.type == "Ready" and one.status == "True" for one in pod.conditions)
     }
     return NodeState(
         capacity=_counts(at(node, "status", "capacity")),
         allocatable=_counts(at(node, "status", "allocatable")),
-        missing_agents=sorted({pod.metadata.labels[AGENT_LABEL] for pod in agents} - ready),
+        missing_agents=sorted({pod.labels[AGENT_LABEL] for pod in agents} - ready),
         holders=holders,
     )
 
