@@ -4,16 +4,16 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.validation.benchmarks.gpu_memory import gpu_memory_findings, judge_gpu_memory
-from components.validation.benchmarks.jobs.judge import comparison_findings, job_findings, judge_jobs
-from components.validation.benchmarks.nccl.judge import judge_nccl, network_findings
-from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings
+from components.validation.benchmarks.gpu_memory import gpu_memory_findings, gpu_memory_reasons, judge_gpu_memory
+from components.validation.benchmarks.jobs.judge import comparison_findings, job_findings, job_reasons, judge_jobs
+from components.validation.benchmarks.nccl.judge import judge_nccl, nccl_reasons, network_findings
+from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings, ring_reasons
 from components.validation.benchmarks.pod_rails.judge import judge_pods, pod_findings, pod_reasons
 from components.validation.benchmarks.verbs.judge import (
-    crowded,
+    crowded_reasons,
     judge_stage,
-    only_with_fewer,
     second_try_findings,
+    transfer_reasons,
 )
 from components.validation.benchmarks.verbs.levels import Topology, compared_stage, located
 from components.validation.benchmarks.verbs.signs import (
@@ -80,9 +80,13 @@ class Judgement:
         if compared and compared.verdict == "worse":
             performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
         reasons = [
-            *_reasons(record),
+            *transfer_reasons(record),
+            *gpu_memory_reasons(record),
+            *ring_reasons(record),
+            *nccl_reasons(record),
+            *job_reasons(record),
             *pod_reasons(record),
-            *_crowded(plan, record),
+            *crowded_reasons(plan, record),
             *path_reasons(plan, record),
             *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
             *(_regressed(compared) if compared else ()),
@@ -216,39 +220,6 @@ def _regressed(compared: Regression) -> Iterable[str]:
         yield from (f"{words} run {compared.baseline_run}: {reason}" for reason in compared.reasons)
     elif compared.verdict == "not comparable":
         yield f"not comparable with run {compared.baseline_run}: {'; '.join(compared.reasons)}"
-
-
-def _reasons(record: RunRecord) -> list[str]:
-    """Why the function is not a pass; transfers with the same reason share a line."""
-    texts: dict[str, list[str]] = {}
-    for t in record.transfers:
-        twice = f" (again with {t.retest_at_once} at once)" if 0 in t.retest and t.reasons else ""
-        for reason in t.reasons:
-            texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(str(t.flow))
-    lines = [f"{where[0]}{f' and {len(where) - 1} more' if where[1:] else ''} {text}" for text, where in texts.items()]
-    lines += [
-        f"gpu_memory {t.flow} {t.outcome}: {t.reason}" for t in record.gpu_memory if t.outcome in ("failed", "error")
-    ]
-    lines += [f"nccl_one_node {ring.node} {ring.outcome}: {ring.reason}" for ring in record.rings if ring.reason]
-    if record.nccl and not record.nccl.replayed:
-        lines += [f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons]
-    for job in record.jobs:
-        lines += [] if job.replayed else [f"{job.program} {job.transport} {job.outcome}: {r}" for r in job.reasons]
-    return lines
-
-
-def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
-    """Why a test failed in which no single transfer failed."""
-    for stage in plan.stages:
-        for rail in plan.rails:
-            measured = record.measured_of(stage.test, stage.shape, rail.name)
-            if count := crowded(measured):
-                first = next(filter(only_with_fewer, measured))
-                yield (
-                    f"{rail.name} {stage.name} failed: {count} of {plural(len(measured), 'transfer')} work only "
-                    "with fewer at once than the plan has, such as "
-                    f"{first.client} to {first.server}: {first.failed_once}"
-                )
 
 
 def _slow(test: JudgedTest) -> str:

@@ -129,6 +129,13 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
     )
 
 
+def gpu_memory_reasons(record: RunRecord) -> Iterator[str]:
+    """Why it is no pass."""
+    for t in record.gpu_memory:
+        if t.outcome in ("failed", "error"):
+            yield f"gpu_memory {t.flow} {t.outcome}: {t.reason}"
+
+
 def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:
     """GPUDirect that fails or is slow where the same NICs carry host memory, and transfers that could not run."""
     if not plan.gpu_memory:

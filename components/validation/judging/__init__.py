@@ -1,1 +1,1 @@
-"""From measured facts to a verdict. Pure, so that an edited threshold needs no new measurement."""
+"""What verdicts are made with: states, statistics, and the search for faulty parts. Pure."""

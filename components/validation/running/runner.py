@@ -13,7 +13,7 @@ from components.ssh.credentials import LabAccess
 from components.validation import Say
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
 from components.validation.benchmarks.jobs.run import run_jobs, without_a_run
-from components.validation.benchmarks.nccl.rings import run_rings
+from components.validation.benchmarks.nccl.rings import rings_without_a_run, run_rings
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.pod_rails.judge import broken_pods
 from components.validation.benchmarks.pod_rails.run import run_pods
@@ -187,7 +187,7 @@ class _Cluster:
         if self.plan.nccl is None or not self.plan.rings:
             return ()
         if self.kubeconfig is None:
-            return _all_rings(self.plan, "skipped", NO_KUBECONFIG)
+            return rings_without_a_run(self.plan, "skipped", NO_KUBECONFIG)
         rings = await self._in_thread(run_rings, self.kubeconfig)
         slowest = min((ring for ring in rings if ring.busbw_gbyte_s), key=lambda ring: ring.of_itself, default=None)
         bad = [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in rings if ring.outcome != "measured"]
@@ -253,12 +253,7 @@ def _all(plan: Plan, outcome: Outcome, reason: str) -> dict[str, object]:
             for transfers in plan.gpu_memory
             for t in transfers
         ),
-        "rings": _all_rings(plan, outcome, reason),
+        "rings": rings_without_a_run(plan, outcome, reason),
         "nccl": NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None,
         "jobs": tuple(without_a_run(plan.jobs, outcome, reason)),
     }
-
-
-def _all_rings(plan: Plan, outcome: Outcome, reason: str) -> tuple[NodeRing, ...]:
-    nodes = plan.nccl.nodes if plan.nccl and plan.rings else ()
-    return tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)

@@ -40,6 +40,13 @@ def judge_jobs(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
         )
 
 
+def job_reasons(record: RunRecord) -> Iterator[str]:
+    """Why jobs are no pass; a recorded log needs no reason."""
+    for job in record.jobs:
+        if not job.replayed:
+            yield from (f"{job.program} {job.transport} {job.outcome}: {reason}" for reason in job.reasons)
+
+
 def job_findings(record: RunRecord) -> Iterator[Finding]:
     """Outliers of jobs, and NCCL over sockets. Replayed logs yield no finding."""
     if record.nccl and record.nccl.transport == "socket" and not record.nccl.replayed:

@@ -129,6 +129,12 @@ def nccl_ceiling(
     )
 
 
+def nccl_reasons(record: RunRecord) -> Iterator[str]:
+    """Why it is no pass; a recorded log needs no reason."""
+    if record.nccl and not record.nccl.replayed:
+        yield from (f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons)
+
+
 def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     """Channels off their rail, unused GPUDirect, and an algorithm that the ceiling does not fit.
 

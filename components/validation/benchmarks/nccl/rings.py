@@ -16,7 +16,7 @@ from components.validation.cluster.pulls import refuse_missing_image
 from components.validation.judging.states import NOTHING, function_of_counts, rate, worse_of
 from components.validation.physics.ceilings import nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
-from components.validation.records import NodeRing, RunRecord, outcome_counts
+from components.validation.records import NodeRing, Outcome, RunRecord, outcome_counts
 from components.validation.summary import Finding, JudgedTest
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
@@ -55,11 +55,11 @@ def run_rings(
                 except LabError as error:
                     if isinstance(error, JobError) and error.log:
                         raw[RING_LOG] = error.log
-                    found = _all_failed(plan.nccl, str(error))
+                    found = rings_without_a_run(plan, "failed", str(error))
                 if any(ring.outcome != "measured" for ring in found) and not stop.is_set():
                     raw |= evidence_of(api, plan.nccl.namespace, name)
     except LabError as error:
-        found = _all_failed(plan.nccl, str(error))
+        found = rings_without_a_run(plan, "failed", str(error))
     return found, raw
 
 
@@ -99,8 +99,10 @@ def _ring(node: str, lines: list[str]) -> NodeRing:
     )
 
 
-def _all_failed(plan: NcclPlan, reason: str) -> tuple[NodeRing, ...]:
-    return tuple(NodeRing(node=node, outcome="failed", reason=reason) for node in plan.nodes)
+def rings_without_a_run(plan: Plan, outcome: Outcome, reason: str) -> tuple[NodeRing, ...]:
+    """The same outcome for each node; none where the plan has no such job."""
+    nodes = plan.nccl.nodes if plan.nccl and plan.rings else ()
+    return tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)
 
 
 MOST_NODES = 4
@@ -136,6 +138,11 @@ def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
             "ratio": round(ratio, 4),
         }
     )
+
+
+def ring_reasons(record: RunRecord) -> Iterator[str]:
+    """Why it is no pass."""
+    yield from (f"nccl_one_node {ring.node} {ring.outcome}: {ring.reason}" for ring in record.rings if ring.reason)
 
 
 def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:

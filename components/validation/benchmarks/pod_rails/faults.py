@@ -62,18 +62,14 @@ class PodState:
     """Why it is no longer running."""
 
 
-def start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> tuple[PodFault, ...]:
-    """Why a pod has not started; empty while no reason is known."""
-    return tuple(_start_faults(plan, node, state, pod))
-
-
 def not_started(node: str, within_s: float, why: str) -> PodFault:
     """A pod that has not started in time, without a lasting reason."""
     what = f"its pod has not started within {within_s:.0f} s{f': {why}' if why else ''}"
     return PodFault(code="POD_NOT_STARTED", node=node, what=shortened(what, LONGEST))
 
 
-def _start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> Iterator[PodFault]:
+def start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> Iterator[PodFault]:
+    """Why a pod has not started; none while no reason is known."""
     rails = plan.rails_of(node)
     if pod.pull:
         yield PodFault(code="POD_IMAGE", node=node, what=pod.pull)

@@ -175,7 +175,7 @@ class _Check:
             pod_state = self._pod_state(pod, sandbox)
             holders = self._holders(node) if pod_state.unscheduled else {}
             node_state = _node_state(node, nodes.get(node), agents, holders)
-            self.faults[node] = start_faults(self.plan, node, node_state, pod_state)
+            self.faults[node] = tuple(start_faults(self.plan, node, node_state, pod_state))
 
     def _wait_for_pings(self) -> None:
         begun = time.monotonic()

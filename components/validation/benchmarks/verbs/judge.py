@@ -22,6 +22,7 @@ from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult, median_of, outcome_counts, unit_of
 from components.validation.summary import Finding, JudgedTest, Pair, Performance
 from stacks.benchmarks import Benchmarks, Threshold
+from stacks.words import plural
 
 NO_LINE_RATE = "the ports do not report their line rate"
 NOISY_CV = 0.03
@@ -185,6 +186,31 @@ def crowded(measured: Sequence[TransferResult]) -> int:
     """How many transfers work only with fewer at once; 0 where chance explains them."""
     count = sum(map(only_with_fewer, measured))
     return count if count > max(1, CROWDED_SHARE * len(measured)) else 0
+
+
+def transfer_reasons(record: RunRecord) -> Iterator[str]:
+    """Why transfers are no pass; those with the same reason share a line."""
+    texts: dict[str, list[str]] = {}
+    for t in record.transfers:
+        twice = f" (again with {t.retest_at_once} at once)" if 0 in t.retest and t.reasons else ""
+        for reason in t.reasons:
+            texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(str(t.flow))
+    for text, where in texts.items():
+        yield f"{where[0]}{f' and {len(where) - 1} more' if where[1:] else ''} {text}"
+
+
+def crowded_reasons(plan: Plan, record: RunRecord) -> Iterator[str]:
+    """Why a test failed in which no single transfer failed."""
+    for stage in plan.stages:
+        for rail in plan.rails:
+            measured = record.measured_of(stage.test, stage.shape, rail.name)
+            if count := crowded(measured):
+                first = next(filter(only_with_fewer, measured))
+                yield (
+                    f"{rail.name} {stage.name} failed: {count} of {plural(len(measured), 'transfer')} work only "
+                    "with fewer at once than the plan has, such as "
+                    f"{first.client} to {first.server}: {first.failed_once}"
+                )
 
 
 def second_try_findings(record: RunRecord) -> Iterator[Finding]:
