@@ -12,7 +12,7 @@ from components.ssh.session import run
 from components.validation import Say
 from components.validation.benchmarks.verbs.commands import reach
 from components.validation.benchmarks.verbs.hcas import proven_round
-from components.validation.benchmarks.verbs.retest import retest, second_try
+from components.validation.benchmarks.verbs.retest import retest
 from components.validation.benchmarks.verbs.run import Bench, run_round
 from components.validation.memory.journal import Journal
 from components.validation.planning.plan import Plan
@@ -57,8 +57,7 @@ class Course:
         for number, stage in enumerate(plan.stages):
             done = await self._stage(stage)
             if stage.shape != "incast":  # a second try would come from fewer, and be another test
-                again = retest if number == 0 and stage.bandwidth else second_try
-                done, note = await again(self.bench, stage, done)
+                done, note = await retest(self.bench, stage, done, locates=number == 0 and stage.bandwidth)
                 if note:
                     self.say(f"{stage.name}: {note}")
                     self.notes.append(f"{stage.name}: {note}")

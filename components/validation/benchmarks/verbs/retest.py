@@ -71,39 +71,38 @@ class Tries:
         return [joined(first, self.made[flow]) if flow in self.made else first for flow, first in results.items()]
 
 
-async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
-    """The results with further tries of those that look bad, and a note about them. Nothing is judged here."""
-    fabric = fabric_of(bench.plan, stage, results)
-    if not fabric.values:
-        return results, ""
-    search, by_flow = Localiser(fabric), _by_flow(results)
+async def retest(
+    bench: Bench, stage: Stage, results: list[TransferResult], *, locates: bool
+) -> tuple[list[TransferResult], str]:
+    """The results with further tries of those that failed, and a note about them. Nothing is judged here.
+
+    Args:
+        bench: the hosts.
+        stage: the test.
+        results: its results.
+        locates: whether faults are located by this test; then what looks bad is tried until it is cleared or proven.
+    """
+    by_flow = {one.flow: one for one in results}
     tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_flow))
-    once = stage.model_copy(update={"repeats": 1})
-    left: list[Flow] = []
-    while flows := [flow for flow in search.suspects(_values(tries.made)) if flow not in tries.hopeless]:
-        if tries.over:
-            left = flows
-            break
-        await tries.run(flows, once)
+    what, left, again = "failed transfer", list[Flow](), stage
+    if locates:
+        what, again = "suspect transfer", stage.model_copy(update={"repeats": 1})
+        search = Localiser(fabric_of(bench.plan, stage, results))
+        while flows := [flow for flow in search.suspects(_values(tries.made)) if flow not in tries.hopeless]:
+            if tries.over:
+                left = flows
+                break
+            await tries.run(flows, again)
     # the search takes some of many suspects, but everything that failed gets a second try
     failed = [flow for flow, one in by_flow.items() if one.outcome in ("failed", "error")]
-    await tries.run([flow for flow in failed if flow not in tries.made and flow not in tries.hopeless], once)
-    note = _note(len(tries.made), "suspect transfer", tries.most) if tries.made else ""
+    if untried := [flow for flow in failed if flow not in tries.made and flow not in tries.hopeless]:
+        await tries.run(untried, again)
+    note = ""
+    if tries.made:
+        note = f"{plural(len(tries.made), what)} measured again with at most {tries.most} at once"
     if left:
         note += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
     return tries.joined(by_flow), note
-
-
-async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
-    """The same for tests that locate no fault: only failed transfers are tried again."""
-    by_flow = _by_flow(results)
-    hopeless = _hopeless(bench, by_flow)
-    failed = [flow for flow, one in by_flow.items() if one.outcome in ("failed", "error") and flow not in hopeless]
-    if not failed:
-        return results, ""
-    tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=hopeless)
-    await tries.run(failed, stage)
-    return tries.joined(by_flow), _note(len(tries.made), "failed transfer", tries.most) if tries.made else ""
 
 
 def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferResult:
@@ -153,10 +152,6 @@ def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:
     return [taken for taken, _ in rounds]
 
 
-def _by_flow(results: Iterable[TransferResult]) -> dict[Flow, TransferResult]:
-    return {one.flow: one for one in results}
-
-
 def _hopeless(bench: Bench, results: Results) -> set[Flow]:
     """Transfers that no further try can change, such as one that ran and contradicts the plan."""
     contradicts = {flow for flow, one in results.items() if one.outcome == "failed" and (one.samples or one.curve)}
@@ -174,7 +169,3 @@ def _limit_s(plan: Plan) -> float:
 
 def _why(failed: TransferResult) -> str:
     return f"{failed.outcome}: {'; '.join(failed.reasons)}"
-
-
-def _note(count: int, what: str, most: int) -> str:
-    return f"{plural(count, what)} measured again with at most {most} at once"

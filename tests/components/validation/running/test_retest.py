@@ -1,13 +1,13 @@
 """Further tries of transfers: what they add to a result, and what is not worth one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.validation.benchmarks.verbs.retest import apart, joined, retest, second_try
+from components.validation.benchmarks.verbs.retest import apart, joined, retest
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.judging.localise import MANY
 from components.validation.planning.schedule import Transfer
@@ -96,9 +96,6 @@ def test_a_transfer_that_fails_each_time_has_failed(lab: Lab) -> None:
     assert (transfer.outcome, transfer.retest, function) == ("failed", (0.0,), "fail")
 
 
-Again = Callable[[Bench, Stage, list[TransferResult]], Awaitable[tuple[list[TransferResult], str]]]
-
-
 class Flaky(Bench):
     """A bench whose transfers fail as often as it is told, by rail, client and server."""
 
@@ -120,7 +117,7 @@ def flaky(lab: Lab, left: Mapping[tuple[str, str, str], int]) -> Flaky:
     return bench
 
 
-def measured_stage(bench: Flaky, stage: Stage, again: Again = second_try) -> list[TransferResult]:
+def measured_stage(bench: Flaky, stage: Stage, *, locates: bool = False) -> list[TransferResult]:
     """One round after the other, then the second tries."""
 
     async def whole() -> list[TransferResult]:
@@ -128,7 +125,7 @@ def measured_stage(bench: Flaky, stage: Stage, again: Again = second_try) -> lis
         for transfers in bench.plan.rounds_of(stage):
             done += [await bench.transfer(stage, one, len(transfers)) for one in transfers]
         bench.loads.clear()
-        return (await again(bench, stage, done))[0]
+        return (await retest(bench, stage, done, locates=locates))[0]
 
     return asyncio.run(whole())
 
@@ -182,7 +179,7 @@ def test_of_a_hiccup_that_is_larger_than_the_sample_of_suspects_each_transfer_ha
     keys = [t.flow for transfers in plan_for(sixteen).rounds_of(first) for t in transfers if t.rail == "rail-a"]
     failing = keys[:64]
     bench = flaky(sixteen, dict.fromkeys(failing, 1))
-    results = measured_stage(bench, first, retest)
+    results = measured_stage(bench, first, locates=True)
 
     assert len(failing) > MANY
     assert {t.outcome for t in results} == {"measured"}
