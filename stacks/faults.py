@@ -1,25 +1,19 @@
 """All faults of a lab file in one text: line, path, value, limit and remedy, at most fifteen lines."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast, get_args
 
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from stacks.base import Section, members
-from stacks.delivery import Delivery
 from stacks.docstrings import field_docstrings
-from stacks.groups import NodeGroup, Progression, RailGroup, SwitchGroup
-from stacks.ipam import Ipam
-from stacks.machines import ExistingMachine, Machine
-from stacks.nodes import BareMetal, Node, VsphereVm
+from stacks.nodes import Node
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
 from stacks.safe_yaml import compose_yaml
-from stacks.switches import Switch
 
 T = TypeVar("T")
 
@@ -29,35 +23,17 @@ RAIL, NODE = TypeAdapter(Rail), TypeAdapter[Node](Node)
 MOST_SHOWN = 12
 LONGEST_VALUE = 40
 
-TAGS: Mapping[str, type[BaseModel]] = {
-    "bare_metal": BareMetal,
-    "vsphere_vm": VsphereVm,
-    "new_machine": Machine,
-    "existing_machine": ExistingMachine,
-    **members(Delivery, "profile"),
-    **members(Ipam, "kind"),
-    **members(Switch, "os"),
-    "one_rail": Rail,
-    "rail_group": RailGroup,
-    "node_group": NodeGroup,
-    "one_switch": Section,
-    "switch_group": SwitchGroup,
-    "progression": Progression,
-    "same_for_all": Section,
-}
-"""The members of tagged unions by their tags. No field of a lab has the name of a tag."""
-
 
 def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
     """Every fault of a refused file: those of single fields, and the broken rules between what is valid."""
-    faults = field_faults(error, model)
+    faults = field_faults(error, model, given)
     details = error.errors(include_url=False)
     if not any(isinstance(detail.get("ctx", {}).get("error"), BrokenRulesError) for detail in details):
         faults.extend(broken_rules(_valid_parts(given, model)))
     return faults
 
 
-def field_faults(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
+def field_faults(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
     """Every fault of a refused file, but the rules between its sections only when all of them are valid."""
     faults: list[Fault] = []
     details = error.errors(include_url=False)
@@ -69,7 +45,7 @@ def field_faults(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
         if isinstance(cause, BrokenRulesError):
             faults.extend(cause.faults)
         else:
-            faults.append(Fault(_path(detail), _text(detail, model)))
+            faults.append(Fault(_path(detail, given), _text(detail, model)))
     return faults
 
 
@@ -84,9 +60,15 @@ def report(faults: list[Fault], file_name: str, file_text: str | None) -> str:
     return "\n".join([f"{file_name} does not describe a lab that can be built:", *lines])
 
 
-def _path(detail: ErrorDetails) -> Path:
-    # a tagged union puts its tag into the path, where the file has nothing
-    return tuple(step for step in detail["loc"] if step not in TAGS)
+def _path(detail: ErrorDetails, given: Any) -> Path:
+    """Where the fault is in the file. pydantic's own path also names the branch of each union on the way."""
+    path: list[str | int] = []
+    for step in detail["loc"]:
+        keys = range(len(given)) if isinstance(given, list) else given if isinstance(given, dict) else ()
+        if step in keys:
+            given = given[step]
+            path.append(step)
+    return (*path, detail["loc"][-1]) if detail["type"] == "missing" else tuple(path)
 
 
 def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
@@ -96,7 +78,8 @@ def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return f"missing. {_meaning(detail['loc'], model)}".rstrip()
     if kind == "extra_forbidden":
         owner = _model_at(detail["loc"][:-1], model)
-        return _unknown_key(str(detail["loc"][-1]), list(owner.model_fields) if owner else [])
+        known = [field.alias or name for name, field in owner.model_fields.items()] if owner else []
+        return _unknown_key(str(detail["loc"][-1]), known)
     if kind == "value_error" and not isinstance(value, str):
         return message  # from a validator of this package, complete in itself
     if kind == "union_tag_not_found":
@@ -122,21 +105,30 @@ def _meaning(loc: Path, model: type[BaseModel]) -> str:
 
 
 def _model_at(loc: Path, model: type[BaseModel]) -> type[BaseModel] | None:
-    current: type[BaseModel] | None = model
-    for step in loc:
-        if current is None:
-            return None
-        if step in TAGS:
-            current = TAGS[str(step)]
-        elif isinstance(step, str) and step in current.model_fields:
-            current = _first_model(current.model_fields[step].annotation)
-    return current
+    at = [("", model)]
+    for step in (step for step in loc if isinstance(step, str)):
+        if owner := next((one for _, one in at if step in one.model_fields), None):
+            at = list(_branches(owner.model_fields[step].annotation))
+        else:
+            at = [(name, one) for name, one in at if step == name or _has_tag(one, step)] or at
+    return next((one for _, one in at), None)
 
 
-def _first_model(annotation: Any) -> type[BaseModel] | None:  # annotations have no common type
+def _branches(
+    annotation: Any,  # annotations have no common type
+    tag: str = "",
+) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The models that a field may hold, each with the name of its branch in pydantic's paths."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _first_model(part))), None)
+        yield tag or annotation.__name__, annotation
+    parts = get_args(annotation)
+    tag = next((part.tag for part in parts if isinstance(part, Tag)), tag)
+    for part in parts:
+        yield from _branches(part, tag)
+
+
+def _has_tag(model: type[BaseModel], step: str) -> bool:
+    return any(step in get_args(field.annotation) for field in model.model_fields.values())
 
 
 def _valid_parts(given: object, model: type[BaseModel]) -> Parts:

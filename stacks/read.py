@@ -58,7 +58,7 @@ def read_stack_file(path: Path) -> Lab:
 def _parsed(text: str, file_name: str, file_text: str | None) -> tuple[Lab, dict[str, JsonValue]]:
     """A lab, and its JSON with every group spelled out."""
     given: dict[str, JsonValue] = json.loads(text)
-    expanded = _expanded(text, file_name, file_text) if has_groups(given) else None
+    expanded = _expanded(given, text, file_name, file_text) if has_groups(given) else None
     flat = expanded.lab if expanded else given
     try:
         return Lab.model_validate_json(json.dumps(flat) if expanded else text, strict=True), flat
@@ -68,12 +68,12 @@ def _parsed(text: str, file_name: str, file_text: str | None) -> tuple[Lab, dict
         raise LabError(report(faults, file_name, file_text)) from None
 
 
-def _expanded(text: str, file_name: str, file_text: str | None) -> Expanded:
+def _expanded(given: object, text: str, file_name: str, file_text: str | None) -> Expanded:
     """A file with groups, spelled out. Faults of its groups come first: nothing can be built on them."""
     try:
         expanded = expand(LabFile.model_validate_json(text, strict=True))
     except ValidationError as error:
-        raise LabError(report(field_faults(error, LabFile), file_name, file_text)) from None
+        raise LabError(report(field_faults(error, LabFile, given), file_name, file_text)) from None
     if expanded.faults:
         raise LabError(report(expanded.faults, file_name, file_text))
     return expanded

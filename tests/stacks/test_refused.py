@@ -72,6 +72,26 @@ def test_a_hundred_faults_fit_on_a_screen_and_are_counted() -> None:
     assert re.search(r"and \d{3} more", text)
 
 
+@pytest.mark.parametrize(
+    ("section", "value", "path", "fact"),
+    [
+        ("cluster.bootstrap", {"packages": "x"}, "cluster.bootstrap.packages", "preinstalled"),
+        ("cluster.bootstrap", {"packages": {"ur": "x"}}, "cluster.bootstrap.packages.ur", "url"),
+        ("cluster.bootstrap", {"packages": {"ur": "x"}}, "cluster.bootstrap.packages.key_sha256", "missing"),
+        ("benchmarks.verbs.queue_pairs", "x", "benchmarks.verbs.queue_pairs", "auto"),
+        ("licence", {"kind": "legacy", "server": "-"}, "licence.server", "'-'"),
+        ("switches", [{"os": "eos", "nam": "x"}], "switches[0].nam", "name"),
+        ("nodes", [{"names": "a[1-2]", "address": {"first": "x"}}], "nodes[0].address.first", "'x'"),
+        ("nodes", [{"names": "a[1-2]", "clas": "x"}], "nodes[0].clas", "class"),
+        ("cluster.ipam", {"kind": "dhcp", "dhcp": 1}, "cluster.ipam.dhcp", "kind"),
+    ],
+)
+def test_the_path_of_a_refused_value_does_not_name_the_branch_of_a_union(
+    section: str, value: object, path: str, fact: str
+) -> None:
+    assert has_fault(refusal(put(section, value)), path, fact)
+
+
 def test_a_password_in_an_unknown_key_is_not_repeated() -> None:
     assert "hunter2" not in refusal(put("access.password", "hunter2"))
 
