@@ -29,7 +29,7 @@ from components.ssh.credentials import admin_config
 from simulator.nodes.image import build_image
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
-from tests.components.cluster.bootstrap.kubeadm_labs import KUBEADM
+from tests.components.hosts.bootstrap.kubeadm_labs import KUBEADM
 from tests.conftest import ROOT
 from tests.integration.kubeadm.layer import node_layer
 from tests.integration.kubeadm.machines import Lan, what_is_missing

@@ -13,8 +13,8 @@ from components.hosts.bootstrap.config import init_config
 from components.hosts.bootstrap.join import new_invitation
 from simulator.plane.api import Api
 from simulator.plane.layout import Layout
-from tests.components.cluster.bootstrap.kubeadm_labs import KUBEADM, ONE
 from tests.components.cluster.readback import kinds_of, missing, path_of
+from tests.components.hosts.bootstrap.kubeadm_labs import KUBEADM, ONE
 
 pytestmark = pytest.mark.sim
 

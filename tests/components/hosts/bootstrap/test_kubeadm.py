@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from components.hosts.bootstrap.config import init_config
-from tests.components.cluster.bootstrap.kubeadm_labs import INVITATION, KUBEADM, ONE, THREE
-from tests.components.cluster.bootstrap.machines import Machines
+from tests.components.hosts.bootstrap.kubeadm_labs import INVITATION, KUBEADM, ONE, THREE
+from tests.components.hosts.bootstrap.machines import Machines
 
 pytestmark = [pytest.mark.sim, pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: engine/setup --dev builds it")]
 

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from components.hosts.bootstrap.config import api_endpoint, init_config, join_config
-from tests.components.cluster.bootstrap.kubeadm_labs import INVITATION, KUBEADM, ONE, THREE
+from tests.components.hosts.bootstrap.kubeadm_labs import INVITATION, KUBEADM, ONE, THREE
 from tests.conftest import ROOT
 
-GOLDEN = ROOT / "tests" / "golden" / "cluster" / "bootstrap"
+GOLDEN = ROOT / "tests" / "golden" / "hosts" / "bootstrap"
 HASHES = ["sha256:" + "12" * 32]
 
 

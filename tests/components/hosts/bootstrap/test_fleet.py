@@ -13,8 +13,8 @@ from components.hosts.records import properties_of
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
 from stacks.hosts import HostPolicy
-from tests.components.cluster.bootstrap.fake_cluster import FakeCluster
-from tests.components.cluster.bootstrap.machines import Machines
+from tests.components.hosts.bootstrap.fake_cluster import FakeCluster
+from tests.components.hosts.bootstrap.machines import Machines
 from tests.components.hosts.kernel import PFS
 
 READY = {"status": "ready"}

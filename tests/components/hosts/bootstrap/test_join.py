@@ -9,7 +9,7 @@ import pytest
 from components.hosts.bootstrap.join import CA_FACT
 from components.hosts.program.membership import ADMIN_CONFIG, CA_FILE, JOURNAL_FILE, KUBELET_CONFIG
 from components.hosts.repair import Outcome, observe
-from tests.components.cluster.bootstrap.machines import Machines, certificate
+from tests.components.hosts.bootstrap.machines import Machines, certificate
 from tests.messages import states
 
 TOKEN = re.compile(r"^[a-z0-9]{6}\.[a-z0-9]{16}$")

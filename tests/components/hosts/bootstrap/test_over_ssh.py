@@ -19,7 +19,7 @@ from components.ssh.credentials import READ, admin_config, control_planes_of, is
 from stacks.base import LabError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
-from tests.components.cluster.bootstrap.machines import Machines
+from tests.components.hosts.bootstrap.machines import Machines
 from tests.components.ssh.server import USER_KEY, Serve, endpoint, server, text_of
 from tests.messages import states
 

@@ -14,8 +14,8 @@ from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
 from stacks.base import LabError
 from stacks.hosts import HostPolicy
-from tests.components.cluster.bootstrap.fake_cluster import FakeCluster
-from tests.components.cluster.bootstrap.machines import Machines
+from tests.components.hosts.bootstrap.fake_cluster import FakeCluster
+from tests.components.hosts.bootstrap.machines import Machines
 from tests.messages import states, stating
 
 KNOWN = {"cp01": {"cluster_ca": "a" * 64}}
