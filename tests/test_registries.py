@@ -353,7 +353,7 @@ def test_a_new_host_setting_reaches_the_host_and_is_undone(copy: Copy) -> None:
 
     answer = copy.evaluated(f"""
 from pathlib import Path
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.effects import field_effect, repair_class
 from components.hosts.facts import KEPT_FACTS
 from components.hosts.pack import packed
@@ -372,7 +372,7 @@ applied = step.observed(host)
 step.undo(host, before)
 names = [step.name for step in STEPS]
 answer = {{
-    "wanted": wanted_fields(document)["turbo"],
+    "target": target_fields(document)["turbo"],
     "seen": [at_first["turbo"], applied["turbo"], step.observed(host)["turbo"]],
     "effect": [field_effect("turbo"), repair_class("turbo")],
     "kept": "turbo" in KEPT_FACTS,
@@ -382,7 +382,7 @@ answer = {{
 """)
 
     assert answer == {
-        "wanted": "off",
+        "target": "off",
         "seen": ["on", "off", "on"],
         "effect": ["none", "none"],
         "kept": True,

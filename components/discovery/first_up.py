@@ -11,10 +11,10 @@ from components.discovery.draft import Draft
 from components.discovery.questions import names
 from components.hosts.calls import HostCalls, Report, each
 from components.hosts.changes import Change, changes
-from components.hosts.document import wanted_fields
+from components.hosts.document import target_fields
 from components.hosts.facts import kept
 from components.hosts.program.steps.arp import ARP
-from components.hosts.records import HostRecord, wanted_record
+from components.hosts.records import HostRecord, target_record
 from components.inventory.model import Host, Pf
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -42,7 +42,7 @@ class _Row:
 def probe_records(lab: Lab, hosts: Mapping[str, Host]) -> dict[str, HostRecord]:
     """The record of each active node, whose document a probe sends."""
     return {
-        node.name: wanted_record(lab, node, hosts[node.name].host_key)
+        node.name: target_record(lab, node, hosts[node.name].host_key)
         for node in lab.active_nodes
         if node.name in hosts
     }
@@ -114,16 +114,16 @@ def _rows(
     rows: dict[_Row, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     unknown: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name, record in probe_records(lab, draft.hosts).items():
-        wanted = wanted_fields(record.document)
+        target = target_fields(record.document)
         if name in reports:
             fields, facts = reports[name].fields, kept(reports[name])
         else:
             known = _read_fields(draft.hosts[name], nodes[name], lab)
-            fields, facts = {field: known.get(field, value) for field, value in wanted.items()}, {}
-            lacking = {field.rpartition(".")[2] for field in wanted.keys() - known.keys()} - {UNIT}
+            fields, facts = {field: known.get(field, value) for field, value in target.items()}, {}
+            lacking = {field.rpartition(".")[2] for field in target.keys() - known.keys()} - {UNIT}
             if lacking:
                 unknown[tuple(sorted(lacking))].append(name)
-        was = record.model_copy(update={"fields": {**fields, UNIT: wanted.get(UNIT)}})
+        was = record.model_copy(update={"fields": {**fields, UNIT: target.get(UNIT)}})
         for change in changes({name: was}, {name: record}, {name: facts}, now):
             row, interface = _row(change)
             rows[row][name].append(interface)

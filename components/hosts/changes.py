@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from components.hosts.document import wanted_fields
+from components.hosts.document import target_fields
 from components.hosts.effects import WORDS, field_effect
 from components.hosts.losses import Known, cost_of, effect_of, known_of
 from components.hosts.program.steps import STEPS, changed_versions
@@ -90,7 +90,7 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
         if old is None or old.state != "active" or new.state != "active":
             continue
         before = _asked_for(old)
-        for field, value in wanted_fields(new.document).items():
+        for field, value in target_fields(new.document).items():
             if field in before and before[field] != value and field_effect(field) == "reboot":
                 yield (
                     f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false; "
@@ -125,7 +125,7 @@ def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
 
 def _asked_for(record: HostRecord) -> dict[str, JsonValue]:
     try:
-        return wanted_fields(record.document)
+        return target_fields(record.document)
     except (KeyError, TypeError):  # written by another version of rocelab
         return {}
 

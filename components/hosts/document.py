@@ -61,9 +61,9 @@ def deadline_s(lab: Lab) -> int:
     return DEADLINE_S + system_seconds(lab) + software_seconds(lab) + guest_seconds(lab)
 
 
-def wanted_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def target_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The fields that a conforming host reports, in their order."""
-    return cast("dict[str, JsonValue]", steps.wanted_fields(document))
+    return cast("dict[str, JsonValue]", steps.target_fields(document))
 
 
 def document_text(document: dict[str, JsonValue]) -> str:

@@ -66,9 +66,9 @@ class FleetProvider(Configured, ResourceProvider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Reports what changes on which host, with the effect."""
-        seen, wanted = records_of(_olds), records_of(_news)
-        lines = [str(change) for change in changes(seen, wanted, {**_facts(_olds), **SEEN_NOW})]
-        lacking = any(list(missed(seen.get(name), new)) for name, new in wanted.items())
+        seen, target = records_of(_olds), records_of(_news)
+        lines = [str(change) for change in changes(seen, target, {**_facts(_olds), **SEEN_NOW})]
+        lacking = any(list(missed(seen.get(name), new)) for name, new in target.items())
         if lacking or not same_layout(_olds.get("vf_layout"), _news.get("vf_layout")):
             lines.append("VFs are added or removed: their device plugin restarts, because it detects VFs only at start")
         for line in lines:

@@ -16,7 +16,7 @@ from components.hosts.document import deadline_s, document_text, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
 from components.hosts.program.places import SCHEMA, copy_of
-from components.hosts.records import HostRecord, wanted_record
+from components.hosts.records import HostRecord, target_record
 from components.outputs import outline
 from components.ssh.connection import NoAnswerError
 from components.ssh.credentials import endpoints_of
@@ -71,7 +71,7 @@ class Hosts(pulumi.ComponentResource):
             marks["files"] = files
         owner = f"lab {lab.name} of stack {pulumi.get_stack()}"
         keys = args.credentials.host_keys
-        records = {node.name: wanted_record(lab, node, keys[node.name], owner) for node in lab.nodes}
+        records = {node.name: target_record(lab, node, keys[node.name], owner) for node in lab.nodes}
         by_command = {f"{name}-{node}": record for node, record in records.items()}
         confirmer = Confirmer(by_command, args.credentials.private_key)
         # a host that cannot be confirmed is not a failure of its command: the Fleet reports it

@@ -6,7 +6,7 @@ failed at first, or were lost and created again, so a plugin started too early a
 
 from collections.abc import Collection, Iterator, Mapping
 
-from components.hosts.document import wanted_fields
+from components.hosts.document import target_fields
 from components.hosts.records import HostRecord, record_before
 
 DOT = "."
@@ -22,18 +22,18 @@ def plain(mark: object) -> str:
     return str(mark).partition(DOT)[0]
 
 
-def mark_after(old: object, wanted: object, came: bool) -> str:
+def mark_after(old: object, target: object, came: bool) -> str:
     """The mark after a run.
 
     Args:
         old: the mark of the last run, if there was one.
-        wanted: the digest of the lab file.
+        target: the digest of the lab file.
         came: whether VFs appeared that the last run had not found.
     """
-    if old is None or not same_layout(old, wanted):
-        return plain(wanted)
+    if old is None or not same_layout(old, target):
+        return plain(target)
     count = int(str(old).partition(DOT)[2] or 0) + came
-    return f"{plain(wanted)}{DOT}{count}" if count else plain(wanted)
+    return f"{plain(target)}{DOT}{count}" if count else plain(target)
 
 
 def missed(seen: HostRecord | None, new: HostRecord) -> Iterator[str]:
@@ -63,6 +63,6 @@ def vfs_came(
 
 
 def _numbers(record: HostRecord) -> Iterator[tuple[str, object]]:
-    for field, value in wanted_fields(record.document).items():
+    for field, value in target_fields(record.document).items():
         if field.rpartition(DOT)[2] == "vfs":
             yield field, value

@@ -75,14 +75,14 @@ def known_of(facts: object) -> Known | None:
         return None
 
 
-def effect_of(pf: str, before: JsonValue, wanted: int, known: Known | None) -> Effect:
+def effect_of(pf: str, before: JsonValue, target: int, known: Known | None) -> Effect:
     """The worst that a changed number of VFs is known to do."""
-    if known is not None and wanted > known.offered.get(pf, wanted):
+    if known is not None and target > known.offered.get(pf, target):
         return "reboot"
     return "none" if before == 0 else "pods"
 
 
-def cost_of(pf: str, before: JsonValue, wanted: int, known: Known | None, now: datetime) -> str:
+def cost_of(pf: str, before: JsonValue, target: int, known: Known | None, now: datetime) -> str:
     """The effect of a changed number of VFs, as a preview prints it."""
     loss = "no pod has one yet" if before == 0 else WORDS["pods"]
     if known is None:
@@ -90,7 +90,7 @@ def cost_of(pf: str, before: JsonValue, wanted: int, known: Known | None, now: d
     most = known.offered.get(pf)
     if most is None:
         reboot = "may reboot: it is unknown how many its NIC offers"
-    elif wanted <= most:
+    elif target <= most:
         reboot = f"no reboot, its NIC offers {most}"
     else:
         reboot = f"reboots: its NIC offers {most}, and the firmware can add more"

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import JsonValue, ValidationError, model_validator
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import endpoint_of
 from stacks.base import Section
@@ -63,19 +63,19 @@ def _fields_of(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     if content.get("state") != "active" or not isinstance(document, dict):
         return {}
     try:
-        return wanted_fields(document)
+        return target_fields(document)
     except (KeyError, TypeError):  # written by another version of rocelab
         return {}
 
 
-def wanted_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:
+def target_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:
     """The target state of a node. With an owner, the host refuses every other one."""
     document: Document = {**host_document(lab, node), **({"owner": owner} if owner else {})}
     return HostRecord(
         state=node.state,
         formerly=node.formerly,
         endpoint=endpoint_of(lab, node, host_key),
-        fields=wanted_fields(document) if node.state == "active" else {},
+        fields=target_fields(document) if node.state == "active" else {},
         document=document,
     )
 

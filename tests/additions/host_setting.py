@@ -15,7 +15,7 @@ class Turbo(Step):
     effects = {"turbo": "none"}
     repairs = {"turbo": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"turbo": document["turbo"]} if "turbo" in document else {}
 
     def observed(self, host: Host) -> Fields:

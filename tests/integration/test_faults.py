@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from components.hosts.calls import HostCalls, Report
-from components.hosts.records import HostRecord, wanted_record
+from components.hosts.records import HostRecord, target_record
 from components.hosts.repair import Crew, Outcome, converge, undo_all
 from components.ssh.credentials import access_to, host_keys
 from components.validation.planning.plan import plan_of
@@ -48,7 +48,7 @@ class Rails:
         only_hosts(given)
         self.lab = Lab.model_validate(given)
         keys = host_keys(self.lab, ROOT)
-        self.records = {node.name: wanted_record(self.lab, node, keys[node.name]) for node in self.lab.nodes}
+        self.records = {node.name: target_record(self.lab, node, keys[node.name]) for node in self.lab.nodes}
         self.hosts = HostCalls(read_private_key(self.lab.access, ROOT))
 
     def converge(self, **policy: Any) -> Outcome:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from components.hosts.calls import HostCalls, Report
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program.guest import NETPLAN, RUN_NETWORKS
 from components.ssh.credentials import login_to
 from stacks.read import KEY, parse_lab
@@ -93,7 +93,7 @@ def test_netplan_and_networkd_keep_the_rail_s_address_and_the_peer_answers(guest
 
     until("192.168.0.32 answers", lambda: guests.do("probe", "gpu01").facts["guest_network"]["ping"]["enp5s0"])
     probed = guests.do("probe", "gpu01")
-    assert probed.fields == wanted_fields(guests.documents["gpu01"])
+    assert probed.fields == target_fields(guests.documents["gpu01"])
     assert probed.facts["guest_network"]["tool"] == "netplan"
 
     def state() -> str:

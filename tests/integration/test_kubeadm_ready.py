@@ -21,7 +21,7 @@ from components.hosts.bootstrap.join import unite
 from components.hosts.bootstrap.nodes import forget, part
 from components.hosts.calls import HostCalls
 from components.hosts.drain import NodeDrainer
-from components.hosts.records import HostRecord, wanted_record
+from components.hosts.records import HostRecord, target_record
 from components.hosts.repair import Crew, Outcome
 from components.kubernetes.client import KubernetesApi, at
 from components.ssh.connection import keys_of
@@ -67,7 +67,7 @@ class Made:
         """The hosts as the Fleet has them, but for the rails."""
         found = {}
         for node in self.lab.nodes:
-            record = wanted_record(self.lab, node, self.machines[node.name].host_key)
+            record = target_record(self.lab, node, self.machines[node.name].host_key)
             found[node.name] = record.model_copy(update={"document": {**record.document, "pfs": []}})
         return found
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import JsonValue
 
 from components.hosts.calls import HostCalls, Report
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import endpoint_of
 from simulator.packages.catalogue import CONTAINERD_VERSION, OFED_VERSION
@@ -68,7 +68,7 @@ def fields(report: Report) -> dict[str, Any]:
 
 
 def test_a_vendors_packages_come_by_apt_and_a_running_daemon_gets_its_limit(node: Node) -> None:
-    wanted = {key: value for key, value in wanted_fields(node.document).items() if key in OURS}
+    wanted = {key: value for key, value in target_fields(node.document).items() if key in OURS}
     assert fields(node.call("probe"))["driver"] == "inbox"
 
     first = node.call("apply")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.lab import Lab
@@ -186,11 +186,11 @@ def test_a_fault_inside_a_profile_has_the_path_in_the_file() -> None:
 def test_hosts_leave_vfs_alone_that_the_operator_makes() -> None:
     """With the number 0 in its document a host would take them away."""
     operated = lab_with(OPERATOR)
-    fields = wanted_fields(host_document(operated, operated.nodes[0]))
+    fields = target_fields(host_document(operated, operated.nodes[0]))
 
     assert not [field for field in fields if field.endswith((".vfs", ".vf_macs", ".vf_mtu_bytes"))]
     shared = lab_with({"profile": "shared_rdma"}, prefix="rdma")
-    assert wanted_fields(host_document(shared, shared.nodes[0]))["enp5s0.vfs"] == 0
+    assert target_fields(host_document(shared, shared.nodes[0]))["enp5s0.vfs"] == 0
 
 
 def test_the_longest_mirror_that_fits_is_taken() -> None:

@@ -19,7 +19,7 @@ def record_baseline(host: Host) -> None:
     known = json.dumps(baseline, sort_keys=True)
     for pf in host.pfs:
         baseline["pfs"].setdefault(pf["interface"], {})
-    for step in (step for step in STEPS if step.wanted(host.document)):
+    for step in (step for step in STEPS if step.target(host.document)):
         if step.name not in baseline["steps"]:
             baseline["steps"][step.name] = step.before(host)
         for name in (pf["interface"] for pf in host.pfs):

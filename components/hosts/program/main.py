@@ -14,7 +14,7 @@ from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
 from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
-from .steps import wanted_fields
+from .steps import target_fields
 from .verbs import (
     Failure,
     OwnerError,
@@ -94,8 +94,8 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
             result["fields"] = probe(host)
             result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())
         if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there
-            wanted = wanted_fields(host.document)
-            result["fields"] = {key: value for key, value in result["fields"].items() if value != wanted[key]}
+            target = target_fields(host.document)
+            result["fields"] = {key: value for key, value in result["fields"].items() if value != target[key]}
     except StepError as error:
         result["failed"] = failure("owner" if isinstance(error, OwnerError) else step, error)
     except Exception as error:  # noqa: BLE001  # a fault of this program is data too: other hosts go on

@@ -60,15 +60,15 @@ def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
     return DCB, {**found, **({"dcbx": OS if "host" in flags else FIRMWARE} if flags else {})}
 
 
-def set_port(host: Host, pf: str, tool: str, wanted: Aspects) -> None:
+def set_port(host: Host, pf: str, tool: str, target: Aspects) -> None:
     """Sets aspects of a port: trust before the map, since `mlnx_qos` maps code points of a port that trusts them.
 
     DCBX comes first: as long as firmware decides, it overrules the rest.
     """
     must = host.machine.must
-    if "dcbx" in wanted and tool == MLNX_QOS:
-        must(tool, "-i", pf, f"--dcbx={DCBX_WORDS[wanted['dcbx']]}")
-    elif wanted.get("dcbx") == OS:
+    if "dcbx" in target and tool == MLNX_QOS:
+        must(tool, "-i", pf, f"--dcbx={DCBX_WORDS[target['dcbx']]}")
+    elif target.get("dcbx") == OS:
         must(
             "dcb",
             "dcbx",
@@ -79,21 +79,21 @@ def set_port(host: Host, pf: str, tool: str, wanted: Aspects) -> None:
             *[flag for flag in _dcbx_flags(host, pf) if flag in ("cee", "ieee")],
         )
     if tool == MLNX_QOS:
-        if wanted.get("trust") == "dscp":
+        if target.get("trust") == "dscp":
             must(tool, "-i", pf, "--trust=dscp")
-        for dscp, priority in sorted(map_of(wanted.get("dscp_map", "")).items()):
+        for dscp, priority in sorted(map_of(target.get("dscp_map", "")).items()):
             must(tool, "-i", pf, f"--dscp2prio=set,{dscp},{priority}")
-        if "pfc" in wanted:
-            must(tool, "-i", pf, "--pfc=" + ",".join(str(int(str(n) in wanted["pfc"].split())) for n in range(8)))
-        if wanted.get("trust", "dscp") != "dscp":
-            must(tool, "-i", pf, f"--trust={wanted['trust']}")
+        if "pfc" in target:
+            must(tool, "-i", pf, "--pfc=" + ",".join(str(int(str(n) in target["pfc"].split())) for n in range(8)))
+        if target.get("trust", "dscp") != "dscp":
+            must(tool, "-i", pf, f"--trust={target['trust']}")
         return
-    if wanted.get("trust") == "pcp":  # the driver trusts code points for as long as its table has one
+    if target.get("trust") == "pcp":  # the driver trusts code points for as long as its table has one
         must("dcb", "app", "flush", "dev", pf, "dscp-prio")
-    if wanted.get("dscp_map"):
-        must("dcb", "app", "replace", "dev", pf, "dscp-prio", *wanted["dscp_map"].split())
-    if "pfc" in wanted:
-        on = [f"{priority}:on" for priority in wanted["pfc"].split() if priority != "none"]
+    if target.get("dscp_map"):
+        must("dcb", "app", "replace", "dev", pf, "dscp-prio", *target["dscp_map"].split())
+    if "pfc" in target:
+        on = [f"{priority}:on" for priority in target["pfc"].split() if priority != "none"]
         must("dcb", "pfc", "set", "dev", pf, "prio-pfc", "all:off", *on)
 
 

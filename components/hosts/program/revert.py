@@ -106,15 +106,15 @@ def link_state(host: Host, pf: str) -> Dict[str, Any]:
     return {"mtu_bytes": mtu, "up": host.is_up(pf), "addresses": host.addresses(pf)}
 
 
-def link_changes(host: Host, pf: str, wanted: Dict[str, Any]) -> List[str]:
+def link_changes(host: Host, pf: str, target: Dict[str, Any]) -> List[str]:
     """Lines for `ip -batch` that change a link to the given state."""
     now = link_state(host, pf)
-    lines = [f"address del {address} dev {pf}" for address in now["addresses"] if address not in wanted["addresses"]]
-    if now["mtu_bytes"] != wanted["mtu_bytes"]:
-        lines.append(f"link set dev {pf} mtu {wanted['mtu_bytes']}")
-    if now["up"] != wanted["up"]:
-        lines.append(f"link set dev {pf} {'up' if wanted['up'] else 'down'}")
-    if lines or now["addresses"] != wanted["addresses"]:
-        # replace: with the first address of a subnet the kernel may drop the others, the wanted one among them
-        lines += [f"address replace {address} dev {pf}" for address in wanted["addresses"]]
+    lines = [f"address del {address} dev {pf}" for address in now["addresses"] if address not in target["addresses"]]
+    if now["mtu_bytes"] != target["mtu_bytes"]:
+        lines.append(f"link set dev {pf} mtu {target['mtu_bytes']}")
+    if now["up"] != target["up"]:
+        lines.append(f"link set dev {pf} {'up' if target['up'] else 'down'}")
+    if lines or now["addresses"] != target["addresses"]:
+        # replace: with the first address of a subnet the kernel may drop the others, those of the target among them
+        lines += [f"address replace {address} dev {pf}" for address in target["addresses"]]
     return lines

@@ -28,8 +28,8 @@ def delivered(machine: Machine, name: str) -> bytes:
     return machine.content(source_of(machine, name))
 
 
-def state_of(wanted: bytes, found: bytes) -> str:
+def state_of(target: bytes, found: bytes) -> str:
     """How the installed secret compares with the delivered one; without a delivered one, any is taken as right."""
     if not found:
-        return NEWER if wanted else MISSING
-    return DELIVERED if found == wanted or not wanted else NEWER
+        return NEWER if target else MISSING
+    return DELIVERED if found == target or not target else NEWER

@@ -21,9 +21,9 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
     """Downloads a vendor file, unless it is there already, and refuses another checksum; returns its path."""
     import urllib.request  # noqa: PLC0415  # as long as all the rest takes to start, and most runs fetch nothing
 
-    url, wanted = str(download["url"]), str(download["sha256"])
-    place = f"{CACHE}/{wanted[:12]}-{os.path.basename(url)}"
-    if machine.exists(place) and _digest(machine, place) == wanted:
+    url, sha256 = str(download["url"]), str(download["sha256"])
+    place = f"{CACHE}/{sha256[:12]}-{os.path.basename(url)}"
+    if machine.exists(place) and _digest(machine, place) == sha256:
         return place
     target = machine.path(place)
     os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
@@ -38,10 +38,10 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
         raise StepError(
             f"{url} cannot be fetched: {error}", "check that this host reaches it, or use a mirror"
         ) from None
-    if digest.hexdigest() != wanted:
+    if digest.hexdigest() != sha256:
         machine.remove(place + ".part")
         raise StepError(
-            f"{url} has sha256 {digest.hexdigest()}, but the lab file sets {wanted}",
+            f"{url} has sha256 {digest.hexdigest()}, but the lab file sets {sha256}",
             "the file was not used; check the vendor's checksum",
         )
     os.replace(target + ".part", target)
@@ -137,24 +137,24 @@ def install_packaged(machine: Machine, asked: Dict[str, Any], installed: str, wh
     install(machine, asked["packages"])
 
 
-def version_field(found: str, wanted: Optional[str], any_version: str = "installed") -> str:
+def version_field(found: str, target: Optional[str], any_version: str = "installed") -> str:
     """An installed version in the words of the lab file, so that the same version compares as equal.
 
     Args:
         found: the installed version; empty when there is none.
-        wanted: the version in the lab file; None: any.
+        target: the version in the lab file; None: any.
         any_version: the field's value when any version conforms.
     """
     if not found:
         return "not installed"
-    if not wanted:
+    if not target:
         return any_version
-    return wanted if same_version(found, wanted) else found
+    return target if same_version(found, target) else found
 
 
-def same_version(found: str, wanted: str) -> bool:
+def same_version(found: str, target: str) -> bool:
     """Whether two versions are the same: tools print 25.07-0.9.7 where packages have 25.07-0.9.7.0."""
-    return found == wanted or found.startswith(wanted + ".") or (bool(found) and wanted.startswith(found + "."))
+    return found == target or found.startswith(target + ".") or (bool(found) and target.startswith(found + "."))
 
 
 def _digest(machine: Machine, place: str) -> str:

@@ -12,9 +12,9 @@ Before = Dict[str, Any]
 
 
 class Step:
-    """One aspect of a host. `wanted` and `observed` return the same fields; equal values mean that the host conforms.
+    """One aspect of a host. `target` and `observed` return the same fields; equal values mean that the host conforms.
 
-    A field is `name` or `interface.name`. A step without a section in the document wants nothing.
+    A field is `name` or `interface.name`. A step without a section in the document has none.
     """
 
     name = ""
@@ -41,13 +41,13 @@ class Step:
     upgrade = ""
     """How you upgrade it, on each host in turn."""
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         """The target values in the document; steps that only look have none."""
         return {}
 
     def concerns(self, document: Document) -> bool:
         """Whether the document concerns this step. Steps without fields override this."""
-        return bool(self.wanted(document))
+        return bool(self.target(document))
 
     def observed(self, host: Host) -> Fields:
         """The actual values."""

@@ -30,7 +30,7 @@ from .places import (
 from .revert import PROGRAM_COPY, arm_revert
 from .secret_files import login_home
 from .step import Fields, Step, Value
-from .steps import STEPS, changed_versions, wanted_fields
+from .steps import STEPS, changed_versions, target_fields
 from .steps.persistence import UNCONFIRMED
 
 Failure = Dict[str, str]
@@ -89,8 +89,8 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
     still = {key: pair for key, pair in _wrong_fields(host, step, only).items() if key not in pending}
     if still and not _awaits_confirmation(still):
         field = min(still)
-        found, wanted = still[field]
-        raise StepError(f"{field} is {found} after it was set to {wanted}", "something else on this host sets it too")
+        found, target = still[field]
+        raise StepError(f"{field} is {found} after it was set to {target}", "something else on this host sets it too")
     host.changed += sorted(set(wrong) - set(pending))
 
 
@@ -128,7 +128,7 @@ def undo(host: Host) -> None:
 def probe(host: Host) -> Fields:
     fields: Fields = {}
     for step in STEPS:
-        if step.wanted(host.document):
+        if step.target(host.document):
             fields.update(step.observed(host))
     return fields
 
@@ -158,8 +158,8 @@ def facts(host: Host) -> Dict[str, Any]:
 
 def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:
     """Fields that wait for a reboot and still deviate, each with the reason."""
-    wanted, pending = wanted_fields(host.document), host.reboot_reasons()
-    return {key: pending[key] for key in pending if key in fields and fields[key] != wanted.get(key)}
+    target, pending = target_fields(host.document), host.reboot_reasons()
+    return {key: pending[key] for key in pending if key in fields and fields[key] != target.get(key)}
 
 
 def failure(step: str, error: StepError) -> Failure:
@@ -168,11 +168,11 @@ def failure(step: str, error: StepError) -> Failure:
 
 def _wrong_fields(host: Host, step: Step, only: Optional[Set[str]]) -> Dict[str, Tuple[Value, Value]]:
     """Actual and target value of each field of a step that deviates and may be repaired."""
-    wanted = step.wanted(host.document)
-    observed = step.observed(host) if wanted else {}
+    target = step.target(host.document)
+    observed = step.observed(host) if target else {}
     return {
         field: (observed[field], value)
-        for field, value in wanted.items()
+        for field, value in target.items()
         if observed[field] != value and (only is None or field in only)
     }
 
@@ -188,7 +188,7 @@ def _waits(host: Host, step: Step) -> bool:
     if not pending:
         return False
     earlier = (other for other in STEPS if other.name in step.waits_for)
-    return any(field in pending for other in earlier for field in other.wanted(host.document))
+    return any(field in pending for other in earlier for field in other.target(host.document))
 
 
 def _awaits_confirmation(wrong: Dict[str, Tuple[Value, Value]]) -> bool:
@@ -233,7 +233,7 @@ def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
     before = _last_document(host)
     for step in steps:
         for field, old, new in changed_versions(step, before, host.document):
-            if step.observed(host)[field] == step.wanted(host.document)[field]:
+            if step.observed(host)[field] == step.target(host.document)[field]:
                 continue  # upgraded by hand
             raise StepError(
                 f"{field} {old} => {new}: this host runs {old}, and rocelab cannot upgrade hosts in use yet",

@@ -72,9 +72,9 @@ class FakeHosts:
         if verb == "apply":
             failed = self.stubborn.get(port)
             if failed is None:
-                wanted = conforming(document)
+                target = conforming(document)
                 only = set(document["only"]) - ({"rdma_namespaces"} if port in self.pending_reboot else set())
-                self.fields[port].update({key: value for key, value in wanted.items() if key in only})
+                self.fields[port].update({key: value for key, value in target.items() if key in only})
         if verb == "undo":
             failed = self.stubborn.get(port)
         waits = port in self.pending_reboot and self.fields[port]["rdma_namespaces"] != document["rdma_namespaces"]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from components.hosts.document import wanted_fields
+from components.hosts.document import target_fields
 from components.hosts.program.main import perform
 from tests.components.hosts.kernel import FakeHost
 
@@ -19,13 +19,13 @@ def made(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
     assert run("apply", machine, document)["failed"] is None
     assert run("confirm", machine, document)["failed"] is None
     result = run("probe", machine, document)
-    assert result["fields"] == wanted_fields(document)
+    assert result["fields"] == target_fields(document)
     return result
 
 
 def differing(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
     found = run("probe", machine, document)["fields"]
-    return {field: found[field] for field, value in wanted_fields(document).items() if found[field] != value}
+    return {field: found[field] for field, value in target_fields(document).items() if found[field] != value}
 
 
 def fewer_vfs(document: dict[str, Any]) -> dict[str, Any]:

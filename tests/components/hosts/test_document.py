@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from components.hosts import effects
-from components.hosts.document import document_text, host_document, vf_layout, wanted_fields
+from components.hosts.document import document_text, host_document, target_fields, vf_layout
 from components.hosts.program.steps.vfs import vf_mac
 from stacks.base import Effect
 from stacks.hosts import RepairClass
@@ -29,7 +29,7 @@ def test_the_reference_lab_renders_exactly_these_documents(lab, number):
 
 
 def test_a_conforming_host_reports_exactly_these_fields(lab):
-    fields = wanted_fields(host_document(lab, lab.nodes[0]))
+    fields = target_fields(host_document(lab, lab.nodes[0]))
 
     assert json.dumps(fields, indent=1) + "\n" == (GOLDEN / "gpu01.fields.json").read_text()
 
@@ -39,11 +39,11 @@ def test_the_hosts_that_tests_of_the_fleet_play_report_the_same_fields(vfs):
     document = record("gpu01", 1).document
     document = {**document, "pfs": [{**document["pfs"][0], "vfs": vfs}]}
 
-    assert list(wanted_fields(document).items()) == list(conforming(document).items())
+    assert list(target_fields(document).items()) == list(conforming(document).items())
 
 
 def test_every_field_has_an_effect_and_a_repair_class(lab):
-    for field in wanted_fields(host_document(lab, lab.nodes[0])):
+    for field in target_fields(host_document(lab, lab.nodes[0])):
         assert effects.field_effect(field) in get_args(Effect)
         assert effects.repair_class(field) in get_args(RepairClass)
 
@@ -51,7 +51,7 @@ def test_every_field_has_an_effect_and_a_repair_class(lab):
 def test_a_pf_without_vfs_has_no_fields_about_vfs(lab):
     node = lab.nodes[0]
     bare = node.model_copy(update={"pfs": tuple(pf.model_copy(update={"vfs": 0}) for pf in node.pfs)})
-    fields = wanted_fields(host_document(lab, bare))
+    fields = target_fields(host_document(lab, bare))
 
     assert fields["enp5s0.vfs"] == 0
     assert not [field for field in fields if "vf_" in field]

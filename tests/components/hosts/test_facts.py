@@ -26,7 +26,7 @@ class Hot(Step):
     def concerns(self, document: dict[str, Any]) -> bool:
         return True
 
-    def wanted(self, document: dict[str, Any]) -> dict[str, Any]:
+    def target(self, document: dict[str, Any]) -> dict[str, Any]:
         return {}
 
     def facts(self, host: Host) -> dict[str, Any]:

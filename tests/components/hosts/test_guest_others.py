@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program import guest, guest_others
 from components.hosts.program.main import perform
 from stacks.lab import Lab
@@ -161,7 +161,7 @@ def test_a_clone_whose_own_file_gives_the_address_is_taken_as_it_is(tmp_path, do
     assert run("apply", machine, document)["failed"] is None
 
     run("confirm", machine, document)
-    assert run("probe", machine, document)["fields"] == wanted_fields(document)
+    assert run("probe", machine, document)["fields"] == target_fields(document)
     assert addresses(machine.links["enp5s0"]) == ["10.10.11.11/24"], "an address in two files is one address"
     assert machine.content(path) == text.encode(), "files of others are never changed"
     assert run("apply", machine, document)["changed"] == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from components.hosts.calls import parse_report
-from components.hosts.document import wanted_fields
+from components.hosts.document import target_fields
 from components.hosts.pack import LOADER, SOURCES, START, packed
 from components.hosts.program import main as program_main
 from components.hosts.program.host import Host
@@ -98,7 +98,7 @@ def test_a_host_reports_its_facts_once_in_a_run_when_it_is_confirmed(machine, do
     confirmed = run("confirm", machine, document)
 
     assert confirmed["facts"]["machine_id"] == machine.read("/etc/machine-id") != ""
-    assert confirmed["fields"] == wanted_fields(document)
+    assert confirmed["fields"] == target_fields(document)
 
 
 def test_each_vf_starts_its_driver_once_and_with_its_own_address(machine, document):
@@ -310,16 +310,16 @@ def test_a_run_killed_while_vfs_were_without_driver_is_finished_by_the_next(mach
 def test_a_busy_rdma_mode_is_a_needed_reboot_and_prepared_only_where_one_is_allowed(machine, document, allowed, mode):
     made(machine, document)
     machine.busy_namespaces = True
-    wanted = {**document, "rdma_namespaces": "exclusive", **({"may_reboot": True} if allowed else {})}
+    target = {**document, "rdma_namespaces": "exclusive", **({"may_reboot": True} if allowed else {})}
 
-    result = run("apply", machine, wanted)
+    result = run("apply", machine, target)
 
     assert result["failed"] is None
     reason = "rdma_namespaces shared => exclusive: the kernel changes it only before the first pod"
     refused = "; nothing was set, since hosts.allow_reboot is false"
     assert result["needs_reboot"] == [reason + ("" if allowed else refused)]
     assert f"netns_mode={mode}" in machine.read(MODPROBE_FILE)
-    assert differing(machine, wanted).keys() == {"rdma_namespaces"}, "the rest is as wanted, the unit too"
+    assert differing(machine, target).keys() == {"rdma_namespaces"}, "the rest is as the document asks, the unit too"
 
 
 def test_undo_leaves_nothing_of_ours_and_everything_of_before(machine, document):

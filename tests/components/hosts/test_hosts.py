@@ -16,7 +16,7 @@ from components.hosts import hosts as hosts_module
 from components.hosts.calls import Report
 from components.hosts.fleet import FleetProvider
 from components.hosts.hosts import Confirmer, Hosts, HostsArgs, remedy, start_command
-from components.hosts.records import HostRecord, properties_of, records_of, wanted_record
+from components.hosts.records import HostRecord, properties_of, records_of, target_record
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
@@ -427,7 +427,7 @@ def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkey
 
 
 def test_results_of_wanted_records_carry_the_pinned_key(lab):
-    one = wanted_record(lab, lab.nodes[0], "ssh-ed25519 AAAA")
+    one = target_record(lab, lab.nodes[0], "ssh-ed25519 AAAA")
 
     assert (one.endpoint.address, one.endpoint.port) == ("127.0.12.1", 2222)
     assert one.endpoint.host_key == "ssh-ed25519 AAAA"

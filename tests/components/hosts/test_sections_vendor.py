@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from components.hosts import effects
-from components.hosts.document import deadline_s, host_document, wanted_fields
+from components.hosts.document import deadline_s, host_document, target_fields
 from components.hosts.program.places import DEADLINE_S
 from components.hosts.program.steps import STEPS
 from stacks.base import Effect
@@ -48,7 +48,7 @@ def test_a_nic_that_the_driver_is_not_for_needs_it_installed_but_not_loaded(lab:
     found = section(lab, "driver", driver=DOCA)
 
     assert (found["source"], found["in_use"], found["may_reboot"]) == ("doca_ofed", False, False)
-    assert "driver_loaded" not in wanted_fields({**host_document(lab, lab.nodes[0]), "driver": found})
+    assert "driver_loaded" not in target_fields({**host_document(lab, lab.nodes[0]), "driver": found})
 
 
 def test_a_node_without_gpus_has_no_section_for_them(lab: Lab) -> None:
@@ -156,7 +156,7 @@ def test_every_field_says_what_it_does_and_how_its_repair_disturbs(name: str, la
         "runtime": Runtime.model_validate({"containerd": containerd}),
     }
     step = next(step for step in STEPS if step.name == name)
-    fields = step.wanted(asks(lab, **asked))
+    fields = step.target(asks(lab, **asked))
 
     assert fields
     assert {effects.field_effect(field) for field in fields} <= set(get_args(Effect))

@@ -23,7 +23,7 @@ from components.hosts.delivery import DeliveryProvider
 from components.hosts.document import document_text
 from components.hosts.fleet import FleetProvider
 from components.hosts.hosts import Confirmer, start_command
-from components.hosts.records import HostRecord, properties_of, wanted_record
+from components.hosts.records import HostRecord, properties_of, target_record
 from components.ssh.connection import Connection, Endpoint, Keys
 from components.ssh.credentials import host_keys
 from simulator.hosts.farm import Farm, places_of
@@ -51,7 +51,7 @@ class Hosts:
     @property
     def records(self) -> dict[str, HostRecord]:
         keys = host_keys(self.lab, Path("/"))
-        return {node.name: wanted_record(self.lab, node, keys[node.name]) for node in self.lab.nodes}
+        return {node.name: target_record(self.lab, node, keys[node.name]) for node in self.lab.nodes}
 
     @property
     def asked(self) -> dict[str, list[str]]:

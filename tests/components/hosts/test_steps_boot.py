@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from components.hosts.calls import Report
-from components.hosts.document import wanted_fields
+from components.hosts.document import target_fields
 from components.hosts.program.modules_built import SECURE_BOOT
 from components.hosts.program.steps import kernel_arguments
 from components.hosts.records import HostRecord
@@ -59,7 +59,7 @@ def test_the_iommus_words_are_those_of_the_hosts_cpu(lab, server, vendor, words)
     made(server, document)
 
     assert server.read("/proc/cmdline").split()[-len(words) :] == words
-    assert wanted_fields(document)["kernel_arguments"] == ["iommu=auto"]
+    assert target_fields(document)["kernel_arguments"] == ["iommu=auto"]
 
 
 def test_a_word_that_the_machine_has_already_needs_nothing(lab, debian):
@@ -118,7 +118,7 @@ def test_a_host_whose_vfs_come_after_its_reboot_needs_one_and_has_not_failed(lab
     asked = HostRecord(
         state="active",
         endpoint=Endpoint(address="127.0.12.1", port=22, user="nvidia", host_key="k"),
-        fields=wanted_fields(document),
+        fields=target_fields(document),
         document=document,
     )
     run("apply", server, document)

@@ -198,7 +198,7 @@ def test_every_step_conforms_after_apply_repeats_nothing_and_is_undone(world: Wo
 
     around = Host(machine, document, PROGRAM)
     for step in concerned(document):
-        assert {key: step.observed(around)[key] for key in step.wanted(document)} == step.wanted(document), step.name
+        assert {key: step.observed(around)[key] for key in step.target(document)} == step.target(document), step.name
     made = state(machine)
     assert made != at_first
     machine.written.clear()

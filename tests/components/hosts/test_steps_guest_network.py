@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program import guest
 from components.hosts.program.machine import Done
 from components.hosts.program.main import perform
@@ -60,14 +60,14 @@ def test_network_manager_hears_that_the_rail_is_its_own_now(machine, document):
     assert not machine.exists(NETWORK_MANAGER_FILE)
     taken = next((i for i, done in enumerate(machine.commands) if "connection up" in done), len(machine.commands))
     assert machine.commands.index("systemctl reload NetworkManager.service") < taken
-    assert run("probe", machine, document)["fields"] == wanted_fields(document)
+    assert run("probe", machine, document)["fields"] == target_fields(document)
 
 
 def test_the_guest_keeps_the_address_and_a_second_run_finds_it_so(machine, document):
     made(machine, document)
 
     probed = run("probe", machine, document)
-    assert probed["fields"] == wanted_fields(document)
+    assert probed["fields"] == target_fields(document)
     assert probed["fields"]["enp5s0.kept"] == "10.10.11.11/24 mtu 9000"
     assert addresses(machine.links["enp5s0"]) == [ADDRESS]
     assert probed["facts"]["guest_network"] == {"tool": machine.tool, "ping": {"enp5s0": "10.10.11.12 answers"}}
@@ -126,7 +126,7 @@ def test_a_file_altered_by_hand_is_seen_and_put_right(machine, document):
 
     assert "altered" in run("probe", machine, document)["fields"]["enp5s0.kept"]
     made(machine, document)
-    assert run("probe", machine, document)["fields"] == wanted_fields(document)
+    assert run("probe", machine, document)["fields"] == target_fields(document)
 
 
 def test_what_is_ours_goes_with_the_host_and_with_the_wish(machine, document):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program.main import perform
 from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE, parse_licence, settings_text
 from stacks.lab import Lab
@@ -57,7 +57,7 @@ def made(guest: LicensedGuest, document: dict[str, Any]) -> dict[str, Any]:
     assert result["failed"] is None, result["failed"]
     run("confirm", guest, document)
     probed = run("probe", guest, document)
-    assert probed["fields"] == wanted_fields(document)
+    assert probed["fields"] == target_fields(document)
     return probed
 
 

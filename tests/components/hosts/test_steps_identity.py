@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program.steps import hosts_file, users
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, run
@@ -93,8 +93,8 @@ def test_the_login_gets_keys_and_nothing_else_and_keeps_its_own(lab, debian):
     lines = debian.read("/home/nvidia/.ssh/authorized_keys").splitlines()
     assert lines[0] == "ssh-ed25519 AAAAtheirs of-the-site"
     assert f"ssh-ed25519 {KEY} night shift" in lines
-    assert set(wanted_fields(document)) >= {"users", "nvidia.keys"}
-    assert not {"nvidia.account", "nvidia.sudo"} & set(wanted_fields(document))
+    assert set(target_fields(document)) >= {"users", "nvidia.keys"}
+    assert not {"nvidia.account", "nvidia.sudo"} & set(target_fields(document))
     assert not debian.exists(users.sudo_file("nvidia"))
 
 

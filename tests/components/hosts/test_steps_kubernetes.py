@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program.main import perform
 from components.hosts.program.membership import CONFIG_FILE, JOURNAL_FILE, KUBELET_CONFIG
 from components.hosts.program.places import DOCUMENT_FILE
@@ -47,14 +47,14 @@ def ours(fields: dict[str, Any]) -> dict[str, Any]:
 def made(machine: KubeHost, given: dict[str, Any]) -> None:
     assert run("apply", machine, given)["failed"] is None
     run("confirm", machine, given)
-    assert ours(run("probe", machine, given)["fields"]) == ours(wanted_fields(given))
+    assert ours(run("probe", machine, given)["fields"]) == ours(target_fields(given))
 
 
 def test_a_lab_with_a_cluster_of_its_own_asks_nothing_of_hosts(lab):
     given = host_document(lab, lab.nodes[0])
 
     assert "kubernetes" not in given
-    assert ours(wanted_fields(given)) == {}
+    assert ours(target_fields(given)) == {}
 
 
 def test_a_control_plane_without_pfs_becomes_what_its_document_says(machine, repository):
@@ -62,8 +62,8 @@ def test_a_control_plane_without_pfs_becomes_what_its_document_says(machine, rep
     made(machine, given)
 
     assert machine.packages == {"kubeadm": "1.36.3", "kubectl": "1.36.3", "kubelet": "1.36.3"}
-    assert wanted_fields(given)["kubernetes_packages"] == "1.36.3 held"
-    assert not [field for field in wanted_fields(given) if "rdma" in field]
+    assert target_fields(given)["kubernetes_packages"] == "1.36.3 held"
+    assert not [field for field in target_fields(given) if "rdma" in field]
 
 
 def test_a_second_apply_changes_nothing(machine, repository):
@@ -119,7 +119,7 @@ def test_each_drifted_field_is_seen_alone_and_put_back(machine, repository):
         drifts(machine)[field]()
 
         seen = ours(run("probe", machine, given)["fields"])
-        assert [key for key, value in seen.items() if value != wanted_fields(given)[key]] == [field]
+        assert [key for key, value in seen.items() if value != target_fields(given)[key]] == [field]
 
         made(machine, given)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program.host import Host
 from components.hosts.program.machine import Done
 from components.hosts.program.qos import parse_dcb, parse_mlnx_qos, pause_aspect
@@ -223,7 +223,7 @@ def test_soft_roce_gets_what_rdma_cm_marks_and_claims_no_more(tmp_path: Path, la
 
     result = made(nic, document)
 
-    assert [field for field in wanted_fields(document) if field.startswith("enp5s0")][-3:] == [
+    assert [field for field in target_fields(document) if field.startswith("enp5s0")][-3:] == [
         *("enp5s0.global_pause", "enp5s0.roce_mode", "enp5s0.roce_tos")
     ]
     assert states(result["facts"]["qos"]["enp5s0"], "soft-RoCE", "rdma_cm")

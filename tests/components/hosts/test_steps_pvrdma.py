@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.components.hosts.host_runs import run
@@ -30,7 +30,7 @@ def test_the_driver_is_loaded_again_after_the_address_and_the_port_is_active(gue
     run("confirm", guest, document)
 
     assert failed is None
-    assert run("probe", guest, document)["fields"] == wanted_fields(document)
+    assert run("probe", guest, document)["fields"] == target_fields(document)
     order = [
         guest.commands.index(word) for word in ("address replace 10.10.11.11/24 dev enp5s0", "modprobe vmw_pvrdma")
     ]

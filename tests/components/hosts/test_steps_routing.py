@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from components.hosts.program.host import Host
 from components.hosts.program.steps.routing import PROTOCOL, Routing
 from stacks.lab import Lab
@@ -106,12 +106,12 @@ def test_a_table_with_foreign_routes_is_refused(machine: Router, lab: Lab) -> No
 
 
 def test_a_changed_router_shows_as_a_link_field(lab: Lab) -> None:
-    wanted = wanted_fields(document_of(routed(lab, "10.10.11.1")))
+    target = target_fields(document_of(routed(lab, "10.10.11.1")))
 
-    assert wanted["enp5s0.routing"] == (
+    assert target["enp5s0.routing"] == (
         "10.10.11.0/24 dev enp5s0 table 100; default via 10.10.11.1 dev enp5s0 table 100; from 10.10.11.11 lookup 100"
     )
-    assert wanted["enp132s0.routing"] == "none", "the other rail is looked at too: it may have been routed before"
+    assert target["enp132s0.routing"] == "none", "the other rail is looked at too: it may have been routed before"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_what_ip_prints_of_links_is_understood(machine: Router, lab: Lab) -> Non
     machine.routes = json.loads((RECORDED / "ip-route-links.json").read_text())
     machine.rules = json.loads((RECORDED / "ip-rule-links.json").read_text())
 
-    assert Routing().observed(Host(machine, document, b"")) == Routing().wanted(document)
+    assert Routing().observed(Host(machine, document, b"")) == Routing().target(document)
 
 
 def test_what_ip_prints_is_understood(machine: Router, lab: Lab) -> None:
@@ -174,4 +174,4 @@ def test_what_ip_prints_is_understood(machine: Router, lab: Lab) -> None:
     machine.routes = json.loads((RECORDED / "ip-route.json").read_text())
     machine.rules = json.loads((RECORDED / "ip-rule.json").read_text())
 
-    assert Routing().observed(Host(machine, document, b"")) == Routing().wanted(document)
+    assert Routing().observed(Host(machine, document, b"")) == Routing().target(document)

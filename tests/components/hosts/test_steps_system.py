@@ -3,7 +3,7 @@
 import json
 
 from components.hosts import effects
-from components.hosts.document import document_text, host_document, wanted_fields
+from components.hosts.document import document_text, host_document, target_fields
 from components.hosts.program.places import BASELINE_FILE
 from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
 from tests.components.hosts.host_runs import differing, run
@@ -56,7 +56,7 @@ def test_every_file_that_is_written_is_this_one(lab, server):
 
 
 def test_every_field_has_an_effect_and_a_repair_class(lab):
-    for field in wanted_fields(document_of(lab, ALL)):
+    for field in target_fields(document_of(lab, ALL)):
         assert effects.field_effect(field)
         assert effects.repair_class(field)
 

@@ -89,8 +89,8 @@ def test_every_step_that_names_a_version_says_which_field_and_how_to_upgrade():
 
 def test_of_two_rails_only_the_one_with_another_firmware_is_refused():
     old = host("gpu01", {"firmware_versions": {"enp5s0": "16.35.4030", "enp132s0": "20.38.1900"}})
-    wanted = {"enp5s0": "16.35.4030", "enp132s0": "20.39.1002"}
-    new = host("gpu01", {"firmware_versions": wanted}, **{f"{pf}.firmware_version": wanted[pf] for pf in PFS})
+    target = {"enp5s0": "16.35.4030", "enp132s0": "20.39.1002"}
+    new = host("gpu01", {"firmware_versions": target}, **{f"{pf}.firmware_version": target[pf] for pf in PFS})
 
     texts = refused(old, new)
 

@@ -97,7 +97,7 @@ def test_a_module_of_the_kernel_is_distinguished_from_an_added_one(form: str, of
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "same"),
+    ("found", "target", "same"),
     [
         ("25.07-0.9.7", "25.07-0.9.7.0", True),
         ("25.07-0.9.7.0", "25.07-0.9.7", True),
@@ -106,8 +106,8 @@ def test_a_module_of_the_kernel_is_distinguished_from_an_added_one(form: str, of
         ("", "570", False),
     ],
 )
-def test_versions_are_compared_by_their_parts(found: str, wanted: str, same: bool):
-    assert same_version(found, wanted) is same
+def test_versions_are_compared_by_their_parts(found: str, target: str, same: bool):
+    assert same_version(found, target) is same
 
 
 def test_nvidia_smi_is_understood_with_and_without_the_architecture():

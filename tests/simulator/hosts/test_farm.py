@@ -16,7 +16,7 @@ from components.hosts.calls import HostCalls, Report
 from components.hosts.delivery import receive_command, send
 from components.hosts.hosts import start_command
 from components.hosts.pack import packed
-from components.hosts.records import HostRecord, wanted_record
+from components.hosts.records import HostRecord, target_record
 from components.ssh.connection import NoAnswerError
 from simulator.hosts.farm import Farm, places_of
 from simulator.hosts.fields import conforming
@@ -42,7 +42,7 @@ def with_farm(folder: Path, act: Callable[[Farm, HostCalls, dict[str, HostRecord
         await farm.start()
         lab = Lab.model_validate(lab_of("scale", farm.places, farm.port, folder))
         keys = {name: " ".join(key.export_public_key().decode().split()[:2]) for name, key in farm.keys.items()}
-        records = {node.name: wanted_record(lab, node, keys[node.name]) for node in lab.nodes}
+        records = {node.name: target_record(lab, node, keys[node.name]) for node in lab.nodes}
         try:
             return await act(farm, HostCalls(KEY.export_private_key().decode()), records)
         finally:
@@ -72,7 +72,7 @@ def test_a_host_is_what_was_applied_to_it_and_an_undo_takes_it_away(tmp_path: Pa
 
 def lab_document() -> dict[str, object]:
     lab = Lab.model_validate(lab_of("scale", places_of(NAMES, IPv4Address("127.1.9.1")), 22, Path("/")))
-    return dict(wanted_record(lab, lab.nodes[0], "ssh-ed25519 AAAA").document)
+    return dict(target_record(lab, lab.nodes[0], "ssh-ed25519 AAAA").document)
 
 
 def test_a_command_runs_the_delivered_program_and_reports_a_missing_one(tmp_path: Path) -> None:

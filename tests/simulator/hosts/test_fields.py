@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import host_document, target_fields
 from simulator.hosts.farm import places_of
 from simulator.hosts.fields import conforming
 from simulator.hosts.labfile import lab_of, routed_lab_of
@@ -24,4 +24,4 @@ def test_a_simulated_host_conforms_to_its_lab_as_the_host_program_understands_it
 
     for node in lab.nodes:
         document = host_document(lab, node)
-        assert conforming(document) == wanted_fields(document)
+        assert conforming(document) == target_fields(document)

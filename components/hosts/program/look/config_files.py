@@ -179,5 +179,5 @@ def _ini(text: str) -> Dict[str, Pairs]:
     return sections
 
 
-def _first(pairs: Pairs, wanted: str) -> Optional[str]:
-    return next((value for key, value in pairs if key == wanted), None)
+def _first(pairs: Pairs, name: str) -> Optional[str]:
+    return next((value for key, value in pairs if key == name), None)

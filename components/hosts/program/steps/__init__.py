@@ -18,11 +18,11 @@ def _steps() -> Iterator[Step]:
 STEPS: Tuple[Step, ...] = tuple(sorted(_steps(), key=lambda step: step.order))
 
 
-def wanted_fields(document: Document) -> Fields:
+def target_fields(document: Document) -> Fields:
     """What a conforming host answers to `probe`: pure, so that a preview can compare without a connection."""
     fields: Fields = {}
     for step in STEPS:
-        fields.update(step.wanted(document))
+        fields.update(step.target(document))
     return fields
 
 

@@ -17,7 +17,7 @@ class Arp(Step):
     effects = {"arp": "none"}
     repairs = {"arp": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {f"{pf['interface']}.arp": " ".join(f"{key}={ARP[key]}" for key in ARP) for pf in document["pfs"]}
 
     def observed(self, host: Host) -> Fields:

@@ -40,7 +40,7 @@ class BitfusionClientStep(Step):
     effects = {"bitfusion_client": "none", "bitfusion_token": "none", "bitfusion_authorised": "none"}
     repairs = {"bitfusion_client": "service", "bitfusion_token": "none", "bitfusion_authorised": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = document.get("bitfusion")
         if not asked:
             return {}

@@ -34,7 +34,7 @@ class ClockStep(Step):
     effects = {"clock": "none", "clock_source": "none"}
     repairs = {"clock": "none", "clock_source": "service"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         clock = document.get("clock")
         if not clock:
             return {}

@@ -35,7 +35,7 @@ class DriverStep(Step):
     version_setting = "driver.version"
     upgrade = "kubectl drain it, install the driver as its vendor says, reboot, kubectl uncordon it"
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = document.get("driver")
         if not asked:
             return {}
@@ -71,7 +71,7 @@ class DriverStep(Step):
         asked = host.document["driver"]
         if asked["source"] == "keep":
             raise StepError(
-                f"the NIC driver is {self.observed(host)['driver']}, not {self.wanted(host.document)['driver']}",
+                f"the NIC driver is {self.observed(host)['driver']}, not {self.target(host.document)['driver']}",
                 "driver.source: keep only compares; install it yourself, or set another source",
             )
         running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
@@ -81,7 +81,7 @@ class DriverStep(Step):
             for field in wrong:
                 host.wait_for_reboot(
                     field,
-                    f"{field} {self.observed(host)[field]} => {self.wanted(host.document)[field]}: a new driver would "
+                    f"{field} {self.observed(host)[field]} => {self.target(host.document)[field]}: a new driver would "
                     f"be loaded by a reboot ({'; '.join(held[:SHOWN_HOLDERS])}); nothing was installed or removed, "
                     "since hosts.allow_reboot is false",
                 )
@@ -160,7 +160,7 @@ class DriverStep(Step):
             listed = ", ".join(names[:SHOWN_PACKAGES]) or "what ofed_uninstall.sh finds"
             more = f" and {len(names) - SHOWN_PACKAGES} more" if len(names) > SHOWN_PACKAGES else ""
             raise StepError(
-                f"driver {old} is installed and works, but the lab file sets {self.wanted(host.document)['driver']}",
+                f"driver {old} is installed and works, but the lab file sets {self.target(host.document)['driver']}",
                 f"set driver.replace: true to remove it first; this also removes {listed}{more}",
             )
         if machine.exists("/usr/sbin/ofed_uninstall.sh"):
@@ -184,8 +184,8 @@ class DriverStep(Step):
         machine = host.machine
         if not machine.exists(f"/sys/module/{ofed.MODULE}"):
             machine.must("modprobe", "-a", ofed.MODULE, "mlx5_ib")
-        observed, wanted = self.observed(host)["driver_loaded"], self.wanted(host.document)["driver_loaded"]
-        if observed == wanted:
+        observed, target = self.observed(host)["driver_loaded"], self.target(host.document)["driver_loaded"]
+        if observed == target:
             return
         if held := self._held(host):
             reasons = "; ".join(held[:SHOWN_HOLDERS])

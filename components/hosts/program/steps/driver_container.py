@@ -29,7 +29,7 @@ class DriverContainer(Step):
     effects = {"netdev_names": "none"}
     repairs = {"netdev_names": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"netdev_names": PINNED} if "driver_container" in document else {}
 
     def observed(self, host: Host) -> Fields:

@@ -23,7 +23,7 @@ class FirmwareStep(Step):
     effects = {"firmware": "reboot"}
     repairs = {"firmware": "reboot"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = document.get("firmware")
         if not asked:
             return {}
@@ -37,7 +37,7 @@ class FirmwareStep(Step):
         for field in sorted(wrong):
             name = interface_of(field)
             reason = (
-                f"{field} {self._found(host, name)} => {self.wanted(host.document)[field]}: read by the NIC at boot"
+                f"{field} {self._found(host, name)} => {self.target(host.document)[field]}: read by the NIC at boot"
             )
             if not asked["may_reboot"]:
                 host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")

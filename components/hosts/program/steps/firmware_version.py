@@ -24,15 +24,15 @@ class FirmwareVersion(Step):
         "kubectl uncordon it"
     )
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked: Dict[str, str] = section_of(document, "firmware_versions")
         return {f"{pf}.firmware_version": asked[pf] for pf in sorted(asked)}
 
     def versions(self, document: Document) -> Dict[str, str]:
-        return {field: str(version) for field, version in self.wanted(document).items()}
+        return {field: str(version) for field, version in self.target(document).items()}
 
     def observed(self, host: Host) -> Fields:
-        return {field: running(host, interface_of(field)) or UNKNOWN for field in self.wanted(host.document)}
+        return {field: running(host, interface_of(field)) or UNKNOWN for field in self.target(host.document)}
 
     def refuse(self, host: Host) -> None:
         for pf, version in sorted(host.document["firmware_versions"].items()):

@@ -19,7 +19,7 @@ class Governor(Step):
     effects = {"cpu_governor": "none"}
     repairs = {"cpu_governor": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"cpu_governor": document["cpu_governor"]} if document.get("cpu_governor") else {}
 
     def observed(self, host: Host) -> Fields:
@@ -30,15 +30,15 @@ class Governor(Step):
         return {} if _policies(host) else {"cpu_governor": "no cpufreq: firmware or hypervisor chooses the clock rate"}
 
     def refuse(self, host: Host) -> None:
-        wanted = host.document["cpu_governor"]
+        target = host.document["cpu_governor"]
         for policy in [] if host.booting else _policies(host):  # at boot the VFs must not wait for this
             offered = host.machine.read(policy + "/scaling_available_governors").split()
-            if wanted not in offered:
+            if target not in offered:
                 driver = host.machine.read(policy + "/scaling_driver") or "unknown"
                 raise StepError(
                     f"{policy} (driver {driver}) offers {', '.join(offered) or 'nothing'}, but the lab file sets "
-                    f"{wanted}",
-                    f"load the module cpufreq_{wanted}, or set system.cpu_governor: keep",
+                    f"{target}",
+                    f"load the module cpufreq_{target}, or set system.cpu_governor: keep",
                 )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:

@@ -38,7 +38,7 @@ class GpuDriverStep(Step):
     version_setting = "gpu.driver.version"
     upgrade = "kubectl drain it, install the driver, reboot, kubectl uncordon it"
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = section_of(document, "gpu", "driver")
         if not asked or asked["source"] == "operator":
             return {}
@@ -63,18 +63,18 @@ class GpuDriverStep(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         asked, machine = host.document["gpu"]["driver"], host.machine
-        found, wanted = self.observed(host), self.wanted(host.document)
+        found, target = self.observed(host), self.target(host.document)
         if asked["source"] == "keep":
             raise StepError(
-                f"GPU driver: {found['gpu_driver']}, but the lab file requires that it {wanted['gpu_driver']}"
-                if wanted["gpu_driver"] == WORKS
-                else f"GPU driver {found['gpu_driver']} runs, but the lab file sets {wanted['gpu_driver']}",
+                f"GPU driver: {found['gpu_driver']}, but the lab file requires that it {target['gpu_driver']}"
+                if target["gpu_driver"] == WORKS
+                else f"GPU driver {found['gpu_driver']} runs, but the lab file sets {target['gpu_driver']}",
                 "gpu.driver.source: keep only compares; install it yourself, or set source: packaged",
             )
         running = machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau")
         if running and not host.document["gpu"]["may_reboot"]:
             for field in wrong:
-                reason = f"{field} {found[field]} => {wanted[field]}: a loaded GPU driver is replaced by a reboot"
+                reason = f"{field} {found[field]} => {target[field]}: a loaded GPU driver is replaced by a reboot"
                 host.wait_for_reboot(field, f"{reason}; nothing was installed, since hosts.allow_reboot is false")
             return
         if "gpu_driver" in wrong:

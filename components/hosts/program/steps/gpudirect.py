@@ -21,7 +21,7 @@ class GpuDirect(Step):
     effects = {"gpudirect": "none"}
     repairs = {"gpudirect": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         gpu = section_of(document, "gpu")
         if not gpu or gpu["driver"]["source"] == "operator":
             return {}  # the driver's container loads what it needs

@@ -29,7 +29,7 @@ class GuestNetworkStep(Step):
     effects = {"kept": "link"}
     repairs = {"kept": "link"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         if not document.get("guest_network"):
             return {}
         return {f"{pf['interface']}.kept": _target(pf) for pf in document["pfs"]}

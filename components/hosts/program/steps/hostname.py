@@ -23,7 +23,7 @@ class Hostname(Step):
     effects = {"hostname": "none"}
     repairs = {"hostname": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"hostname": document["hostname"]} if document.get("hostname") else {}
 
     def observed(self, host: Host) -> Fields:
@@ -34,19 +34,19 @@ class Hostname(Step):
         return {"hostname": f"{text}, until cloud-init sets its own" if unkept else text}
 
     def refuse(self, host: Host) -> None:
-        machine, wanted = host.machine, host.document["hostname"]
+        machine, target = host.machine, host.document["hostname"]
         now = machine.read(KERNEL_HOSTNAME)
-        if now != wanted and machine.exists(KUBELET_FILE):
+        if now != target and machine.exists(KUBELET_FILE):
             raise StepError(
-                f"this machine is the Kubernetes node {now}; renaming it to {wanted} would remove it from the cluster",
+                f"this machine is the Kubernetes node {now}; renaming it to {target} would remove it from the cluster",
                 f"name the node {now} in the lab file, turn system.hostname off, or reset the node (kubeadm reset)",
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, wanted = host.machine, host.document["hostname"]
+        machine, target = host.machine, host.document["hostname"]
         if machine.exists(CLOUD_FOLDER):
             machine.put(CLOUD_FILE, CLOUD_TEXT)
-        self._set(host, wanted)
+        self._set(host, target)
 
     def before(self, host: Host) -> Before:
         return {"hostname": host.machine.read(HOSTNAME_FILE) or host.machine.read(KERNEL_HOSTNAME)}

@@ -24,7 +24,7 @@ class HostsFile(Step):
     effects = {"hosts_file": "none"}
     repairs = {"hosts_file": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         runs = document.get("hosts_file")
         return {"hosts_file": describe(list(host_lines(runs)))} if runs else {}
 

@@ -27,7 +27,7 @@ class Initramfs(Step):
     effects = {"initramfs": "none"}
     repairs = {"initramfs": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"initramfs": WRITTEN} if document.get("initramfs") else {}
 
     def observed(self, host: Host) -> Fields:

@@ -38,7 +38,7 @@ class KernelArgumentsStep(Step):
     effects = {FIELD: "reboot"}
     repairs = {FIELD: "reboot"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {FIELD: list(document[FIELD]["words"])} if document.get(FIELD) else {}
 
     def observed(self, host: Host) -> Fields:

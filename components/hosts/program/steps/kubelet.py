@@ -27,7 +27,7 @@ class Kubelet(Step):
     effects = {"kubelet_service": "none", "kubelet_node_ip": "none", "crictl": "none"}
     repairs = {"kubelet_service": "none", "kubelet_node_ip": "service", "crictl": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = document.get("kubernetes")
         if not asked:
             return {}

@@ -32,7 +32,7 @@ class KubernetesKernel(Step):
     effects = {FIELD: "none"}
     repairs = {FIELD: "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {FIELD: "set"} if document.get("kubernetes") else {}
 
     def observed(self, host: Host) -> Fields:

@@ -39,7 +39,7 @@ class KubernetesPackages(Step):
         "and kubectl, kubectl uncordon it"
     )
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = document.get("kubernetes")
         if not asked:
             return {}

@@ -35,7 +35,7 @@ class Licence(Step):
     effects = {"licence": "none", "licence_settings": "none", "licence_token": "none"}
     repairs = {"licence": "service", "licence_settings": "service", "licence_token": "service"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = document.get("licence")
         if not asked:
             return {}

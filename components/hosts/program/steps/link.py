@@ -21,7 +21,7 @@ class LinkStep(Step):
     effects = {"mtu_bytes": "link", "link": "link", "address": "link"}
     repairs = {"mtu_bytes": "link", "link": "link", "address": "link"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         fields: Fields = {}
         for pf in document["pfs"]:
             name = pf["interface"]
@@ -63,8 +63,8 @@ class LinkStep(Step):
         for pf in host.pfs:
             name = pf["interface"]
             if name in concerned:
-                wanted = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
-                chosen = {key: wanted[key] for key, field in LINK_FIELDS.items() if f"{name}.{field}" in wrong}
+                target = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
+                chosen = {key: target[key] for key, field in LINK_FIELDS.items() if f"{name}.{field}" in wrong}
                 lines += link_changes(host, name, {**link_state(host, name), **chosen})
         arm_revert(host, concerned)
         host.ip_batch(lines)

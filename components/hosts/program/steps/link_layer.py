@@ -28,7 +28,7 @@ class LinkLayer(Step):
     def concerns(self, document: Document) -> bool:
         return True
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {f"{name}.link_layer": ETHERNET for name in _converted(document)}
 
     def observed(self, host: Host) -> Fields:

@@ -31,7 +31,7 @@ class Memlock(Step):
     effects = {"memlock": "none", "login_memlock": "none"}
     repairs = {"memlock": "none", "login_memlock": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = section_of(document, "runtime").get("memlock") == UNLIMITED
         return {"memlock": UNLIMITED, "login_memlock": UNLIMITED} if asked else {}
 

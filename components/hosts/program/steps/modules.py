@@ -14,7 +14,7 @@ class Modules(Step):
     effects = {"modules": "none"}
     repairs = {"modules": "service"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"modules": sorted(document["modules"])}
 
     def observed(self, host: Host) -> Fields:

@@ -18,7 +18,7 @@ class RdmaNamespaces(Step):
     effects = {FIELD: "reboot"}
     repairs = {FIELD: "reboot"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         # a control plane without PFs has no RDMA, and perhaps not even the module that has the mode
         return {FIELD: document["rdma_namespaces"]} if document["pfs"] else {}
 

@@ -17,7 +17,7 @@ class PackagesStep(Step):
     effects = {"packages": "none"}
     repairs = {"packages": "service"}  # a package's script may reload systemd, which containers with GPUs feel
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"packages": "installed"} if document.get("packages") else {}
 
     def observed(self, host: Host) -> Fields:

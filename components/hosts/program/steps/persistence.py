@@ -60,7 +60,7 @@ class Persistence(Step):
     effects = {"unit": "none"}
     repairs = {"unit": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"unit": "enabled"}
 
     def observed(self, host: Host) -> Fields:

@@ -24,11 +24,11 @@ class PvrdmaStep(Step):
     effects = {"pvrdma_port": "link"}
     repairs = {"pvrdma_port": "link"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {f"{pf['interface']}.pvrdma_port": ACTIVE for pf in document["pfs"] if pf["driver"] == DRIVER}
 
     def observed(self, host: Host) -> Fields:
-        return {field: self._port(host, interface_of(field)) for field in self.wanted(host.document)}
+        return {field: self._port(host, interface_of(field)) for field in self.target(host.document)}
 
     def refuse(self, host: Host) -> None:
         if host.machine.exists(f"/sys/module/{MODULE}"):
@@ -45,7 +45,7 @@ class PvrdmaStep(Step):
         host.machine.run("modprobe", "-r", MODULE)
         host.machine.must("modprobe", MODULE)
         host.forget()
-        if not host.machine.wait(lambda: self.observed(host) == self.wanted(host.document), PORT_WAIT_S):
+        if not host.machine.wait(lambda: self.observed(host) == self.target(host.document), PORT_WAIT_S):
             down = {field: state for field, state in self.observed(host).items() if state != ACTIVE}
             field = min(down)
             raise StepError(
@@ -65,7 +65,7 @@ class PvrdmaStep(Step):
     def _refuse_open_devices(self, host: Host) -> None:
         host.forget()
         devices: List[str] = [
-            name for field in self.wanted(host.document) for name in host.rdma_devices(interface_of(field))
+            name for field in self.target(host.document) for name in host.rdma_devices(interface_of(field))
         ]
         if not devices:
             return

@@ -54,18 +54,18 @@ class QualityOfService(Step):
     }
     repairs = effects
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {
             f"{pf['interface']}.{aspect}": value
             for pf in document["pfs"]
-            for aspect, value in _wanted(document, pf).items()
+            for aspect, value in _target(document, pf).items()
         }
 
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}
         for pf in host.pfs:
-            wanted, (_, found) = _wanted(host.document, pf), _found(host, pf)
-            for aspect, value in wanted.items():
+            target, (_, found) = _target(host.document, pf), _found(host, pf)
+            for aspect, value in target.items():
                 seen = found.get(aspect, "none" if aspect in NEVER_LEFT_OUT else value)
                 if aspect == "dscp_map" and found["trust"] in TRUSTS:
                     mapping = map_of(seen)
@@ -75,8 +75,8 @@ class QualityOfService(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for pf in host.pfs:
-            name, wanted = pf["interface"], _wanted(host.document, pf)
-            chosen = {aspect: wanted[aspect] for aspect in wanted if f"{name}.{aspect}" in wrong}
+            name, target = pf["interface"], _target(host.document, pf)
+            chosen = {aspect: target[aspect] for aspect in target if f"{name}.{aspect}" in wrong}
             tool, found = _found(host, pf)
             if set(chosen) & set(PORT_ASPECTS) and not tool:
                 raise StepError(
@@ -91,7 +91,7 @@ class QualityOfService(Step):
         said = {}
         for pf in host.pfs:
             tool, found = _found(host, pf)
-            left = ", ".join(aspect for aspect in _wanted(host.document, pf) if aspect not in found)
+            left = ", ".join(aspect for aspect in _target(host.document, pf) if aspect not in found)
             form = "soft-RoCE: global pause and marks of rdma_cm alone" if pf["soft_roce"] else tool or "no tool"
             said[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
         return {"qos": said, "roce_qos": _summary(host.document["qos"])}
@@ -136,14 +136,14 @@ def _map_back(tool: str, before: str, now: str) -> str:
     return before if tool == DCB else map_text({dscp: old[dscp] for dscp in old if new.get(dscp) != old[dscp]})
 
 
-def _wanted(document: Document, pf: Dict[str, Any]) -> Aspects:
+def _target(document: Document, pf: Dict[str, Any]) -> Aspects:
     """Every aspect of a PF as the document asks for it; none when it does not."""
     qos = document.get("qos")
     if not qos:
         return {}
-    wanted = {"global_pause": "off", "roce_mode": qos["roce_mode"], "roce_tos": str(qos["tos"])}
+    target = {"global_pause": "off", "roce_mode": qos["roce_mode"], "roce_tos": str(qos["tos"])}
     if pf["soft_roce"]:
-        return wanted
+        return target
     return {
         "dcbx": OS,
         "trust": "dscp",
@@ -152,7 +152,7 @@ def _wanted(document: Document, pf: Dict[str, Any]) -> Aspects:
         "ecn": ECN_ON,
         "cnp": f"{qos['cnp_dscp']}:{qos['cnp_priority']}",
         "traffic_class": str(qos["tos"]),
-        **wanted,
+        **target,
     }
 
 

@@ -16,7 +16,7 @@ class RdmaDeviceStep(Step):
     effects = {"rdma_device": "link"}
     repairs = {"rdma_device": "link"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {f"{pf['interface']}.rdma_device": pf["rdma_device"] for pf in document["pfs"]}
 
     def observed(self, host: Host) -> Fields:

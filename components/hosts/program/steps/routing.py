@@ -28,7 +28,7 @@ class Routing(Step):
     effects = {"routing": "link"}
     repairs = {"routing": "link"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         routed = any("routing" in pf for pf in document["pfs"])
         return {f"{pf['interface']}.routing": "; ".join(_lines(pf)) or "none" for pf in document["pfs"] if routed}
 

@@ -25,7 +25,7 @@ class ContainerRuntime(Step):
     effects = {"containerd": "none", "containerd_config": "none", "registry_mirrors": "none"}
     repairs = {"containerd": "service", "containerd_config": "service", "registry_mirrors": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = packaged(document, "runtime", "containerd")
         if not asked:
             return {}

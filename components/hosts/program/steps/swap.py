@@ -20,7 +20,7 @@ class Swap(Step):
     effects = {"swap": "none"}
     repairs = {"swap": "service"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         return {"swap": "off"} if document.get("kubernetes") else {}
 
     def observed(self, host: Host) -> Fields:

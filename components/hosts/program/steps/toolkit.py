@@ -28,7 +28,7 @@ class ContainerToolkitStep(Step):
     effects = {"container_toolkit": "none", "container_toolkit_runtime": "none"}
     repairs = {"container_toolkit": "service", "container_toolkit_runtime": "service"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         asked = packaged(document, "gpu", "toolkit")
         if not asked:
             return {}

@@ -105,7 +105,7 @@ class Users(Step):
     effects = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
     repairs = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         users = document.get("users")
         if not users:
             return {}

@@ -24,7 +24,7 @@ class Vfs(Step):
     effects = {"vfs": "pods", "vf_macs": "none"}  # addresses: of idle VFs only
     repairs = {"vfs": "link", "vf_macs": "none"}  # VFs in use are left alone by the host itself
 
-    def wanted(self, document: Document) -> Fields:
+    def target(self, document: Document) -> Fields:
         fields: Fields = {}
         for pf in document["pfs"]:
             if pf.get("vf_owner"):
@@ -107,20 +107,20 @@ def vf_mac(document: Document, pf: str, number: int) -> str:
     return ":".join(["02", *(digest[i : i + 2] for i in range(0, 10, 2))])
 
 
-def refuse_vfs_in_use(host: Host, pf: str, wanted: int) -> None:
+def refuse_vfs_in_use(host: Host, pf: str, target: int) -> None:
     """The kernel changes a count only by removing every VF first, so one in use forbids it."""
     host.forget()
     uses = host.uses(pf)
     if uses:
         index = min(uses)
         raise StepError(
-            f"{pf} has {len(host.vfs(pf))} VFs, the lab file sets {wanted}, and VF {index} is in use: {uses[index]}",
+            f"{pf} has {len(host.vfs(pf))} VFs, the lab file sets {target}, and VF {index} is in use: {uses[index]}",
             "drain the node or delete the pods that use its VFs, then run again",
         )
     most = offered_vfs(host, pf)
-    if wanted > most:
+    if target > most:
         raise StepError(
-            f"{pf} supports {most} VFs, but the lab file sets {wanted}",
+            f"{pf} supports {most} VFs, but the lab file sets {target}",
             "enable SR-IOV in the firmware of machine and NIC (mlxconfig SRIOV_EN, NUM_OF_VFS), or lower vfs",
         )
 

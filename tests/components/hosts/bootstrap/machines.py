@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from components.hosts.bootstrap.join import unite
 from components.hosts.calls import Report, parse_report
 from components.hosts.program.main import perform
-from components.hosts.records import HostRecord, wanted_record
+from components.hosts.records import HostRecord, target_record
 from components.hosts.repair import Crew, Outcome
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
@@ -76,7 +76,7 @@ class Machines:
 
     def records(self, **states: str) -> dict[str, HostRecord]:
         return {
-            node.name: wanted_record(
+            node.name: target_record(
                 self.lab, node.model_copy(update={"state": states.get(node.name, node.state)}), "ssh-ed25519 AAAA"
             )
             for node in self.lab.nodes

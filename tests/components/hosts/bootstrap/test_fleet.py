@@ -71,37 +71,37 @@ def test_hosts_are_configured_and_then_one_cluster(machines, said):
 
 
 def test_a_second_run_is_no_change(machines):
-    provider, wanted = FleetProvider(), props(machines)
-    outs = provider.create(wanted).outs
+    provider, target = FleetProvider(), props(machines)
+    outs = provider.create(target).outs
 
-    assert provider.diff("fleet", outs, wanted).changes is False
+    assert provider.diff("fleet", outs, target).changes is False
     machines.calls.clear()
-    provider.update("fleet", outs, wanted)
+    provider.update("fleet", outs, target)
     assert [verb for verb, _ in machines.calls if verb.startswith("cluster-")] == []
 
 
 def test_a_host_whose_step_failed_joins_when_it_is_fixed(machines):
     machines.machines["gpu02"].packages = {}
-    provider, wanted = FleetProvider(), props(machines)
-    outs = provider.create(wanted).outs
+    provider, target = FleetProvider(), props(machines)
+    outs = provider.create(target).outs
     assert machines.probed == ["gpu02"], "the others have just reported whether they are in a cluster"
     assert results(outs)["gpu02"]["step"] == "kubernetes_packages"
     assert machines.plane.members == ["cp01", "gpu01"]
 
     machines.machines["gpu02"].packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}
-    assert provider.diff("fleet", outs, wanted).changes is True, "or nobody would look at it again"
-    assert results(provider.update("fleet", outs, wanted).outs)["gpu02"] == READY
+    assert provider.diff("fleet", outs, target).changes is True, "or nobody would look at it again"
+    assert results(provider.update("fleet", outs, target).outs)["gpu02"] == READY
     assert machines.plane.members == ["cp01", "gpu01", "gpu02"]
 
 
 def test_a_join_that_failed_is_a_change_for_the_next_run(machines):
     machines.machines["gpu02"].kubeadm_fails = "[ERROR CRI]: container runtime is not running\n"
-    provider, wanted = FleetProvider(), props(machines)
-    outs = provider.create(wanted).outs
+    provider, target = FleetProvider(), props(machines)
+    outs = provider.create(target).outs
 
     assert results(outs)["gpu02"]["step"] == "join"
     assert "[ERROR CRI]" in results(outs)["gpu02"]["reason"]
-    assert provider.diff("fleet", outs, wanted).changes is True
+    assert provider.diff("fleet", outs, target).changes is True
 
 
 def leaving(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
@@ -123,8 +123,8 @@ def leaving(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 def test_a_node_leaves_emptied_reset_undone_and_forgotten(machines, monkeypatch, how):
     cluster, provider = leaving(monkeypatch), FleetProvider()
     outs = provider.create(props(machines)).outs
-    wanted = props(machines, gpu02="absent") if how == "absent" else props(machines, "gpu02")
-    after = provider.update("fleet", outs, wanted).outs
+    target = props(machines, gpu02="absent") if how == "absent" else props(machines, "gpu02")
+    after = provider.update("fleet", outs, target).outs
     host = machines.machines["gpu02"]
 
     assert cluster.did == ["cordon gpu02", "empty gpu02", "forget gpu02"]
@@ -132,7 +132,7 @@ def test_a_node_leaves_emptied_reset_undone_and_forgotten(machines, monkeypatch,
     assert not host.exists(KUBELET_CONFIG)
     assert results(after)["gpu02"] == {"status": "undone"}
     cluster.did.clear()
-    provider.update("fleet", after, wanted)
+    provider.update("fleet", after, target)
     assert cluster.did == [], "it leaves once"
 
 
@@ -140,14 +140,14 @@ def test_a_node_whose_pods_stay_is_neither_reset_nor_forgotten_and_asked_again(m
     cluster, provider = leaving(monkeypatch), FleetProvider()
     outs = provider.create(props(machines)).outs
     cluster.stubborn = {"gpu02"}
-    wanted = props(machines, "gpu02")
-    after = provider.update("fleet", outs, wanted).outs
+    target = props(machines, "gpu02")
+    after = provider.update("fleet", outs, target).outs
 
     assert "still runs default/job" in results(after)["gpu02"]["reason"]
     assert machines.machines["gpu02"].exists(KUBELET_CONFIG)
-    assert provider.diff("fleet", after, wanted).changes is True
+    assert provider.diff("fleet", after, target).changes is True
     cluster.stubborn = set()
-    assert results(provider.update("fleet", after, wanted).outs)["gpu02"] == {"status": "undone"}
+    assert results(provider.update("fleet", after, target).outs)["gpu02"] == {"status": "undone"}
 
 
 def test_the_end_of_the_stack_resets_every_node(machines):
