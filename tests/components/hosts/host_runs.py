@@ -44,8 +44,3 @@ def given_to_a_pod(machine: FakeHost, alive: bool = True) -> None:
     machine.file(place, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
     if alive:
         machine.file(f"/sys/fs/cgroup/{POD_CGROUP}/cgroup.procs", "")
-
-
-def words(message: str) -> set[str]:
-    """The words of a message, for what it must name whatever its sentence says."""
-    return {word.strip(",;:.()'\"?") for word in message.split()}

@@ -5,7 +5,7 @@ import pytest
 from components.hosts.program.host import Document
 from components.hosts.program.places import STATE
 from stacks.lab import Lab
-from tests.components.hosts.host_runs import differing, run, words
+from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.vendor_kernel import KERNEL, VendorHost
 from tests.components.hosts.vendor_lab import (
     applied,
@@ -40,7 +40,7 @@ def test_a_host_without_a_gpu_driver_fails_where_one_is_to_be_kept(host, lab):
     failed = run("apply", host, asks(lab, gpu={}))["failed"]
 
     assert failed["step"] == "gpu_driver"
-    assert "nvidia-smi" in words(failed["reason"])
+    assert states(failed["reason"], "nvidia-smi")
 
 
 def test_a_packaged_gpu_driver_replaces_nouveau_by_a_reboot(host, lab):
@@ -68,11 +68,11 @@ def test_another_gpu_driver_is_replaced_with_leave_only(host, lab):
     failed = run("apply", host, asks(lab, gpu={"driver": driver, "gpudirect": "none"}))["failed"]
 
     assert failed["step"] == "gpu_driver"
-    assert {"libnvidia-compute-550", "nvidia-driver-550"} <= words(failed["hint"])
+    assert states(failed["hint"], "libnvidia-compute-550", "nvidia-driver-550")
     document = asks(lab, gpu={"driver": {**driver, "replace": True}, "gpudirect": "none"})
     result = applied(host, document)
     assert result["failed"] is None
-    assert any({"550.54.15", "570.124.06"} <= words(reason) for reason in result["needs_reboot"])
+    assert any(states(reason, "550.54.15", "570.124.06") for reason in result["needs_reboot"])
     assert {"libnvidia-container1", "nvidia-container-toolkit"} <= host.installed
 
 
@@ -147,7 +147,7 @@ def test_packages_without_a_module_for_this_kernel_are_reported_as_such(host, la
     result = run("apply", host, asks(lab, gpu={"driver": PACKAGED, "gpudirect": "none"}))
 
     assert result["failed"]["step"] == "gpu_driver"
-    assert {"nvidia-open", KERNEL} <= words(result["failed"]["reason"])
+    assert states(result["failed"]["reason"], "nvidia-open", KERNEL)
     assert result["needs_reboot"] == [], "a reboot would mend nothing"
 
 
@@ -176,7 +176,7 @@ def test_a_named_way_that_cannot_work_fails_with_the_reason(host, lab):
     failed = run("apply", host, asks(lab, gpu={"gpudirect": "dmabuf"}))["failed"]
 
     assert failed["step"] == "gpudirect"
-    assert {"dmabuf", "Volta"} <= words(failed["reason"])
+    assert states(failed["reason"], "dmabuf", "Volta")
 
 
 def test_peermem_that_the_kernel_refuses_is_reported_with_what_it_needs(host, lab):
