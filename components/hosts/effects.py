@@ -20,8 +20,7 @@ WORDS: dict[Effect, str] = {
 EFFECTS: dict[str, str] = {field: effect for step in STEPS for field, effect in step.effects.items()}
 """By the last part of a field's name."""
 
-REPAIRS: dict[str, str] = {field: repair for step in STEPS for field, repair in step.repairs.items()}
-
+REPAIRS = {**EFFECTS, **{field: repair for step in STEPS for field, repair in step.repairs.items()}}
 
 WAITING = frozenset(field for step in STEPS if step.waits_for for field in step.effects)
 """Fields of steps that wait for a pending reboot: until then they deviate, and that is not a failure."""

@@ -13,7 +13,6 @@ class Turbo(Step):
     setting = "system.turbo"
     keeps = ("turbo",)
     effects = {"turbo": "none"}
-    repairs = {"turbo": "none"}
 
     def target(self, document: Document) -> Fields:
         return {"turbo": document["turbo"]} if "turbo" in document else {}

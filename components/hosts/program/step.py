@@ -35,7 +35,7 @@ class Step:
     effects: Dict[str, str] = {}
     """By the last part of a field's name: the effect of a change (none, link, pods, reboot, replace)."""
     repairs: Dict[str, str] = {}
-    """The same fields: how disruptive a repair is (none, link, service, reboot)."""
+    """How disruptive a repair is (none, link, service, reboot), for the fields where a change has another effect."""
     version_setting = ""
     """The field of the lab file with the version in `versions`."""
     upgrade = ""

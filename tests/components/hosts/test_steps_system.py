@@ -4,6 +4,7 @@ import json
 
 from components.hosts import effects
 from components.hosts.document import document_text, host_document, target_fields
+from components.hosts.effects import ORDER, repair_class
 from components.hosts.program.places import BASELINE_FILE
 from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
 from tests.components.hosts.host_runs import differing, run
@@ -165,7 +166,8 @@ def test_no_two_steps_own_a_field_of_one_name():
     names = [name for step in STEPS for name in step.effects]
 
     assert sorted(names) == sorted(set(names)), "what a change does to a host is looked up by the name alone"
-    assert all(set(step.effects) == set(step.repairs) for step in STEPS)
+    assert all(set(step.repairs) <= set(step.effects) for step in STEPS)
+    assert {repair_class(name) for name in names} == set(ORDER), "an effect on pods is no class of repair"
 
 
 def test_a_boot_is_not_stopped_by_what_is_no_part_of_it(lab, debian):

@@ -15,7 +15,6 @@ class Arp(Step):
     name = "arp"
     order = 440
     effects = {"arp": "none"}
-    repairs = {"arp": "none"}
 
     def target(self, document: Document) -> Fields:
         return {f"{pf['interface']}.arp": " ".join(f"{key}={ARP[key]}" for key in ARP) for pf in document["pfs"]}

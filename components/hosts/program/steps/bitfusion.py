@@ -38,7 +38,7 @@ class BitfusionClientStep(Step):
     keeps = ("bitfusion",)
     at_boot = False
     effects = {"bitfusion_client": "none", "bitfusion_token": "none", "bitfusion_authorised": "none"}
-    repairs = {"bitfusion_client": "service", "bitfusion_token": "none", "bitfusion_authorised": "none"}
+    repairs = {"bitfusion_client": "service"}
 
     def target(self, document: Document) -> Fields:
         asked = document.get("bitfusion")

@@ -32,7 +32,7 @@ class ClockStep(Step):
     setting = "system.clock"
     at_boot = False
     effects = {"clock": "none", "clock_source": "none"}
-    repairs = {"clock": "none", "clock_source": "service"}
+    repairs = {"clock_source": "service"}
 
     def target(self, document: Document) -> Fields:
         clock = document.get("clock")

@@ -31,7 +31,7 @@ class DriverStep(Step):
     keeps = ("driver",)
     at_boot = False
     effects = {"driver": "reboot", "driver_built": "none", "driver_loaded": "reboot"}
-    repairs = {"driver": "reboot", "driver_built": "service", "driver_loaded": "reboot"}
+    repairs = {"driver_built": "service"}
     version_setting = "driver.version"
     upgrade = "kubectl drain it, install the driver as its vendor says, reboot, kubectl uncordon it"
 

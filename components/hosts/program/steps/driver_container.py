@@ -27,7 +27,6 @@ class DriverContainer(Step):
     order = 320
     at_boot = False
     effects = {"netdev_names": "none"}
-    repairs = {"netdev_names": "none"}
 
     def target(self, document: Document) -> Fields:
         return {"netdev_names": PINNED} if "driver_container" in document else {}

@@ -21,7 +21,6 @@ class FirmwareStep(Step):
     order = 330
     at_boot = False
     effects = {"firmware": "reboot"}
-    repairs = {"firmware": "reboot"}
 
     def target(self, document: Document) -> Fields:
         asked = document.get("firmware")

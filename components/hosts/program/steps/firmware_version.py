@@ -17,7 +17,6 @@ class FirmwareVersion(Step):
     order = 120
     at_boot = False
     effects = {"firmware_version": "none"}
-    repairs = {"firmware_version": "none"}
     version_setting = "firmware.version"
     upgrade = (
         "kubectl drain it, flash the vendor's image for the card's PSID (mstflint -i IMAGE burn), cold boot, "

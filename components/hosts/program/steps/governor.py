@@ -17,7 +17,6 @@ class Governor(Step):
     setting = "system.cpu_governor"
     keeps = ("cpu_governor",)
     effects = {"cpu_governor": "none"}
-    repairs = {"cpu_governor": "none"}
 
     def target(self, document: Document) -> Fields:
         return {"cpu_governor": document["cpu_governor"]} if document.get("cpu_governor") else {}

@@ -19,7 +19,6 @@ class GpuDirect(Step):
     keeps = ("gpudirect", "iommu_groups", "acs_bridges")
     waits_for = ("driver", "gpu_driver")
     effects = {"gpudirect": "none"}
-    repairs = {"gpudirect": "none"}
 
     def target(self, document: Document) -> Fields:
         gpu = section_of(document, "gpu")

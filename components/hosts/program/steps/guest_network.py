@@ -27,7 +27,6 @@ class GuestNetworkStep(Step):
     keeps = ("guest_network",)
     at_boot = False
     effects = {"kept": "link"}
-    repairs = {"kept": "link"}
 
     def target(self, document: Document) -> Fields:
         if not document.get("guest_network"):

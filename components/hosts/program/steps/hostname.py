@@ -21,7 +21,6 @@ class Hostname(Step):
     order = 240
     at_boot = False
     effects = {"hostname": "none"}
-    repairs = {"hostname": "none"}
 
     def target(self, document: Document) -> Fields:
         return {"hostname": document["hostname"]} if document.get("hostname") else {}

@@ -22,7 +22,6 @@ class HostsFile(Step):
     order = 250
     at_boot = False
     effects = {"hosts_file": "none"}
-    repairs = {"hosts_file": "none"}
 
     def target(self, document: Document) -> Fields:
         runs = document.get("hosts_file")

@@ -25,7 +25,6 @@ class Initramfs(Step):
     order = 820
     at_boot = False
     effects = {"initramfs": "none"}
-    repairs = {"initramfs": "none"}
 
     def target(self, document: Document) -> Fields:
         return {"initramfs": WRITTEN} if document.get("initramfs") else {}

@@ -36,7 +36,6 @@ class KernelArgumentsStep(Step):
     order = 230
     at_boot = False
     effects = {FIELD: "reboot"}
-    repairs = {FIELD: "reboot"}
 
     def target(self, document: Document) -> Fields:
         return {FIELD: list(document[FIELD]["words"])} if document.get(FIELD) else {}

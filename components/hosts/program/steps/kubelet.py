@@ -25,7 +25,7 @@ class Kubelet(Step):
     order = 740
     at_boot = False
     effects = {"kubelet_service": "none", "kubelet_node_ip": "none", "crictl": "none"}
-    repairs = {"kubelet_service": "none", "kubelet_node_ip": "service", "crictl": "none"}
+    repairs = {"kubelet_node_ip": "service"}
 
     def target(self, document: Document) -> Fields:
         asked = document.get("kubernetes")

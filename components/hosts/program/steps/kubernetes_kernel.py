@@ -30,7 +30,6 @@ class KubernetesKernel(Step):
     order = 720
     at_boot = False
     effects = {FIELD: "none"}
-    repairs = {FIELD: "none"}
 
     def target(self, document: Document) -> Fields:
         return {FIELD: "set"} if document.get("kubernetes") else {}

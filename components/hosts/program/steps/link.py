@@ -19,7 +19,6 @@ class LinkStep(Step):
     order = 510
     waits_for = ("link_layer",)
     effects = {"mtu_bytes": "link", "link": "link", "address": "link"}
-    repairs = {"mtu_bytes": "link", "link": "link", "address": "link"}
 
     def target(self, document: Document) -> Fields:
         fields: Fields = {}

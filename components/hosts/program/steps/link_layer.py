@@ -23,7 +23,6 @@ class LinkLayer(Step):
     order = 340
     at_boot = False
     effects = {"link_layer": "reboot"}
-    repairs = {"link_layer": "reboot"}
 
     def concerns(self, document: Document) -> bool:
         return True

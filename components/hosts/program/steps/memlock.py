@@ -29,7 +29,6 @@ class Memlock(Step):
     order = 410
     at_boot = False
     effects = {"memlock": "none", "login_memlock": "none"}
-    repairs = {"memlock": "none", "login_memlock": "none"}
 
     def target(self, document: Document) -> Fields:
         asked = section_of(document, "runtime").get("memlock") == UNLIMITED

@@ -16,7 +16,6 @@ class RdmaNamespaces(Step):
     name = "rdma_namespaces"
     order = 430
     effects = {FIELD: "reboot"}
-    repairs = {FIELD: "reboot"}
 
     def target(self, document: Document) -> Fields:
         # a control plane without PFs has no RDMA, and perhaps not even the module that has the mode

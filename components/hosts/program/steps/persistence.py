@@ -58,7 +58,6 @@ class Persistence(Step):
     name = "unit"
     order = 810
     effects = {"unit": "none"}
-    repairs = {"unit": "none"}
 
     def target(self, document: Document) -> Fields:
         return {"unit": "enabled"}

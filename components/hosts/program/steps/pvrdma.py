@@ -22,7 +22,6 @@ class PvrdmaStep(Step):
     name = "pvrdma"
     order = 540
     effects = {"pvrdma_port": "link"}
-    repairs = {"pvrdma_port": "link"}
 
     def target(self, document: Document) -> Fields:
         return {f"{pf['interface']}.pvrdma_port": ACTIVE for pf in document["pfs"] if pf["driver"] == DRIVER}

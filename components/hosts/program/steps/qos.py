@@ -52,7 +52,6 @@ class QualityOfService(Step):
         **dict.fromkeys((*PORT_ASPECTS, "global_pause"), "link"),
         **dict.fromkeys((*RDMA_CM_ASPECTS, "traffic_class", "ecn", "cnp"), "none"),
     }
-    repairs = effects
 
     def target(self, document: Document) -> Fields:
         return {

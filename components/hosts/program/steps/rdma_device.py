@@ -14,7 +14,6 @@ class RdmaDeviceStep(Step):
     order = 570
     keeps = ("rdma",)
     effects = {"rdma_device": "link"}
-    repairs = {"rdma_device": "link"}
 
     def target(self, document: Document) -> Fields:
         return {f"{pf['interface']}.rdma_device": pf["rdma_device"] for pf in document["pfs"]}

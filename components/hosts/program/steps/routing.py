@@ -26,7 +26,6 @@ class Routing(Step):
     order = 520
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"routing": "link"}
-    repairs = {"routing": "link"}
 
     def target(self, document: Document) -> Fields:
         routed = any("routing" in pf for pf in document["pfs"])

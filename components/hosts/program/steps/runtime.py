@@ -23,7 +23,7 @@ class ContainerRuntime(Step):
     keeps = ("containerd",)
     at_boot = False
     effects = {"containerd": "none", "containerd_config": "none", "registry_mirrors": "none"}
-    repairs = {"containerd": "service", "containerd_config": "service", "registry_mirrors": "none"}
+    repairs = {"containerd": "service", "containerd_config": "service"}
 
     def target(self, document: Document) -> Fields:
         asked = packaged(document, "runtime", "containerd")

@@ -103,7 +103,6 @@ class Users(Step):
     order = 270
     at_boot = False
     effects = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
-    repairs = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
 
     def target(self, document: Document) -> Fields:
         users = document.get("users")

@@ -13,7 +13,6 @@ class VfMtu(Step):
     order = 560
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"vf_mtu_bytes": "none"}  # idle VFs only
-    repairs = {"vf_mtu_bytes": "none"}
 
     def target(self, document: Document) -> Fields:
         return {f"{pf['interface']}.vf_mtu_bytes": pf["mtu_bytes"] for pf in document["pfs"] if pf["vfs"]}

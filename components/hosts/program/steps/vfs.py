@@ -22,7 +22,7 @@ class Vfs(Step):
     order = 550
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"vfs": "pods", "vf_macs": "none"}  # addresses: of idle VFs only
-    repairs = {"vfs": "link", "vf_macs": "none"}  # VFs in use are left alone by the host itself
+    repairs = {"vfs": "link"}  # VFs in use are left alone by the host itself
 
     def target(self, document: Document) -> Fields:
         fields: Fields = {}
