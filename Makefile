@@ -118,11 +118,16 @@ test: test-unit  ## The fast tests, then every capability once on the real engin
 	@$(SIM_SETUP)
 	$(SIM) -m "sim and not whole"
 
-test-all: test test-whole  ## All tests: also the variants by fault, kill, adoption and size
+# In one run, `test` and `test-whole` share the labs that a file makes.
+WHOLE_SETUP = $(SIM_SETUP) && engine/setup --dev --stack lab-pods
+
+test-all: test-unit  ## All tests: also the variants by fault, kill, adoption and size
+	@$(WHOLE_SETUP)
+	$(UNIT) -m "whole and not sim"
+	$(SIM) -m sim
 
 test-whole:  ## What test-all runs beyond test
-	@$(SIM_SETUP)
-	@engine/setup --dev --stack lab-pods
+	@$(WHOLE_SETUP)
 	$(UNIT) -m "whole and not sim"
 	$(SIM) -m "whole and sim"
 
