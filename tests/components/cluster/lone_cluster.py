@@ -1,12 +1,19 @@
-"""A Pulumi program of the cluster layer alone: the lab file, kubeconfig and VF layout come from the environment."""
+"""A Pulumi program of the cluster layer alone: the lab file, kubeconfig and VF layout come from the environment.
+
+`LONE_ROLL_OUT` shortens the wait for pods of an `up` whose pods cannot come.
+"""
 
 import os
 from pathlib import Path
 
 import pulumi
 
+from components.cluster import cluster as layer
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
 from stacks.read import read_stack_file
+
+if wait := os.environ.get("LONE_ROLL_OUT"):
+    layer.ROLL_OUT = pulumi.CustomTimeouts(create=wait, update=wait)
 
 cluster = RdmaCluster(
     "cluster",

@@ -1,11 +1,11 @@
-"""A control plane that loses a process in the middle of a real `up`: the next one says what it found, and converges."""
+"""A control plane that loses a process, in a real `up` and at rest: the next one says what it found, and converges."""
 
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,13 +13,15 @@ from stacks.lab import Lab
 from tests.components.cluster.lone import Lone, project
 from tests.disturbed import disturbed
 from tests.messages import lines_naming
-from tests.simulator.plane.running import NEEDS_PROGRAMS, Plane, running
+from tests.simulator.plane.running import NEEDS_PROGRAMS, Plane, eventually, running
 
 pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
 
 AT_WORK = re.compile(r"DaemonSet cluster-\S+ creating")
 LONGEST_SILENCE_S = 60
 """Longer waits say what they wait for."""
+ROLL_OUT = "75s"
+"""How long a disturbed `up` waits for pods: longer than it may be silent, and not the 3 minutes of an `up`."""
 PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "mpi-operator-keeper")
 
 
@@ -39,34 +41,40 @@ def recover(lone: Lone) -> None:
     subprocess.run(command, cwd=lone.folder, env=lone.env, check=True)
 
 
+def disturbed_up(lone: Lone, disturb: Callable[[], None]) -> None:
+    """An `up` from nothing in the middle of which something happens."""
+    env = {**lone.env, "LONE_ROLL_OUT": ROLL_OUT}
+    run = disturbed(lone.command("up", "--yes", "--skip-preview"), lone.folder, env, AT_WORK, disturb)
+    print(run.shown("disturbed"))  # pytest -rP shows it
+    assert run.silence_s < LONGEST_SILENCE_S, run.before_silence
+
+
 def converges(plane: Plane, lone: Lone) -> str:
     """Does what `make up` does; what `sim up` said."""
     begun_s = time.monotonic()
     said = plane.up()
-    print(f"sim up, {time.monotonic() - begun_s:.0f} s:\n{said}")  # pytest -rP shows it
+    print(f"sim up, {time.monotonic() - begun_s:.0f} s:\n{said}")
     recover(lone)
-    lone.run("up", "--yes", "--skip-preview", "--refresh", "--run-program")
-    lone.run("up", "--yes", "--skip-preview", "--expect-no-changes")
+    lone.up("--refresh", "--run-program")
     assert lone.output("faults") == {}
     return said
 
 
 @pytest.mark.parametrize("name", ["etcd", *(pytest.param(p, marks=pytest.mark.whole) for p in PROCESSES[1:])])
-def test_a_process_killed_in_the_middle_of_an_up_is_named_and_the_next_up_converges(
+def test_a_process_killed_in_the_middle_of_an_up_and_then_at_rest_is_named_and_the_next_up_converges(
     plane: Plane, lone: Lone, name: str
 ) -> None:
     plane.up()
     recover(lone)
     lone.destroy()
 
-    run = disturbed(
-        lone.command("up", "--yes", "--skip-preview"), lone.folder, lone.env, AT_WORK, lambda: plane.kill(name)
-    )
+    disturbed_up(lone, lambda: plane.kill(name))
+    assert f"{name} had died" in converges(plane, lone)
 
-    print(run.shown(name))
-    assert run.silence_s < LONGEST_SILENCE_S, run.before_silence
-    said = converges(plane, lone)
-    assert f"{name} had died" in said
+    plane.kill(name)
+    eventually(lambda: plane.states()[name] == "died", "death")
+    assert f"{name} had died" in converges(plane, lone)
+    lone.up("--expect-no-changes")
 
 
 @pytest.mark.whole
@@ -79,9 +87,6 @@ def test_a_cluster_that_stalls_during_an_up_is_named_and_the_next_up_converges(p
         for name in PROCESSES:
             plane.send(name, signal.SIGSTOP)
 
-    run = disturbed(lone.command("up", "--yes", "--skip-preview"), lone.folder, lone.env, AT_WORK, stand_still)
-
-    print(run.shown("all"))
-    assert run.silence_s < LONGEST_SILENCE_S, run.before_silence
-    said = converges(plane, lone)
-    assert lines_naming(said, "suspended", *PROCESSES)
+    disturbed_up(lone, stand_still)
+    assert lines_naming(converges(plane, lone), "suspended", *PROCESSES)
+    lone.up("--expect-no-changes")

@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
 PODS = f"/api/v1/namespaces/{BENCH}/pods"
 AGENTS = f"/apis/apps/v1/namespaces/{BENCH}/daemonsets/agent"
 EVERYTHING = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "mpi-operator-keeper")
+STOOD_STILL_S = 70
+"""Longer than the cluster's heartbeats and leases hold, which is 50 s at most."""
 
 
 @pytest.fixture(scope="module")
@@ -115,19 +117,18 @@ def test_nodes_that_were_lost_and_their_pods_come_back_and_are_named(plane: Plan
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("woken", [False, True], ids=["still suspended", "woken"])
-def test_a_cluster_that_stood_still_for_two_minutes_converges(plane: Plane, woken: bool) -> None:
+def test_a_cluster_that_stood_still_and_continues_by_itself_converges(plane: Plane) -> None:
+    """As after a laptop's sleep. tests/integration/standing/test_killed_parts.py has one that is still suspended."""
     plane.up()
     pids = [pid for name in EVERYTHING if (pid := plane.pid(name))]
     suspend(plane, *EVERYTHING)
-    time.sleep(120)
-    for pid in pids if woken else ():
+    time.sleep(STOOD_STILL_S)
+    for pid in pids:
         os.kill(pid, signal.SIGCONT)
 
     begun_s = time.monotonic()
-    said = plane.up()
+    plane.up()
 
     assert time.monotonic() - begun_s < 60
-    assert woken or lines_naming(said, "suspended", *EVERYTHING)
     eventually(lambda: ready_agents(plane) == 2, "roll-out", 60)
     assert not list(health.unready_pods(plane.api.items(PODS)))
