@@ -31,7 +31,7 @@ _LANE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _LATE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _REASON = "no time left for it"
 SIMULATOR = "simulator"
-USES_SIMULATOR = re.compile(r"[(,] *simulator: |conftest import (\w+, )*sim\b")
+USES_SIMULATOR = re.compile(r"[(,] *(simulator|lab_stack): |conftest import (\w+, )*sim\b")
 """Matches a file that uses the one simulator or the `sim` command."""
 
 

@@ -228,3 +228,29 @@ def without(lab: dict[str, Any], node: str) -> dict[str, Any]:
     for switch in smaller.get("switches", []):
         switch["ports"].pop(node, None)
     return smaller
+
+
+def changes(done: Done) -> str:
+    """The lines of a preview that change something."""
+    return "\n".join(line for line in done.text.splitlines() if re.search(r"=>|^\s*[~+-] ", line))
+
+
+def nodes_named(done: Done) -> set[str]:
+    """Which hosts the changes of a preview concern."""
+    before, _, _ = changes(done).partition("validation:Measurement")  # which forgets the last verdict of all hosts
+    return set(re.findall(r"gpu\d\d", before))
+
+
+def assert_nothing_secret_was_left(stack: Stack) -> None:
+    """Searches what drift, repairs and failures, and in the longer lane kills and reboots, have printed and left."""
+    key = (ROOT / ".sim/nodes/id_ed25519").read_text().splitlines()[2]
+    kubeconfig = yaml.safe_load((ROOT / ".sim/kubeconfig").read_text())
+    token = kubeconfig["users"][0]["user"]["client-key-data"][40:120]
+    shown = "".join(done.text for done in stack.ran) + json.dumps(stack.outputs())
+    logs = [path for path in (*(ROOT / ".sim").rglob("*.log"), *(ROOT / ".engine/logs").rglob("*")) if path.is_file()]
+
+    assert {"gpu01", "plane", "switch"} <= {path.parent.name for path in logs}, "the logs are somewhere else now"
+    for canary in (key, token, stack.env["PULUMI_CONFIG_PASSPHRASE"]):
+        assert canary not in stack.state_text()
+        assert canary not in shown
+        assert [str(path) for path in logs if canary.encode() in path.read_bytes()] == []

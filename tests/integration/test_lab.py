@@ -1,9 +1,10 @@
-"""The life of the reference lab on the real engine, in the order of a life: each test begins where the last ended."""
+"""The life of the reference lab on the real engine, in the order of a life: each test begins where the last ended.
+
+What happens to a lab whose speed nobody asks for is in tests/integration/standing.
+"""
 
 import json
-import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from itertools import product
@@ -18,24 +19,20 @@ from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
-from tests.integration.stack import Done, Stack, announce_by_lldp, environment, on_node, wait_for_reboot, without
+from tests.integration.stack import (
+    Stack,
+    announce_by_lldp,
+    assert_nothing_secret_was_left,
+    environment,
+    nodes_named,
+    on_node,
+)
 from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 
 UNIT = "rocelab-rdma.service"
 PF = "/sys/class/net/enp5s0"
-
-
-def changes(done: Done) -> str:
-    """The lines of a preview that change something."""
-    return "\n".join(line for line in done.text.splitlines() if re.search(r"=>|^\s*[~+-] ", line))
-
-
-def nodes_named(done: Done) -> set[str]:
-    """Which hosts the changes of a preview concern."""
-    before, _, _ = changes(done).partition("validation:Measurement")  # which forgets the last verdict of all hosts
-    return set(re.findall(r"gpu\d\d", before))
 
 
 @pytest.fixture(scope="module")
@@ -159,33 +156,6 @@ def test_what_drifted_is_shown_by_field_for_its_host_alone_and_repaired_at_once(
     assert nodes_named(clean) == set(), clean.text[-4000:]
 
 
-@pytest.mark.whole
-def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(made: Stack) -> None:
-    on_node("gpu01", "sudo ip netns add pod && sudo ip link set enp5s0v0 netns pod")
-
-    def fewer(lab: dict[str, Any]) -> None:
-        lab["nodes"][0]["pfs"][0]["vfs"] = 2
-
-    try:
-        assert nodes_named(made.drift()) == set(), "a VF in a pod is how it should be"
-        with made.edited(fewer):
-            told = made.pulumi("preview", "--diff").succeeded()
-            refused = made.pulumi("preview", "--refresh", "--run-program").failed()
-            done = made.up()
-        change = ("gpu01:", "enp5s0.vfs", "4 => 2")
-        assert lines_naming(told.text, *change, WORDS["pods"], "none", "no reboot", "7"), told.text[-4000:]
-        assert lines_naming(told.text, "VFs", "device plugin")
-        assert lines_naming(refused.text, *change, "1 in use", "VF 0"), refused.text[-4000:]
-        assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
-        assert on_node("gpu01", "sudo ip netns exec pod ip -br link show enp5s0v0").startswith("enp5s0v0")
-        assert "in use" in done.text or "in use" in json.dumps(made.outputs()["hosts"])
-    finally:
-        on_node("gpu01", "sudo ip netns del pod")  # the kernel gives its interfaces back in its own time
-        on_node("gpu01", f"for i in $(seq 150); do ls -d {PF}/device/virtfn0/net/* && exit 0; sleep 0.2; done; exit 1")
-    made.repair().succeeded()
-    assert nodes_named(made.drift()) == set()
-
-
 def test_preview_shows_the_effect_of_a_changed_mtu(stack: Stack) -> None:
     def smaller(lab: dict[str, Any]) -> None:
         lab["rails"][0]["mtu_bytes"] = 4200
@@ -194,35 +164,6 @@ def test_preview_shows_the_effect_of_a_changed_mtu(stack: Stack) -> None:
         seen = stack.pulumi("preview", "--diff").succeeded()
 
     assert lines_naming(seen.text, "gpu01:", "enp5s0.mtu_bytes", "9000 => 4200", WORDS["link"]), seen.text[-4000:]
-
-
-@pytest.mark.whole
-def test_a_reboot_behind_our_back_leaves_no_drift(made: Stack) -> None:
-    before = on_node("gpu02", "cat /proc/sys/kernel/random/boot_id")
-    on_node("gpu02", "sudo systemctl reboot || true")
-    wait_for_reboot("gpu02", before)
-
-    seen = made.drift()  # a login comes before our unit ends, which the host's program waits for
-
-    assert nodes_named(seen) == set(), changes(seen)
-    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
-
-
-@pytest.mark.whole
-def test_a_node_whose_machine_died_is_made_again(made: Stack) -> None:
-    """It comes back as its clean snapshot: what the state remembers of it is no longer there."""
-    env = environment("lab")
-    os.kill(int((ROOT / ".sim/nodes/gpu02/qemu.pid").read_text().split()[0]), signal.SIGKILL)
-    assert re.search(r"gpu02.*died", sim(env, "status").stdout)
-
-    started_again = sim(env, "up")
-    assert started_again.returncode == 0, started_again.stdout
-    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "0", "the snapshot has VFs: this test shows nothing"
-    made.repair().succeeded()
-
-    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["4", "9000"]
-    assert made.outputs()["validation"]["function"] == "pass"
-    made.unchanged()
 
 
 @pytest.mark.whole
@@ -290,43 +231,6 @@ def test_a_host_that_does_not_answer_is_named_with_its_remedy(made: Stack) -> No
 
 
 @pytest.mark.whole
-def test_a_node_that_leaves_is_undone_and_comes_back_when_added(made: Stack) -> None:
-    content = yaml.safe_load(made.file.read_text())
-    smaller = without(content["config"]["rocelab:lab"], "gpu02")
-
-    with made.edited(lambda lab: lab.update(smaller)):
-        made.up().succeeded()
-        assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["0", "1500"]
-        assert on_node("gpu02", f"systemctl is-enabled {UNIT} 2>&1 || true") != "enabled"
-        assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
-    made.up().succeeded()
-    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
-
-
-@pytest.mark.whole
-def test_a_renamed_node_is_not_undone(made: Stack) -> None:
-    def rename(lab: dict[str, Any]) -> None:
-        lab["nodes"][1].update(name="gpu09", formerly="gpu02")
-        ports = lab["switches"][0]["ports"]
-        ports["gpu09"] = ports.pop("gpu02")
-        lab["benchmarks"]["mode"] = "warn"  # the cluster still has a node gpu02 and none named gpu09, as the gate says
-        del lab["benchmarks"]["nccl"]
-
-    with made.edited(rename):
-        made.up().succeeded()
-        assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
-        assert on_node("gpu02", f"systemctl is-enabled {UNIT}") == "enabled"
-
-    def back(lab: dict[str, Any]) -> None:
-        lab["nodes"][1]["formerly"] = "gpu09"
-
-    with made.edited(back):
-        made.up().succeeded()
-    made.up().succeeded()
-    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
-
-
-@pytest.mark.whole
 def test_another_address_of_the_cluster_changes_no_object(made: Stack) -> None:
     path = ROOT / ".sim/kubeconfig"
     before = path.read_text()
@@ -340,20 +244,14 @@ def test_another_address_of_the_cluster_changes_no_object(made: Stack) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize(
-    ("at_work", "mtu_bytes"),
-    [
-        ("remote:Command", 2000),
-        ("hosts:Fleet", 4200),
-        ("validation:Measurement", 9000),  # the lab's own
-    ],
-)
-def test_an_engine_killed_at_any_moment_is_recovered(made: Stack, at_work: str, mtu_bytes: int) -> None:
+def test_an_engine_killed_while_it_measures_is_recovered(made: Stack) -> None:
+    """Killed at other moments: tests/integration/standing/test_changes.py."""
+
     def change(lab: dict[str, Any]) -> None:
-        lab["rails"][0]["mtu_bytes"] = mtu_bytes
+        lab["rails"][0]["mtu_bytes"] = 4200
 
     with made.edited(change):
-        made.killed(re.compile(rf"{at_work} .*(creating|updating|replacing)"))
+        made.killed(re.compile(r"validation:Measurement .*(creating|updating|replacing)"))
         recovered = made.run("python", "-m", "engine.recover", made.name, str(made.folder / "state")).succeeded()
         assert lines_naming(recovered.text, "cleared", "lock")
         made.up().succeeded()
@@ -362,21 +260,6 @@ def test_an_engine_killed_at_any_moment_is_recovered(made: Stack, at_work: str, 
 
 def test_nothing_secret_is_in_state_output_or_logs(stack: Stack) -> None:
     assert_nothing_secret_was_left(stack)
-
-
-def assert_nothing_secret_was_left(stack: Stack) -> None:
-    """Searches what drift, repairs and failures, and in the longer lane kills and reboots, have printed and left."""
-    key = (ROOT / ".sim/nodes/id_ed25519").read_text().splitlines()[2]
-    kubeconfig = yaml.safe_load((ROOT / ".sim/kubeconfig").read_text())
-    token = kubeconfig["users"][0]["user"]["client-key-data"][40:120]
-    shown = "".join(done.text for done in stack.ran) + json.dumps(stack.outputs())
-    logs = [path for path in (*(ROOT / ".sim").rglob("*.log"), *(ROOT / ".engine/logs").rglob("*")) if path.is_file()]
-
-    assert {"gpu01", "plane", "switch"} <= {path.parent.name for path in logs}, "the logs are somewhere else now"
-    for canary in (key, token, stack.env["PULUMI_CONFIG_PASSPHRASE"]):
-        assert canary not in stack.state_text()
-        assert canary not in shown
-        assert [str(path) for path in logs if canary.encode() in path.read_bytes()] == []
 
 
 def test_destroy_leaves_nothing_behind(stack: Stack) -> None:

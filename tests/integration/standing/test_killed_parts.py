@@ -1,13 +1,14 @@
-"""Each process of the simulator killed, at rest and in the middle of an `up`, and all of them suspended at once.
+"""Processes of the simulator killed, in the middle of an `up` and at rest, and all of them suspended at once.
 
-The next `make up` has to say what it found, and to converge. The lab has no benchmarks: they have tests of their own.
+The next `make up` has to say what it found, and to converge. Those of the control plane are killed one at a time in a
+cluster without nodes, by tests/components/cluster/test_stalled_sim.py.
 """
 
 import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node
 from tests.messages import lines_naming
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 STATE = ROOT / ".sim"
 AT_WORK = re.compile(r"DaemonSet cluster-\S+ creating")
@@ -57,38 +58,29 @@ PROCESSES = {
     "node": Process("nodes/gpu02", "qemu", "gpu02: had died"),
 }
 
-IN_A_CLUSTER_ALONE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "keeper")
-"""Killed in the middle of an `up` by tests/components/cluster/test_stalled_sim.py, which has no nodes."""
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "keeper")
+VFS = "cat /sys/class/net/enp5s0/device/sriov_numvfs"
 
 
-@pytest.fixture(scope="module")
-def lab_stack(stack: Stack) -> Iterator[Stack]:
-    """The reference lab without benchmarks, up."""
-
-    def unmeasured(lab: dict[str, Any]) -> None:
-        lab.pop("benchmarks")
-
-    with stack.edited(unmeasured):
-        stack.up().succeeded()
-        yield stack
-        recovered(stack)
-        stack.pulumi("destroy", "--run-program").succeeded()
-
-
-def made_up(stack: Stack) -> str:
-    """What `make up` does on a stack of its own; what `sim up` and the recovery have said."""
+def started(stack: Stack) -> str:
+    """What `make up` does first on a stack of its own; what `sim up` and the recovery have said."""
     begun_s = time.monotonic()
     said = sim(environment("lab"), "up")
     assert said.returncode == 0, said.stdout
-    text = said.stdout + recovered(stack)
+    state = str(stack.folder / "state")
+    text = said.stdout + stack.run("python", "-m", "engine.recover", stack.name, state).succeeded().text
     print(f"sim up after {time.monotonic() - begun_s:.0f} s:\n{text}")  # pytest -rP shows what was said
-    stack.repair().succeeded()
-    assert sim(environment("lab"), "status").returncode == 0
     return text
 
 
-def recovered(stack: Stack) -> str:
-    return stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded().text
+def converges(stack: Stack) -> None:
+    """All that the lab asks for is there after the `up` of a `make up`."""
+    stack.repair().succeeded()
+    assert sim(environment("lab"), "status").returncode == 0
+    for node in ("gpu01", "gpu02"):
+        assert on_node(node, f"{VFS} /sys/class/net/enp132s0/mtu").split() == ["4", "9000"]
+    for found in core().list_daemon_set_for_all_namespaces().items:
+        assert found.status.number_ready == 2, found.metadata.name
 
 
 def core() -> Any:
@@ -106,15 +98,6 @@ def damage() -> None:
         api.delete_namespaced_daemon_set(found.metadata.name, found.metadata.namespace)
 
 
-def assert_whole(stack: Stack) -> None:
-    """All that the lab asks for is there, and another `up` has nothing to do."""
-    for node in ("gpu01", "gpu02"):
-        assert on_node(node, "cat /sys/class/net/enp132s0/mtu") == "9000"
-    for found in core().list_daemon_set_for_all_namespaces().items:
-        assert found.status.number_ready == 2, found.metadata.name
-    stack.unchanged()
-
-
 def disturbed_up(stack: Stack, disturb: Callable[[], None]) -> Run:
     """An `up` in the middle of which something happens."""
     always = ["--stack", stack.name, "--config-file", str(stack.file), "--non-interactive", "--color", "never"]
@@ -122,57 +105,54 @@ def disturbed_up(stack: Stack, disturb: Callable[[], None]) -> Run:
     return disturbed(command, ROOT, stack.env, AT_WORK, disturb)
 
 
-@pytest.mark.whole
 def test_all_that_was_killed_at_rest_is_named_and_comes_back(lab_stack: Stack) -> None:
     for process in PROCESSES.values():
         process.send(signal.SIGKILL)
 
-    said = made_up(lab_stack)
+    said = started(lab_stack)
 
     missing = [name for name, process in PROCESSES.items() if not re.search(process.died, said)]
     assert missing == [], said
-    assert_whole(lab_stack)
+    converges(lab_stack)
+    lab_stack.unchanged()
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("name", PROCESSES)
-def test_a_process_killed_at_rest_is_named_and_comes_back(lab_stack: Stack, name: str) -> None:
-    PROCESSES[name].send(signal.SIGKILL)
-
-    said = made_up(lab_stack)
-
-    assert re.search(PROCESSES[name].died, said), said
-    assert_whole(lab_stack)
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("name", [name for name in PROCESSES if name not in IN_A_CLUSTER_ALONE])
-def test_a_process_killed_in_the_middle_of_an_up_is_named_and_the_next_one_converges(
+@pytest.mark.parametrize("name", [name for name in PROCESSES if name not in CONTROL_PLANE])
+def test_a_process_killed_during_an_up_and_then_at_rest_is_named_and_the_next_up_converges(
     lab_stack: Stack, name: str
 ) -> None:
+    process = PROCESSES[name]
     damage()
 
-    run = disturbed_up(lab_stack, lambda: PROCESSES[name].send(signal.SIGKILL))
+    run = disturbed_up(lab_stack, lambda: process.send(signal.SIGKILL))
 
     print(run.shown(name))
-    said = made_up(lab_stack)
-    assert re.search(PROCESSES[name].died, said), said
-    assert_whole(lab_stack)
+    said = started(lab_stack)
+    assert re.search(process.died, said), said
+    converges(lab_stack)
+
+    process.send(signal.SIGKILL)
+    said = started(lab_stack)
+    assert re.search(process.died, said), said
+    if name == "node":
+        assert on_node("gpu02", VFS) == "0", "it comes back as its clean snapshot, of which the state knows nothing"
+    converges(lab_stack)
+    lab_stack.unchanged()
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize(
-    ("at_work", "woken"),
-    [(False, False), (True, True)],
+    ("at_work", "woken", "for_s"),
+    [(False, False, 70), (True, True, 120)],
     ids=["at rest, still suspended", "in the middle of an up, woken"],
 )
-def test_a_lab_that_stood_still_for_two_minutes_converges(lab_stack: Stack, woken: bool, at_work: bool) -> None:
+def test_a_lab_that_stood_still_converges(lab_stack: Stack, at_work: bool, woken: bool, for_s: int) -> None:
+    """For longer than the cluster's heartbeats and leases hold, which is 50 s at most."""
     stopped = [process for process in PROCESSES.values() if process.pid]
 
     def stand_still() -> None:
         for process in stopped:
             process.send(signal.SIGSTOP)
-        time.sleep(120)
+        time.sleep(for_s)
         for process in stopped if woken else ():
             process.send(signal.SIGCONT)
 
@@ -182,8 +162,9 @@ def test_a_lab_that_stood_still_for_two_minutes_converges(lab_stack: Stack, woke
         print(run.shown("all"))
     else:
         stand_still()
-    said = made_up(lab_stack)
+    said = started(lab_stack)
 
-    for name in () if woken else ("etcd", "kwok", "switch", "gpu02"):
+    for name in () if woken else (*(PROCESSES[one].name for one in CONTROL_PLANE), "switch", "gpu02"):
         assert lines_naming(said, "suspended", name), said
-    assert_whole(lab_stack)
+    converges(lab_stack)
+    lab_stack.unchanged()
