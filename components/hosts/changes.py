@@ -8,7 +8,6 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from components.hosts.document import target_fields
 from components.hosts.effects import WORDS, field_effect
 from components.hosts.losses import Known, cost_of, effect_of, known_of
 from components.hosts.program.steps import STEPS, changed_versions
@@ -89,8 +88,8 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
         old = record_before(olds, name, new)
         if old is None or old.state != "active" or new.state != "active":
             continue
-        before = _asked_for(old)
-        for field, value in target_fields(new.document).items():
+        before = old.target
+        for field, value in new.target.items():
             if field in before and before[field] != value and field_effect(field) == "reboot":
                 yield (
                     f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false; "
@@ -121,13 +120,6 @@ def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
                 f"Then pulumi up --refresh --run-program, which finds {after} there and continues; "
                 "or revert the change"
             )
-
-
-def _asked_for(record: HostRecord) -> dict[str, JsonValue]:
-    try:
-        return target_fields(record.document)
-    except (KeyError, TypeError):  # written by another version of rocelab
-        return {}
 
 
 def shorten(value: JsonValue) -> str:

@@ -6,7 +6,6 @@ failed at first, or were lost and created again, so a plugin started too early a
 
 from collections.abc import Collection, Iterator, Mapping
 
-from components.hosts.document import target_fields
 from components.hosts.records import HostRecord, record_before
 
 DOT = "."
@@ -63,6 +62,6 @@ def vfs_came(
 
 
 def _numbers(record: HostRecord) -> Iterator[tuple[str, object]]:
-    for field, value in target_fields(record.document).items():
+    for field, value in record.target.items():
         if field.rpartition(DOT)[2] == "vfs":
             yield field, value

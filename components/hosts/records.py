@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError
 
 from components.hosts.document import host_document, target_fields
 from components.ssh.connection import Endpoint
@@ -29,41 +29,37 @@ class HostRecord(Section):
     state: Literal["active", "drained", "absent"]
     formerly: str | None = None
     endpoint: Endpoint
-    fields: dict[str, JsonValue]
-    """In the inputs the target values; in the outputs the values that were last read."""
     trouble: str = ""
     """Why the host could not be read; empty in the inputs."""
     unfinished: bool = False
     """Whether the last run did not finish applying the document; never in the inputs."""
     document: Document
     """All that a repair or an undo needs, also when the lab file no longer names the host."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fields_that_are_as_the_document_asks(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        return given if "fields" in given else {**given, "fields": _fields_of(given)}
+    fields: dict[str, JsonValue] = Field(default_factory=lambda known: _target(known["state"], known["document"]))
+    """In the inputs the target values; in the outputs the values that were last read."""
 
     @property
     def pfs(self) -> list[Document]:
         pfs = self.document.get("pfs")
         return [pf for pf in pfs if isinstance(pf, dict)] if isinstance(pfs, list) else []
 
+    @property
+    def target(self) -> dict[str, JsonValue]:
+        """The fields of the host when it conforms; none for a document of another version of rocelab."""
+        return _target(self.state, self.document)
+
     def text(self, shared: Document | None = None) -> str:
         """The text for the state; sorted, because another order would look like a change."""
         content = self.model_dump(mode="json", exclude_defaults=True)
         content["document"] = {key: value for key, value in self.document.items() if key not in (shared or {})}
-        if self.fields == _fields_of({**content, "document": self.document}):
+        if self.fields == self.target:
             del content["fields"]
         return json.dumps(content, sort_keys=True)
 
 
-def _fields_of(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The fields of a host that conforms to its document."""
-    document = content.get("document")
-    if content.get("state") != "active" or not isinstance(document, dict):
-        return {}
+def _target(state: str, document: Document) -> dict[str, JsonValue]:
     try:
-        return target_fields(document)
+        return target_fields(document) if state == "active" else {}
     except (KeyError, TypeError):  # written by another version of rocelab
         return {}
 
@@ -75,7 +71,6 @@ def target_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostR
         state=node.state,
         formerly=node.formerly,
         endpoint=endpoint_of(lab, node, host_key),
-        fields=target_fields(document) if node.state == "active" else {},
         document=document,
     )
 
