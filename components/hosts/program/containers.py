@@ -3,6 +3,7 @@
 from typing import Any, Dict, List
 
 from .machine import Machine, StepError
+from .places import MARK
 
 TASKS = "/run/containerd/io.containerd.runtime.v2.task"
 CONFIG_FILE = "/etc/containerd/config.toml"
@@ -43,7 +44,7 @@ def containerd_config(asked: Dict[str, Any], major: int, nvidia: Dict[str, Any])
     cri = "io.containerd.grpc.v1.cri" if old else "io.containerd.cri.v1.runtime"
     images = "io.containerd.grpc.v1.cri" if old else "io.containerd.cri.v1.images"
     runtimes = f"plugins.'{cri}'.containerd.runtimes"
-    lines = ["# Written by rocelab: change the lab file instead.", f"version = {2 if old else 3}", ""]
+    lines = [f"{MARK}version = {2 if old else 3}", ""]
     if old:
         lines += [f"[plugins.'{cri}']", f'  sandbox_image = "{asked["sandbox_image"]}"', ""]
     else:
@@ -66,7 +67,7 @@ def mirror_files(registries: List[Dict[str, str]]) -> Dict[str, str]:
         # below a folder of the mirror: containerd would put its /v2 in front of the folder
         path = f"/v2/{folder}" if folder else ""
         files[f"{MIRRORS}/{name}/hosts.toml"] = (
-            "# Written by rocelab: change the lab file instead.\n"
+            f"{MARK}"
             f'server = "https://{SERVERS.get(name, name)}"\n\n'
             f'[host."https://{place}{path}"]\n'
             '  capabilities = ["pull", "resolve"]\n' + ("  override_path = true\n" if folder else "")

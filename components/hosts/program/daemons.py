@@ -11,10 +11,9 @@ from .guest import NETPLAN
 from .guest_others import SCRIPTS, definition_of
 from .host import Host
 from .machine import Machine, StepError, load_json
-from .places import BASELINE_FILE, NETWORK_MANAGER_FILE, NETWORKD_FILE
+from .places import BASELINE_FILE, MARK, NETWORK_MANAGER_FILE, NETWORKD_FILE
 
 GUESTS_DRIVER = "vmxnet3"
-MARK = "# Written by rocelab: change the lab file instead.\n"
 NETWORK_MANAGERS = ("/usr/sbin/NetworkManager",)
 NETWORKDS = ("/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd")
 KEPT = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"

@@ -3,7 +3,7 @@
 import re
 from typing import Callable, Dict, List, NamedTuple, Sequence
 
-from .machine import Done, Machine, StepError
+from .machine import MISSING, Done, Machine, StepError
 
 LOCK_S = 300
 """How long a run waits for another package run: a first boot's own upgrades take minutes."""
@@ -71,7 +71,7 @@ def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
         there = {word for words in lines if words[-1:] == ["installed"] for word in words[:2]}
         return [name for name in names if name not in there]
     answered = machine.run("rpm", "-q", "--whatprovides", *names)
-    if answered.code == 127:
+    if answered.code == MISSING:
         raise StepError(
             "rpm is not installed on this host of the RHEL family", "this looks like a container; use a full host"
         )

@@ -3,7 +3,7 @@
 import re
 from typing import Dict, NamedTuple, Optional
 
-from .machine import Machine, StepError
+from .machine import MISSING, Machine, StepError
 
 TOOLS = ("mstconfig", "mlxconfig")
 """From mstflint, which distributions have, and from NVIDIA's firmware tools: same options, same output."""
@@ -35,7 +35,7 @@ def query(machine: Machine, device: str) -> Dict[str, Setting]:
 def tool_of(machine: Machine) -> str:
     """The tool that is installed."""
     for name in TOOLS:
-        if machine.run(name, "--version").code != 127:
+        if machine.run(name, "--version").code != MISSING:
             return name
     raise StepError(
         f"neither {' nor '.join(TOOLS)} is installed",

@@ -8,9 +8,8 @@ import hashlib
 from typing import Any, Dict, List, NamedTuple
 
 from .machine import Machine, StepError
-from .places import RUN
+from .places import MARK, RUN
 
-MARK = "# Written by rocelab: change the lab file instead.\n"
 NETPLAN = "/etc/netplan"
 PROFILES, RUN_PROFILES = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
 RUN_NETWORKS = "/run/systemd/network"

@@ -7,8 +7,9 @@ of those programs is read: YAML in braces counts as different.
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from .guest import HIGHEST_PRIORITY, MARK, NETPLAN, PROFILES
+from .guest import HIGHEST_PRIORITY, NETPLAN, PROFILES
 from .machine import Machine, StepError
+from .places import MARK
 
 SCRIPTS = "/etc/sysconfig/network-scripts"
 """NetworkManager reads the ifcfg files there too, up to RHEL 9."""
@@ -64,7 +65,7 @@ def definition_of(machine: Machine, name: str) -> str:
 
 def defines_alone(machine: Machine, name: str) -> bool:
     """Whether netplan has another definition of the interface."""
-    return any(_block(text, name) is not None for _, text in _files(machine, NETPLAN, ".yaml"))
+    return any(block_of(text, name) is not None for _, text in _files(machine, NETPLAN, ".yaml"))
 
 
 def _files(machine: Machine, folder: str, ending: str = "") -> List[Tuple[str, str]]:
@@ -96,11 +97,11 @@ def _yaml_defines(text: str, name: str, hardware: str) -> bool:
     return False
 
 
-def _block(text: str, name: str) -> Optional[Tuple[List[str], str]]:
+def block_of(text: str, name: str) -> Optional[Tuple[List[str], str]]:
     """Lines below the interface's key, and the text without them; None when no key is called like it."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     for start, line in enumerate(lines):
-        if re.fullmatch(rf"""\s+["']?{re.escape(name)}["']?\s*:\s*""", line):
+        if re.fullmatch(rf"""\s+["']?{re.escape(name)}["']?\s*:\s*(#.*)?""", line):
             depth, end = _depth(line), start + 1
             while end < len(lines) and _depth(lines[end]) > depth:
                 end += 1
@@ -119,7 +120,7 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
     (netplan 0.106).
     """
     name = pf["interface"]
-    found = _block(text, name)
+    found = block_of(text, name)
     if found is None:
         return "under another name, so there would be two definitions"
     block, rest = found

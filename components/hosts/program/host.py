@@ -1,9 +1,9 @@
 """One run on one host: the document, the machine, and what was found and done so far."""
 
 import json
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
-from .machine import Machine
+from .machine import Done, Machine, StepError
 from .places import REBOOT_FILE
 from .pods import allocated_devices
 
@@ -29,8 +29,6 @@ class Host:
         self.changed: List[str] = []
         self.armed = self.booting = False
         self.at = "waiting for another run, or reading the host"  # what is running, as a slow run reports on stderr
-        self._links: Optional[Dict[str, Dict[str, Any]]] = None
-        self._opened: Tuple[bool, Optional[Set[str]]] = (False, None)
         self._remembered: Dict[str, Any] = {}
 
     def remembered(self, key: str, look: Callable[[], Any]) -> Any:
@@ -41,14 +39,15 @@ class Host:
 
     def links(self) -> Dict[str, Dict[str, Any]]:
         """Every netdev of the first namespace by name, as `ip` describes it."""
-        if self._links is None:
-            found = json.loads(self.machine.must("ip", "-j", "addr", "show"))
-            self._links = {link["ifname"]: link for link in found if link.get("ifname")}
-        return self._links
+        found: Dict[str, Dict[str, Any]] = self.remembered("links", self._read_links)
+        return found
+
+    def _read_links(self) -> Dict[str, Dict[str, Any]]:
+        found = json.loads(self.machine.must("ip", "-j", "addr", "show"))
+        return {link["ifname"]: link for link in found if link.get("ifname")}
 
     def forget(self) -> None:
         """Drops all cached answers: something has changed, or an old answer would be dangerous."""
-        self._links, self._opened = None, (False, None)
         self._remembered = {}
 
     def reboot_reasons(self) -> Dict[str, str]:
@@ -158,22 +157,28 @@ class Host:
         soft = [name for name, parent in parents.items() if vf.netdev and parent == vf.netdev]
         return self.machine.names(vf.path + "/infiniband") + soft
 
+    def refuse_opened(self, devices: Iterable[str]) -> None:
+        """Refuses while a process has one of these RDMA devices open."""
+        self.forget()
+        opened = self.opened_devices()
+        busy = sorted(set(devices) if opened is None else opened.intersection(devices))
+        if busy:
+            raise StepError(
+                f"a process has {' '.join(busy)} open, or open devices cannot be listed",
+                "stop the process, then run again",
+            )
+
     def opened_devices(self) -> Optional[Set[str]]:
         """RDMA devices that a process has open; None when that cannot be listed.
 
         An open device is enough, even without a queue pair: when it is removed, the kernel waits for the last process,
         and the program that removes it hangs and ignores signals (seen with soft-RoCE on a VF).
         """
-        known, found = self._opened
-        if not known:
-            done = self.machine.run("rdma", "-j", "resource", "show")
-            try:
-                devices = None if done.code else json.loads(done.out or "[]")
-                found = None if devices is None else {device["ifname"] for device in devices if _is_open(device)}
-            except (ValueError, KeyError, TypeError):
-                found = None
-            self._opened = (True, found)
-        return found
+        done: Done = self.remembered("opened", lambda: self.machine.run("rdma", "-j", "resource", "show"))
+        try:
+            return None if done.code else {each["ifname"] for each in json.loads(done.out or "[]") if _is_open(each)}
+        except (ValueError, KeyError, TypeError):
+            return None
 
 
 def _is_open(device: Dict[str, Any]) -> bool:

@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Union
 
 SELINUX = "security.selinux"
+MISSING = 127
+"""Exit code of a program that is not installed."""
 
 
 class StepError(Exception):
@@ -73,10 +75,16 @@ class Machine:
 
     def ensure(self, path: str, content: Union[str, bytes], mode: int = 0o644) -> bool:
         """Writes a file unless it has this content already; returns whether it was written."""
-        if self.content(path) == (content.encode() if isinstance(content, str) else content):
+        if not self.faults({path: content}):
             return False
         self.put(path, content, mode)
         return True
+
+    def faults(self, files: Mapping[str, Union[str, bytes]]) -> List[str]:
+        """The files that do not have this content, each with the word missing or altered."""
+        right = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+        wrong = [path for path, content in right.items() if self.content(path) != content]
+        return [f"{path} {'altered' if self.exists(path) else 'missing'}" for path in wrong]
 
     def snapshot(self, path: str) -> Optional[str]:
         """The text of a file as an undo needs it; None when there is no such file."""
@@ -117,14 +125,14 @@ class Machine:
             return ""
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        """Runs a program within a time limit; a missing one ends with 127."""
+        """Runs a program within a time limit; one that is not installed ends with `MISSING`."""
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "LC_ALL": "C"}
         try:
             ended = subprocess.run(
                 words, input=stdin, capture_output=True, text=True, timeout=timeout_s, env=environment, check=False
             )
         except FileNotFoundError:
-            return Done(127, "", f"{words[0]} is not installed")
+            return Done(MISSING, "", f"{words[0]} is not installed")
         except subprocess.TimeoutExpired:
             return Done(124, "", f"{words[0]} did not end within {timeout_s:.0f} s")
         return Done(ended.returncode, ended.stdout, ended.stderr)
@@ -136,6 +144,12 @@ class Machine:
             said = " / ".join((done.err or done.out).strip().splitlines()[-3:])
             raise StepError(f"{' '.join(words)} failed ({done.code}): {said}", f"run it on the host; input: {stdin!r}")
         return done.out
+
+    def unload(self, names: Iterable[str]) -> None:
+        """Unloads the kernel modules that are loaded and not in use."""
+        for name in names:
+            if self.read(f"/sys/module/{name}/refcnt") == "0":
+                self.run("modprobe", "-r", name)
 
     def now_s(self) -> float:
         """Seconds since the machine started; a change of its clock does not affect them."""

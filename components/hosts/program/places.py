@@ -1,6 +1,8 @@
 """Where this program keeps its files on a host, and how long it waits."""
 
 SCHEMA = 1
+MARK = "# Written by rocelab: change the lab file instead.\n"
+"""First line of files that belong to rocelab alone."""
 LOCK_WAIT_S = 60
 VF_WAIT_S = 120
 DEADLINE_S = 420

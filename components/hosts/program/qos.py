@@ -11,7 +11,7 @@ import re
 from typing import Any, Dict, List, Tuple
 
 from .host import Host
-from .machine import Done, StepError
+from .machine import MISSING, Done, StepError
 
 Aspects = Dict[str, str]
 
@@ -52,7 +52,7 @@ def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
     flow = host.machine.run("dcb", "-j", "pfc", "show", "dev", pf)
     marks = host.machine.run("dcb", "-j", "-N", "app", "show", "dev", pf, "dscp-prio")
     if flow.code or marks.code:
-        missing = 127 in (flow.code, marks.code)
+        missing = MISSING in (flow.code, marks.code)
         said = NO_TOOL if missing else UNSUPPORTED if _is_unsupported(flow, marks) else "unknown: dcb fails"
         return "", {"trust": said, "dscp_map": said, "pfc": said}
     found = parse_dcb(flow.out, marks.out)
@@ -198,9 +198,14 @@ def nic_aspects(host: Host, pf: str, device: str, priority: int) -> Aspects:
         found["cnp"] = f"{dscp}:{cnp_priority}"
     file = f"/sys/class/infiniband/{device}/tc/1/traffic_class"
     if machine.exists(file):
-        forced = re.search(r"Global tclass=(\d+)", machine.read(file))
-        found["traffic_class"] = forced[1] if forced else "-1"  # -1 is also what takes the force away
+        found["traffic_class"] = str(traffic_class(machine.read(file)))
     return found
+
+
+def traffic_class(text: str) -> int:
+    """`Global tclass=106`; -1 when nothing is forced, which is also the value that ends it."""
+    forced = re.search(r"Global tclass=(\d+)", text)
+    return int(forced[1]) if forced else -1
 
 
 def cnp_files(host: Host, pf: str) -> List[str]:

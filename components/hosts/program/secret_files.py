@@ -7,7 +7,6 @@ from .machine import Machine
 DELIVERED = "as delivered"
 MISSING = "not delivered"
 NEWER = "another one was delivered"
-ALTERED = "altered"
 PREFIX = ".rocelab-secret-"
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, List, Optional, Sequence
 
 from .containers import refuse_package_scripts_under_containers
-from .distribution import APT, DNF, LOCK_S, family, install
+from .distribution import APT, DNF, INSTALL_S, LOCK_S, family, install
 from .machine import Machine, StepError
 
 CACHE = "/var/cache/rocelab"
@@ -48,8 +48,8 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
     return place
 
 
-def add_repository(machine: Machine, download: Dict[str, Any], keep: bool = False) -> None:
-    """Installs the package that adds a vendor's repository to apt or dnf.
+def install_file(machine: Machine, download: Dict[str, Any], keep: bool = False) -> None:
+    """Downloads a package and installs it, such as the one that adds a vendor's repository to apt or dnf.
 
     Args:
         machine: the host.
@@ -59,7 +59,7 @@ def add_repository(machine: Machine, download: Dict[str, Any], keep: bool = Fals
     place = fetch(machine, download)
     # apt and dnf take a path as a file, and unlike dpkg and rpm they wait for another installation
     words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
-    machine.must(*words, machine.path(place), timeout_s=LOCK_S + REMOVE_S)
+    machine.must(*words, machine.path(place), timeout_s=LOCK_S + INSTALL_S)
     if not keep:
         machine.remove(place)
 
@@ -133,7 +133,7 @@ def install_packaged(machine: Machine, asked: Dict[str, Any], installed: str, wh
         )
     refuse_package_scripts_under_containers(machine, what)
     if asked["repository"]:
-        add_repository(machine, asked["repository"])
+        install_file(machine, asked["repository"])
     install(machine, asked["packages"])
 
 

@@ -8,12 +8,12 @@ import base64
 import os
 from typing import Any, Dict, List, Set
 
-from ..distribution import APT, DNF, INSTALL_S, LOCK_S, family
+from ..distribution import family
 from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..places import RUN
-from ..secret_files import ALTERED, DELIVERED, MISSING, delivered, source_of
-from ..software import fetch, installed_packages
+from ..secret_files import DELIVERED, MISSING, delivered, source_of
+from ..software import install_file, installed_packages
 from ..step import Before, Fields, Step, value_or_reason
 
 PACKAGES = r"^bitfusion-client"
@@ -85,9 +85,8 @@ def _version(machine: Machine) -> str:
     names = installed_packages(machine, PACKAGES)
     if not names:
         return ""
-    form = ["dpkg-query", "-W", "-f", "${Version}"] if family(machine) == "debian" else ["rpm", "-q", "--qf"]
-    words = [*form, names[0]] if form[0] == "dpkg-query" else [*form, "%{VERSION}-%{RELEASE}", names[0]]
-    return machine.run(*words).out.strip()
+    debian, rhel = ("dpkg-query", "-W", "-f", "${Version}"), ("rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}")
+    return machine.run(*(debian if family(machine) == "debian" else rhel), names[0]).out.strip()
 
 
 def _install(machine: Machine, asked: Dict[str, Any]) -> None:
@@ -97,9 +96,7 @@ def _install(machine: Machine, asked: Dict[str, Any]) -> None:
             f"Bitfusion's client {there} is installed, but the lab file sets {asked['version']}",
             "remove it yourself if you agree; client and servers must have the same release",
         )
-    place = machine.path(fetch(machine, asked["package"]))
-    words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
-    machine.must(*words, place, timeout_s=LOCK_S + INSTALL_S)
+    install_file(machine, asked["package"], keep=True)
 
 
 def _answer(host: Host) -> str:
@@ -112,9 +109,7 @@ def _answer(host: Host) -> str:
 def _token_state(host: Host) -> str:
     if not delivered(host.machine, "bitfusion"):
         return DELIVERED if all(host.machine.exists(path) for path in FILES.values()) else MISSING
-    files = _token(host)
-    wrong = [FILES[name] for name in files if host.machine.content(FILES[name]) != files[name].encode()]
-    return f"{wrong[0]} {ALTERED if host.machine.exists(wrong[0]) else 'missing'}" if wrong else DELIVERED
+    return ", ".join(host.machine.faults({FILES[name]: text for name, text in _token(host).items()})) or DELIVERED
 
 
 def _token(host: Host) -> Dict[str, str]:

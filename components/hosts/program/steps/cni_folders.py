@@ -27,20 +27,17 @@ class CniFolders(Step):
 
     def facts(self, host: Host) -> Dict[str, Any]:
         asked, found = host.document["cni_folders"], cni_folders(host)
+        plugins, configurations = asked["bin"], asked["conf"]
+        bin_setting = f'bin_dir = "{plugins}" (bin_dirs = ["{plugins}"] from containerd 2.1 on)'
         warnings = [
-            f"containerd looks for CNI {what} in {' and '.join(found[key])}, but they are in {asked[key]}, so no "
-            "pod gets "
-            f"a rail. Set {setting} in /etc/containerd/config.toml and restart containerd, or set "
+            f"containerd looks for CNI {what} in {' and '.join(looked)}, but they are in {folder}, so no pod gets a "
+            f"rail. Set {setting} in /etc/containerd/config.toml and restart containerd, or set "
             "runtime.containerd.source: packaged"
-            for key, what, setting in (
-                (
-                    "bin",
-                    "plugins",
-                    f'bin_dir = "{asked["bin"]}" (bin_dirs = ["{asked["bin"]}"] from containerd 2.1 on)',
-                ),
-                ("conf", "configurations", f'conf_dir = "{asked["conf"]}"'),
+            for what, looked, folder, setting in (
+                ("plugins", found["bin"], plugins, bin_setting),
+                ("configurations", found["conf"], configurations, f'conf_dir = "{configurations}"'),
             )
-            if found[key] and asked[key] not in found[key]
+            if looked and folder not in looked
         ]
         return {"warnings": warnings} if warnings else {}
 

@@ -9,7 +9,7 @@ from ..host import Document, Host
 from ..identity import pin_names
 from ..machine import StepError
 from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers
-from ..software import add_repository, fetch, installed_packages, refuse_firmware_updates, remove, version_field
+from ..software import fetch, install_file, installed_packages, refuse_firmware_updates, remove, version_field
 from ..step import Fields, Step, section_of
 
 UNPACKED = "/var/cache/rocelab/mlnx_ofed"
@@ -125,7 +125,7 @@ class DriverStep(Step):
             self._remove(host, old)
         if asked["source"] == "doca_ofed":
             if asked["download"]:
-                add_repository(machine, asked["download"])
+                install_file(machine, asked["download"])
             names = [*missing_headers(machine), *asked["packages"]]
             refuse_firmware_updates(machine, names)
             install(machine, names)
@@ -148,7 +148,7 @@ class DriverStep(Step):
             return
         if asked["download"]:
             try:
-                add_repository(machine, asked["download"], keep=True)
+                install_file(machine, asked["download"], keep=True)
             except StepError:
                 return  # for example older than the host's: that one must be removed first
         refuse_firmware_updates(machine, asked["packages"])

@@ -32,17 +32,9 @@ class FirmwareStep(Step):
         return {f"{name}.firmware": self._found(host, name) for name in host.document["firmware"]["pfs"]}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        asked = host.document["firmware"]
         for field in sorted(wrong):
-            name = interface_of(field)
-            reason = (
-                f"{field} {self._found(host, name)} => {self.target(host.document)[field]}: read by the NIC at boot"
-            )
-            if not asked["may_reboot"]:
-                host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")
-                continue
-            set_parameters(host, name, self._changes)
-            host.wait_for_reboot(field, reason)
+            found, target = self._found(host, interface_of(field)), self.target(host.document)[field]
+            set_for_next_boot(host, field, f"{found} => {target}", self._changes)
 
     def before_pf(self, host: Host, pf: str) -> Optional[Before]:
         if pf not in section_of(host.document, "firmware").get("pfs", []):
@@ -81,8 +73,19 @@ def nic_settings(host: Host, pf: str) -> Dict[str, Setting]:
     return settings
 
 
-def set_parameters(host: Host, pf: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]) -> None:
-    """Sets the values that the next boot would not have yet, and checks that the NIC accepted them."""
+def set_for_next_boot(
+    host: Host, field: str, change: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]
+) -> None:
+    """Sets what the next boot would not have yet, if the host may be rebooted; the field waits for the reboot."""
+    reason = f"{field} {change}: read by the NIC at boot"
+    if host.document["firmware"]["may_reboot"]:
+        _set_parameters(host, interface_of(field), changes)
+    else:
+        reason += "; nothing was set, since hosts.allow_reboot is false"
+    host.wait_for_reboot(field, reason)
+
+
+def _set_parameters(host: Host, pf: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]) -> None:
     device, words = host.pci_address(pf), changes(host, pf, nic_settings(host, pf))
     if not words:
         return
@@ -93,11 +96,6 @@ def set_parameters(host: Host, pf: str, changes: Callable[[Host, str, Dict[str, 
             f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not accepted",
             "the firmware may be older than the parameter, or the NIC a BlueField controlled by its own CPU",
         )
-
-
-def pf_port(host: Host, pf: str) -> int:
-    """The number of a PF's port on its NIC: function 0 is port 1."""
-    return int(host.pci_address(pf).rpartition(".")[2] or 0) + 1
 
 
 def _value(settings: Dict[str, Setting], name: str) -> Optional[int]:

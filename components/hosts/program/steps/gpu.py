@@ -16,7 +16,7 @@ from ..modules_built import (
     refuse_unsigned_modules,
     running_kernel,
 )
-from ..software import add_repository, fetch, installed_packages, planned, remove, version_field
+from ..software import fetch, install_file, installed_packages, planned, remove, version_field
 from ..step import Fields, Step, packaged, section_of
 
 WORKS = "works"
@@ -93,12 +93,7 @@ class GpuDriverStep(Step):
         found = nvidia.gpus(host)
         if found.trouble:
             return {"gpu": {"trouble": found.trouble}}
-        names = {
-            "driver": found.driver,
-            "cuda": found.cuda,
-            "product": found.product,
-            "architecture": found.architecture,
-        }
+        names = {key: getattr(found, key) for key in ("driver", "cuda", "product", "architecture")}
         return {"gpu": {**{key: value for key, value in names.items() if value}, "count": found.attached}}
 
     def _install(self, host: Host) -> None:
@@ -113,7 +108,7 @@ class GpuDriverStep(Step):
             )
         refuse_package_scripts_under_containers(machine, "the GPU driver")
         if asked["repository"]:
-            add_repository(machine, asked["repository"])  # before anything is removed
+            install_file(machine, asked["repository"])  # before anything is removed
         file = asked.get("package")
         brought = [*asked["packages"], *([machine.path(fetch(machine, file))] if file else [])]
         stay = set(installed_packages(machine, PACKAGES)).difference(names)

@@ -62,8 +62,7 @@ class GpuDirect(Step):
         return {"peermem_loaded": _peermem_is_loaded(host.machine)}
 
     def undo(self, host: Host, before: Before) -> None:
-        if not before["peermem_loaded"] and host.machine.read(f"/sys/module/{PEERMEM}/refcnt") == "0":
-            host.machine.run("modprobe", "-r", PEERMEM)
+        host.machine.unload([] if before["peermem_loaded"] else [PEERMEM])
 
 
 def _peermem_is_loaded(machine: Machine) -> bool:

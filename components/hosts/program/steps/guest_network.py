@@ -10,7 +10,7 @@ from .. import guest, guest_others
 from ..carriers import refuse_what_carries_the_host
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..places import NETWORK_MANAGER_FILE
+from ..places import MARK, NETWORK_MANAGER_FILE
 from ..revert import arm_revert
 from ..step import Before, Fields, Step, value_or_reason
 
@@ -128,7 +128,7 @@ def _let_go(host: Host, name: str) -> None:
     machine = host.machine
     for tool in guest.TOOLS:
         plan = guest.plan_for(tool, {"interface": name, "address": "0.0.0.0/0", "mtu_bytes": 0})
-        if not machine.content(plan.path).startswith(guest.MARK.encode()):
+        if not machine.content(plan.path).startswith(MARK.encode()):
             continue
         paths, stop = [plan.path], plan.stop
         if tool == "netplan":

@@ -4,11 +4,11 @@ from typing import Set
 
 from ..host import Document, Host
 from ..machine import StepError
+from ..membership import KUBELET_CONFIG
 from ..step import Before, Fields, Step
 
 HOSTNAME_FILE = "/etc/hostname"
 KERNEL_HOSTNAME = "/proc/sys/kernel/hostname"
-KUBELET_FILE = "/etc/kubernetes/kubelet.conf"
 CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
 CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hostname.cfg"
 CLOUD_TEXT = "# written by rocelab: the lab names this machine, not the cloud\npreserve_hostname: true\n"
@@ -35,7 +35,7 @@ class Hostname(Step):
     def refuse(self, host: Host) -> None:
         machine, target = host.machine, host.document["hostname"]
         now = machine.read(KERNEL_HOSTNAME)
-        if now != target and machine.exists(KUBELET_FILE):
+        if now != target and machine.exists(KUBELET_CONFIG):
             raise StepError(
                 f"this machine is the Kubernetes node {now}; renaming it to {target} would remove it from the cluster",
                 f"name the node {now} in the lab file, turn system.hostname off, or reset the node (kubeadm reset)",
@@ -53,7 +53,7 @@ class Hostname(Step):
     def undo(self, host: Host, before: Before) -> None:
         machine = host.machine
         machine.remove(CLOUD_FILE)
-        if machine.read(KERNEL_HOSTNAME) != before["hostname"] and not machine.exists(KUBELET_FILE):
+        if machine.read(KERNEL_HOSTNAME) != before["hostname"] and not machine.exists(KUBELET_CONFIG):
             self._set(host, before["hostname"])
 
     def _set(self, host: Host, name: str) -> None:

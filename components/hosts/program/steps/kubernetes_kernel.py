@@ -38,7 +38,7 @@ class KubernetesKernel(Step):
         machine = host.machine
         wrong = [f"{name} not loaded" for name in _missing(host)]
         wrong += [f"{key} is {found or 'missing'}" for key, found in _values(host).items() if found != SYSCTLS[key]]
-        wrong += [f"{path} altered" for path, text in FILES.items() if machine.content(path) != text.encode()]
+        wrong += machine.faults(FILES)
         return {FIELD: "; ".join(wrong) or "set"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -61,9 +61,7 @@ class KubernetesKernel(Step):
         for key, value in before["values"].items():
             if value and machine.exists(f"/proc/sys/{key}"):
                 machine.write(f"/proc/sys/{key}", value)
-        for name in reversed(before["loaded_by_us"]):
-            if machine.read(f"/sys/module/{name}/refcnt") == "0":
-                machine.run("modprobe", "-r", name)
+        machine.unload(reversed(before["loaded_by_us"]))
 
 
 def _missing(host: Host) -> List[str]:

@@ -5,8 +5,8 @@ from typing import Dict, List, Set
 from ..firmware_settings import Setting
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Fields, Step, interface_of, section_of
-from .firmware import nic_settings, pf_port, set_parameters
+from ..step import Fields, Step, section_of
+from .firmware import set_for_next_boot
 
 ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
 """Values of ports/1/link_layer (drivers/infiniband/core/sysfs.c)."""
@@ -44,18 +44,7 @@ class LinkLayer(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for field in sorted(wrong):
-            name = interface_of(field)
-            reason = f"{field} {INFINIBAND} => {ETHERNET}: read by the NIC at boot"
-            if not host.document["firmware"]["may_reboot"]:
-                host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")
-                continue
-            if _parameter(host, name) not in nic_settings(host, name):
-                raise StepError(
-                    f"{name} ({host.pci_address(name)}) has no {_parameter(host, name)}, so it has no Ethernet mode",
-                    "an InfiniBand-only card cannot run RoCE: name another NIC",
-                )
-            set_parameters(host, name, _changes)
-            host.wait_for_reboot(field, reason)
+            set_for_next_boot(host, field, f"{INFINIBAND} => {ETHERNET}", _changes)
 
 
 def link_layer(host: Host, pf: str) -> str:
@@ -70,10 +59,12 @@ def _converted(document: Document) -> List[str]:
     return list(section_of(document, "firmware").get("convert", []))
 
 
-def _parameter(host: Host, pf: str) -> str:
-    return f"LINK_TYPE_P{pf_port(host, pf)}"
-
-
 def _changes(host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
-    name = _parameter(host, pf)
+    # function 0 is port 1
+    name = f"LINK_TYPE_P{int(host.pci_address(pf).rpartition('.')[2] or 0) + 1}"
+    if name not in settings:
+        raise StepError(
+            f"{pf} ({host.pci_address(pf)}) has no {name}, so it has no Ethernet mode",
+            "an InfiniBand-only card cannot run RoCE: name another NIC",
+        )
     return [] if settings[name].next == LINK_TYPE_ETHERNET else [f"{name}={LINK_TYPE_ETHERNET}"]

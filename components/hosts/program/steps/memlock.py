@@ -68,9 +68,7 @@ class Memlock(Step):
 
 
 def _file_state(host: Host, path: str, text: str) -> str:
-    if host.machine.content(path) == text.encode():
-        return UNLIMITED
-    return f"{path} {'altered' if host.machine.exists(path) else 'missing'}"
+    return "".join(host.machine.faults({path: text})) or UNLIMITED
 
 
 def _daemon(host: Host) -> str:

@@ -28,9 +28,7 @@ class Modules(Step):
         return {"loaded_by_us": self._missing(host)}
 
     def undo(self, host: Host, before: Before) -> None:
-        for name in reversed(before["loaded_by_us"]):
-            if host.machine.read(f"/sys/module/{name}/refcnt") == "0":
-                host.machine.run("modprobe", "-r", name)
+        host.machine.unload(reversed(before["loaded_by_us"]))
 
     def _missing(self, host: Host) -> List[str]:
         return [name for name in host.document["modules"] if not host.machine.exists(f"/sys/module/{name}")]

@@ -8,7 +8,7 @@ import json
 import os
 from typing import Dict, List, Set
 
-from ..daemons import MARK, drop_ins
+from ..daemons import drop_ins
 from ..host import Document, Host
 from ..identity import lasting_pci_address
 from ..places import (
@@ -16,6 +16,7 @@ from ..places import (
     DAEMON_FILES,
     DEADLINE_S,
     DOCUMENT_FILE,
+    MARK,
     MODPROBE_FILE,
     MODULES_FILE,
     PROGRAM_FILE,
@@ -63,11 +64,7 @@ class Persistence(Step):
         return {"unit": "enabled"}
 
     def observed(self, host: Host) -> Fields:
-        wrong = [
-            f"{path} {'altered' if host.machine.exists(path) else 'missing'}"
-            for path, content in self._files(host).items()
-            if host.machine.content(path) != content
-        ]
+        wrong = host.machine.faults(self._files(host))
         wrong += [f"{path} is no longer needed" for path in self._left_over(host)]
         if host.machine.target(UNIT_LINK) != UNIT:
             wrong.append(f"{UNIT} not enabled")

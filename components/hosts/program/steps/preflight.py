@@ -4,16 +4,13 @@ from typing import Any, Dict, List
 
 from ..distribution import distribution
 from ..host import Document, Host
-from ..machine import Machine, StepError
+from ..machine import MISSING, Machine, StepError
 from ..modules_built import SIGNED_GPU, built_by_dkms, missing_headers, refuse_unsigned_modules, secure_boot
 from ..step import Step, section_of
 from .vfs import offered_vfs
 
 BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
 """Driver sources whose modules are built on the host, and so are not signed by the distribution."""
-
-MISSING = 127
-"""Exit code of a missing program."""
 
 
 class Preflight(Step):

@@ -4,7 +4,7 @@ The device is the second function of the vmxnet3's PCI device and takes its addr
 with an address when the driver starts (Bitfusion article: load `vmw_pvrdma` last, and on Ubuntu again at every boot).
 """
 
-from typing import List, Set
+from typing import Set
 
 from ..host import Document, Host
 from ..machine import StepError
@@ -40,7 +40,8 @@ class PvrdmaStep(Step):
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        self._refuse_open_devices(host)
+        pfs = map(interface_of, self.target(host.document))
+        host.refuse_opened([device for pf in pfs for device in host.rdma_devices(pf)])
         host.machine.run("modprobe", "-r", MODULE)
         host.machine.must("modprobe", MODULE)
         host.forget()
@@ -60,18 +61,3 @@ class PvrdmaStep(Step):
             return "no device"
         state = host.machine.read(f"/sys/class/infiniband/{devices[0]}/ports/1/state")
         return state.rpartition(": ")[2] or "unknown"
-
-    def _refuse_open_devices(self, host: Host) -> None:
-        host.forget()
-        devices: List[str] = [
-            name for field in self.target(host.document) for name in host.rdma_devices(interface_of(field))
-        ]
-        if not devices:
-            return
-        busy = host.opened_devices()
-        if busy is None or busy & set(devices):
-            raise StepError(
-                f"a process has {' '.join(sorted((busy or set()) & set(devices))) or 'an RDMA device'} open, "
-                f"so {MODULE} cannot be reloaded",
-                "stop the process, then run again",
-            )

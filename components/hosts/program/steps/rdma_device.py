@@ -59,10 +59,5 @@ class RdmaDeviceStep(Step):
 
 def delete_soft_link(host: Host, name: str) -> None:
     """Removes a soft-RoCE device that is not in use."""
-    host.forget()
-    busy = host.opened_devices()
-    if busy is None or name in busy:
-        raise StepError(
-            f"a process has {name} open, or open devices cannot be listed", "stop the process, then run again"
-        )
+    host.refuse_opened([name])
     host.machine.must("rdma", "link", "delete", name)

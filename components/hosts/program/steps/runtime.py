@@ -7,6 +7,7 @@ from typing import Any, Dict, Set
 from ..containers import CONFIG_FILE, MIRRORS, containerd_config, mirror_files
 from ..host import Document, Host
 from ..machine import Machine
+from ..places import MARK
 from ..software import install_packaged, version_field
 from ..step import Before, Fields, Step, packaged
 
@@ -39,9 +40,7 @@ class ContainerRuntime(Step):
         state = OURS if text == self._config(host).encode() else "another" if text else "missing"
         found: Fields = {"containerd": version, "containerd_config": state}
         if asked["registries"]:
-            files = mirror_files(asked["registries"])
-            wrong = [path for path in files if machine.content(path) != files[path].encode()]
-            found["registry_mirrors"] = f"{', '.join(wrong)} missing or altered" if wrong else OURS
+            found["registry_mirrors"] = ", ".join(machine.faults(mirror_files(asked["registries"]))) or OURS
         return found
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -60,10 +59,10 @@ class ContainerRuntime(Step):
         machine = host.machine
         for name in machine.names(MIRRORS):
             path = f"{MIRRORS}/{name}/hosts.toml"
-            if machine.content(path).startswith(b"# Written by rocelab"):
+            if machine.content(path).startswith(MARK.encode()):
                 machine.remove(path)
                 machine.remove(os.path.dirname(path))
-        if machine.content(CONFIG_FILE).startswith(b"# Written by rocelab"):
+        if machine.content(CONFIG_FILE).startswith(MARK.encode()):
             machine.restore(CONFIG_FILE, before["config"])
             machine.run("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
