@@ -8,15 +8,13 @@ import json
 import re
 from typing import Dict, List, Optional, Tuple
 
+from ..guest import NETPLAN, PROFILES, RUN_NETWORKS, RUN_PROFILES
+from ..guest_others import SCRIPTS, block_of
 from ..places import DOCUMENT_FILE
 from .leaves import Json
 from .read_only import ReadOnly
 
-NETPLAN = "/etc/netplan"
 NETWORKD = "/etc/systemd/network"
-NETPLAN_MAKES = "/run/systemd/network"
-NETWORK_MANAGER = ("/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections")
-IFCFG = "/etc/sysconfig/network-scripts"
 IFUPDOWN = ("/etc/network/interfaces", "/etc/network/interfaces.d")
 UNITS, RULES = "/etc/systemd/system", "/etc/udev/rules.d"
 SOURCE = "/etc: netplan, networkd, NetworkManager, ifcfg, ifupdown, udev, systemd"
@@ -55,26 +53,14 @@ def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
     for path in _listed(machine, NETPLAN, ".yaml"):
         text = machine.read(path)
         if word.search(text) or (mac and mac in text.lower()):
-            made = _networkd(machine, interface, mac, NETPLAN_MAKES)
-            made += _network_manager(machine, interface, mac, NETWORK_MANAGER[1:])
+            made = _networkd(machine, interface, mac, RUN_NETWORKS)
+            made += _network_manager(machine, interface, mac, RUN_PROFILES)
             mtu = next((file["mtu_bytes"] for file in made if file["mtu_bytes"]), None)
             addresses = tuple(address for file in made for address in file["addresses"])
-            vfs = re.search(r"virtual-function-count:\s*(\d+)", _block(text, interface))
+            block, _ = block_of(text, interface) or ([], "")
+            vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join(block))
             found.append(_file(path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None))
     return found
-
-
-def _block(text: str, interface: str) -> str:
-    """The lines of a YAML mapping that belong to a key, by their indentation."""
-    lines = text.splitlines()
-    for at, line in enumerate(lines):
-        if re.match(rf"\s*[\"']?{re.escape(interface)}[\"']?\s*:", line):
-            depth = len(line) - len(line.lstrip())
-            end = at + 1
-            while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > depth):
-                end += 1
-            return "\n".join(lines[at:end])
-    return ""
 
 
 def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORKD) -> List[Json]:
@@ -93,32 +79,29 @@ def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORK
     return found
 
 
-def _network_manager(
-    machine: ReadOnly, interface: str, mac: str, folders: Tuple[str, ...] = NETWORK_MANAGER[:1]
-) -> List[Json]:
+def _network_manager(machine: ReadOnly, interface: str, mac: str, folder: str = PROFILES) -> List[Json]:
     found = []
-    for folder in folders:
-        for path in _listed(machine, folder, ".nmconnection"):
-            sections = _ini(machine.read(path))
-            named = _first(sections.get("connection", []), "interface-name") == interface
-            by_mac = (_first(sections.get("ethernet", []), "mac-address") or "").lower() == mac
-            if not named and not (mac and by_mac):
-                continue
-            addresses = [
-                value.split(",")[0]
-                for family in ("ipv4", "ipv6")
-                for key, value in sections.get(family, [])
-                if re.match(r"address\d+$", key)
-            ]
-            mtu = _first(sections.get("ethernet", []), "mtu")
-            vfs = _first(sections.get("sriov", []), "total-vfs")
-            found.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
+    for path in _listed(machine, folder, ".nmconnection"):
+        sections = _ini(machine.read(path))
+        named = _first(sections.get("connection", []), "interface-name") == interface
+        by_mac = (_first(sections.get("ethernet", []), "mac-address") or "").lower() == mac
+        if not named and not (mac and by_mac):
+            continue
+        addresses = [
+            value.split(",")[0]
+            for family in ("ipv4", "ipv6")
+            for key, value in sections.get(family, [])
+            if re.match(r"address\d+$", key)
+        ]
+        mtu = _first(sections.get("ethernet", []), "mtu")
+        vfs = _first(sections.get("sriov", []), "total-vfs")
+        found.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
     return found
 
 
 def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
     found = []
-    for path in _listed(machine, IFCFG, ""):
+    for path in _listed(machine, SCRIPTS, ""):
         values = dict(re.findall(r"^(DEVICE|MTU|IPADDR|PREFIX)=[\"']?([^\"'\n]*)", machine.read(path), re.MULTILINE))
         if values.get("DEVICE") == interface:
             addresses = (f"{values['IPADDR']}/{values['PREFIX']}",) if {"IPADDR", "PREFIX"} <= set(values) else ()

@@ -1,6 +1,7 @@
 """Readings of an inventory: a probe that fails or hangs costs only its own value."""
 
 import json
+import re
 from functools import partial
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
@@ -56,6 +57,14 @@ def reading(source: str, probe: Callable[[], Any]) -> Json:
     except Exception as error:  # noqa: BLE001  # a probe that fails costs its own value only
         reason = f"{type(error).__name__}: {error}"
     return {"unknown": reason[:LONGEST_REASON] or "no reason given", "source": source}
+
+
+def matched(pattern: str, text: str, otherwise: str) -> str:
+    """The first group of a pattern in a text of several lines; `otherwise` is the reason why the value is unknown."""
+    found = re.search(pattern, text, re.MULTILINE)
+    if not found:
+        raise UnknownError(otherwise)
+    return found[1]
 
 
 def printed(done: Done) -> str:

@@ -1,10 +1,9 @@
 """Links, addresses, routes, and the interfaces that carry SSH, the default route and storage."""
 
-import re
 from typing import Any, Dict, Iterable, List
 
 from ..carriers import block_servers, file_servers, session_address
-from .leaves import Json, Leaf, UnknownError, printed, printed_json
+from .leaves import Json, Leaf, UnknownError, matched, printed, printed_json
 from .read_only import ReadOnly
 
 LINKS = ("ip", "-j", "-d", "link", "show")
@@ -19,7 +18,6 @@ PODS_OWN = ("veth", "dummy", "ifb", "gre", "sit", "ip6tnl", "tunl", "ipip")
 FIRST_PRIORITY, LAST_PRIORITIES = 0, (32766, 32767)
 """Of the rules that every kernel starts with."""
 MOST_ROUTES, MOST_PEERS = 2000, 2000
-DESTINATION = re.compile(r"\bdev (\S+)")
 
 
 def links(machine: ReadOnly) -> Dict[str, Json]:
@@ -200,8 +198,5 @@ def storage(machine: ReadOnly) -> Dict[str, str]:
     for server, what in [*file_servers(machine), *block_servers(machine)]:
         address, _, device = server.partition("%")
         said = f"dev {device}" if device else printed(machine.run("ip", "route", "get", address))
-        route = DESTINATION.search(said)
-        if not route:
-            raise UnknownError(f"there is no route to {address}")
-        found.setdefault(route[1], what)
+        found.setdefault(matched(r"\bdev (\S+)", said, f"there is no route to {address}"), what)
     return found

@@ -7,10 +7,10 @@ from typing import Any, Callable, Dict, List, Tuple
 from ..firmware_settings import query
 from ..host import Host
 from ..machine import StepError
-from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects
+from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects, traffic_class
 from . import lldp, network, pci
 from .config_files import SOURCE, config_files
-from .leaves import Json, Leaf, UnknownError, file_leaves, number, printed, printed_json, reading
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, printed_json, reading
 from .read_only import ReadOnly
 from .system import uptime_s
 
@@ -392,18 +392,9 @@ def ipv4_of(gid: str) -> str:
     return ".".join(str(byte) for byte in bytes.fromhex(digits[24:]))
 
 
-def traffic_class(text: str) -> int:
-    """`Global tclass=106`; -1 when nothing is forced."""
-    found = re.search(r"Global tclass=(\d+)", text)
-    return int(found[1]) if found else -1
-
-
 def active_mtu(text: str) -> int:
     """Of port 1, in `active_mtu: 4096 (5)`."""
-    found = re.search(r"^\s*active_mtu:\s+(\d+)", text, re.MULTILINE)
-    if not found:
-        raise UnknownError("ibv_devinfo reports no active_mtu")
-    return int(found[1])
+    return int(matched(r"^\s*active_mtu:\s+(\d+)", text, "ibv_devinfo reports no active_mtu"))
 
 
 def supported_speeds(text: str) -> List[int]:
@@ -417,10 +408,7 @@ def supported_speeds(text: str) -> List[int]:
 
 def active_fec(text: str) -> str:
     """`Active FEC encoding: RS` of ethtool; some versions say `encodings`."""
-    found = re.search(r"^Active FEC encodings?:\s*(.+?)\s*$", text, re.MULTILINE)
-    if not found:
-        raise UnknownError("ethtool reports no active encoding")
-    return found[1].lower()
+    return matched(r"^Active FEC encodings?:\s*(.+?)\s*$", text, "ethtool reports no active encoding").lower()
 
 
 def firmware_of(text: str) -> Tuple[str, str]:

@@ -4,7 +4,7 @@ import os
 import re
 from typing import Dict, List, Tuple
 
-from .leaves import Json, Leaf, UnknownError, file_leaves, number, printed, reading
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, reading
 from .read_only import ReadOnly
 
 DEVICES = "/sys/bus/pci/devices"
@@ -78,15 +78,11 @@ def _gpu(machine: ReadOnly, address: str) -> Json:
 
 def hexadecimal(machine: ReadOnly, path: str) -> str:
     """The digits of an id."""
-    text = machine.text(path)
-    return text.replace("0x", "", 1)
+    return machine.text(path).replace("0x", "", 1)
 
 
 def _model(text: str) -> str:
-    found = re.search(r"^Model:\s*(.+)$", text, re.MULTILINE)
-    if not found:
-        raise UnknownError("it reports no model")
-    return found[1].strip()
+    return matched(r"^Model:\s*(.+)$", text, "it reports no model").strip()
 
 
 def _memory(machine: ReadOnly, address: str) -> int:
@@ -143,10 +139,8 @@ def slot(machine: ReadOnly, address: str) -> str:
 
 def link_speed(machine: ReadOnly, path: str) -> float:
     """GT/s of a file such as `16.0 GT/s PCIe`."""
-    found = re.match(r"([\d.]+) GT/s", machine.text(path))
-    if not found:
-        raise UnknownError(f"it contains {machine.read(path)[:40]!r}")
-    return float(found[1])
+    text = machine.text(path)
+    return float(matched(r"^([\d.]+) GT/s", text, f"it contains {text[:40]!r}"))
 
 
 def link_width(machine: ReadOnly, path: str) -> int:

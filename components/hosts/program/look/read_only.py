@@ -6,14 +6,14 @@ import subprocess
 import threading
 from typing import IO, Dict, List, Set, Union, cast
 
-from ..machine import Done, Machine
+from ..machine import MISSING, Done, Machine
 
 LARGEST_FILE = 1_000_000
 LARGEST_OUTPUT = 2_000_000
 """Bytes of a program's output; a program that prints more is killed, and its output is discarded."""
 PROGRAM_S = 10.0
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin:/opt/mellanox/iproute2/sbin"
-TOO_LONG, TOO_MUCH, MISSING = 124, 125, 127
+TOO_LONG, TOO_MUCH = 124, 125
 
 
 class ReadOnly(Machine):
@@ -31,12 +31,6 @@ class ReadOnly(Machine):
         """The stripped text of a file."""
         with open(self.path(path), "rb") as file:
             return file.read(LARGEST_FILE).decode(errors="replace").strip()
-
-    def read(self, path: str) -> str:
-        try:
-            return self.text(path)
-        except OSError:
-            return ""
 
     def content(self, path: str) -> bytes:
         try:

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from . import network, nic, pci, system
 from .leaves import Json, LookSection, reading
@@ -24,7 +24,7 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
     end_s = time.monotonic() + deadline_s
     found: Json = {"schema": SCHEMA, "system": {}, "network": {}, "carriers": {}}
     listed: Dict[str, Json] = {}
-    opening = _started(LookSection([], {}), target=lambda: _list(machine, listed))
+    opening = _started(lambda: listed.update(nics=reading(pci.DEVICES, lambda: _readers(machine))))
     _ended_by(opening, end_s)
     nics: Dict[str, Any] = dict(listed.get("nics", {}).get("value", {}))
     sections = [
@@ -39,11 +39,9 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
         pf: Json = {"pci": address, "qos": {}}
         pfs.append(pf)
         sections += [LookSection(each.leaves(firmware=firmware), pf), LookSection(each.qos_leaves(), pf["qos"])]
-    threads = [(section, _started(section)) for section in sections]
+    threads = [(section, _started(section.read)) for section in sections]
     gpus: Dict[str, Json] = {}
-    of_gpus = _started(
-        LookSection([], {}), target=lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine)))
-    )
+    of_gpus = _started(lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine))))
     for section, thread in threads:
         if not _ended_by(thread, end_s):
             section.give_up(deadline_s)
@@ -56,12 +54,12 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
     return dict(_copied(found))
 
 
-def _list(machine: ReadOnly, listed: Dict[str, Json]) -> None:
-    listed["nics"] = reading(pci.DEVICES, lambda: {each: nic.NicReader(machine, each) for each in pci.nics(machine)})
+def _readers(machine: ReadOnly) -> Dict[str, nic.NicReader]:
+    return {address: nic.NicReader(machine, address) for address in pci.nics(machine)}
 
 
-def _started(section: LookSection, target: Any = None) -> threading.Thread:
-    thread = threading.Thread(target=target or section.read, daemon=True)
+def _started(read: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=read, daemon=True)
     thread.start()
     return thread
 

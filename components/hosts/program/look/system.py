@@ -6,11 +6,12 @@ import re
 from functools import partial
 from typing import Dict, List, Tuple
 
+from ..machine import MISSING
 from ..nvidia import PEERMEM_MODULES
 from ..ofed import version_in
-from .leaves import Json, Leaf, UnknownError, file_leaves, printed, reading
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, reading
 from .pci import NVIDIA, acs_bridges
-from .read_only import MISSING, ReadOnly
+from .read_only import ReadOnly
 
 MODULES = ("mlx5_core", "mlx5_ib", "mlx4_core", "ib_core", "bnxt_en", "bnxt_re", "ice", "irdma", "igb", "vmxnet3")
 GPU_MODULES = ("nvidia", *PEERMEM_MODULES)
@@ -139,10 +140,7 @@ def _count(machine: ReadOnly, path: str) -> int:
 
 
 def _cpu_model(machine: ReadOnly, path: str) -> str:
-    found = re.search(r"^model name\s*:\s*(.+)$", machine.text(path), re.MULTILINE)
-    if not found:
-        raise UnknownError("it reports no model")
-    return found[1].strip()
+    return matched(r"^model name\s*:\s*(.+)$", machine.text(path), "it reports no model").strip()
 
 
 def _arguments(machine: ReadOnly, path: str) -> List[str]:
@@ -159,10 +157,7 @@ def _modules(machine: ReadOnly, path: str) -> List[str]:
 
 
 def _meminfo_kib(machine: ReadOnly, key: str) -> int:
-    found = re.search(rf"^{key}:\s+(\d+) kB", machine.text("/proc/meminfo"), re.MULTILINE)
-    if not found:
-        raise UnknownError(f"it has no {key}")
-    return int(found[1])
+    return int(matched(rf"^{key}:\s+(\d+) kB", machine.text("/proc/meminfo"), f"it has no {key}"))
 
 
 def _release(machine: ReadOnly) -> Dict[str, str]:
@@ -173,10 +168,7 @@ def _release(machine: ReadOnly) -> Dict[str, str]:
 def _gpu_driver(machine: ReadOnly) -> str:
     if not machine.exists(NVIDIA):
         return ""
-    found = re.search(r"Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.text(NVIDIA))
-    if not found:
-        raise UnknownError("it names no version")
-    return found[1]
+    return matched(r"Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.text(NVIDIA), "it names no version")
 
 
 def _ofed(machine: ReadOnly) -> str:
@@ -193,10 +185,7 @@ def _is_open(machine: ReadOnly) -> bool:
 def _fabric_manager(machine: ReadOnly) -> str:
     if not machine.exists(FABRIC_MANAGER):
         return ""
-    found = re.search(r"(\d+\.\d+\.\d+)", printed(machine.run(FABRIC_MANAGER, "--version")))
-    if not found:
-        raise UnknownError("it names no version")
-    return found[1]
+    return matched(r"(\d+\.\d+\.\d+)", printed(machine.run(FABRIC_MANAGER, "--version")), "it names no version")
 
 
 def containerd_memlock(text: str) -> str:
