@@ -139,13 +139,13 @@ def _refusal(at: Situation, name: str, ca: str) -> Refusal | None:
     """Why a host cannot join; None when it can or is a member."""
     membership = at.memberships.get(name)
     if membership is None:
-        return _failed("it does not answer", "make it reachable, then run again")
+        return failed_join("it does not answer", "make it reachable, then run again")
     if membership.unfinished:
         return None  # an interrupted run left it: it is reset and joins
     if not membership.is_member:
         foreign = "kubeadm has configured it before, but not for this lab"
         hint = "check /etc/kubernetes and /var/lib/etcd; if you do not need them, run kubeadm reset"
-        return _failed(foreign, hint) if membership.remains else None
+        return failed_join(foreign, hint) if membership.remains else None
     reasons = (
         (
             membership.ca != ca,
@@ -163,7 +163,7 @@ def _refusal(at: Situation, name: str, ca: str) -> Refusal | None:
             "set its state to absent, run, and set it back: it joins in its new role",
         ),
     )
-    return next((_failed(reason, hint) for holds, reason, hint in reasons if holds), None)
+    return next((failed_join(reason, hint) for holds, reason, hint in reasons if holds), None)
 
 
 def _all_refused(at: Situation, reason: str, hint: str) -> Decision:
@@ -171,8 +171,9 @@ def _all_refused(at: Situation, reason: str, hint: str) -> Decision:
     outside = [name for name in at.ready if not (name in at.memberships and at.memberships[name].is_member)]
     members = [name for name in at.ready if name not in outside]
     # if all hosts are members and a control plane is missing, some result must still say so
-    return Decision(refused={name: _failed(reason, hint) for name in sorted(outside or members)})
+    return Decision(refused={name: failed_join(reason, hint) for name in sorted(outside or members)})
 
 
-def _failed(reason: str, hint: str) -> Refusal:
+def failed_join(reason: str, hint: str) -> Refusal:
+    """The result of a host that does not join or leave."""
     return {"status": "failed", "step": STEP, "reason": reason, "hint": hint}

@@ -16,7 +16,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from pydantic import JsonValue, ValidationError
 
 from components.hosts.bootstrap.config import Invitation, init_config, join_config
-from components.hosts.bootstrap.decide import STEP, Decision, Membership, Refusal, Role, Situation, decide
+from components.hosts.bootstrap.decide import STEP, Decision, Membership, Refusal, Role, Situation, decide, failed_join
 from components.hosts.calls import Report
 from components.hosts.program.membership import KUBEADM_S, REGISTERED_S, RESET_S
 from components.hosts.records import HostRecord
@@ -137,7 +137,7 @@ async def _let_in(work: _Work, decision: Decision) -> None:
         why = work.failed.pop(host)
         text = f"{host} cannot invite it: {why['reason']}"
         for name in [*decision.control_planes, *decision.workers]:
-            work.failed[name] = {"status": "failed", "step": STEP, "reason": text, "hint": why.get("hint", "")}
+            work.failed[name] = failed_join(text, why.get("hint", ""))
         return
     try:
         hashes = [ca_hash(str(invited.facts.get("ca_pem", "")))]
@@ -223,9 +223,4 @@ def _is_ready(outcome: Outcome, name: str) -> bool:
 
 
 def _waiting(reason: str) -> Refusal:
-    return {
-        "status": "failed",
-        "step": STEP,
-        "reason": f"not in the cluster: {reason}",
-        "hint": "fix that first, then run again",
-    }
+    return failed_join(f"not in the cluster: {reason}", "fix that first, then run again")

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-from components.hosts.bootstrap.decide import STEP, Refusal
+from components.hosts.bootstrap.decide import Refusal, failed_join
 from components.hosts.bootstrap.join import remembered_ca, unite
 from components.hosts.calls import Say
 from components.hosts.drain import Drainer, DrainError, NodeDrainer
@@ -54,12 +54,8 @@ async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dic
                 await asyncio.to_thread(cluster.cordon, name)
                 await asyncio.to_thread(cluster.empty, name)
         except DrainError as error:
-            kept[name] = {
-                "status": "failed",
-                "step": STEP,
-                "reason": f"{error}; it is cordoned and still a node",
-                "hint": "end or move those pods, or delete the node with kubectl; then run again",
-            }
+            hint = "end or move those pods, or delete the node with kubectl; then run again"
+            kept[name] = failed_join(f"{error}; it is cordoned and still a node", hint)
 
     await asyncio.gather(*(one(name, record) for name, record in gone.items()))
     return kept
@@ -114,7 +110,7 @@ class Nodes:
         except LabError as error:
             reason = str(error).splitlines()[0]
             hint = "bring a control plane back, or destroy the stack, which needs none"
-            return {name: {"status": "failed", "step": STEP, "reason": reason, "hint": hint} for name in self._gone}
+            return {name: failed_join(reason, hint) for name in self._gone}
         if config is None:
             return {}  # no control plane stays, so the cluster ends with its nodes
         self._cluster = NodeDrainer(config)
