@@ -4,14 +4,13 @@ IN := engine/run $(STACK)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test-unit test test-all test-whole check bench clean virtual made
+.PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test-unit test test-all test-whole check bench clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
 
 setup:  ## Installs Python packages, the Pulumi engine, plugins, pinned upstream manifests, and simulator programs
-	@engine/setup --stack $(STACK)
-	@$(PYTHON) -m components.cli store
+	@engine/steps $(SETUP)
 
 env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 	@engine/env --stack $(STACK)
@@ -19,45 +18,37 @@ env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 doctor:  ## Lists what is installed, where it comes from, and what each command still needs
 	@engine/doctor --stack $(STACK)
 
-# The commands below act on labs of kind virtual only, never on real machines. Before anything is built, the guard names
-# the command to use on hardware, CHECK reports what only this machine's owner can install, and ALONE makes sure that
-# no other lab uses the simulator.
+# The commands below act on labs of kind virtual only, never on real machines: the guard names the command to use on
+# hardware. It and the steps after it run in one process, in the order in which a target lists them. Before anything is
+# built, ALONE makes sure that no other lab uses the simulator, and IMAGE reports what only this machine's owner can
+# install. MADE ends the command for a stack without resources, which needs no simulator; `make preview` leaves such a
+# stack. ENTER sets the stack's environment for the steps after it.
 ON_HARDWARE = pulumi up --stack $(STACK)
-CHECK =
-ALONE =
-up preview drift destroy: CHECK = $(PYTHON) -m engine.nodes_image
-up preview: ALONE = $(PYTHON) -m engine.one_lab $(STACK)
-virtual:
-	@engine/setup --python-only
-	@$(PYTHON) -m stacks.virtual $(STACK) "$(ON_HARDWARE)"
-	@$(ALONE)
-	@$(CHECK)
-	@engine/setup --stack $(STACK)
-	@$(PYTHON) -m components.cli store
-
-# A stack without resources needs no simulator. `make preview` leaves such a stack.
-made: virtual
-	@grep -qs '"urn"' .sim/state/.pulumi/stacks/rocelab/$(STACK).json || \
-	  { echo "stack $(STACK) has not been made yet: make up STACK=$(STACK) makes it" >&2; exit 1; }
+GUARD = engine/steps stacks.virtual $(STACK) "$(ON_HARDWARE)"
+ALONE = -- engine.one_lab $(STACK)
+IMAGE = -- engine.nodes_image
+SETUP = -- engine.install --stack $(STACK) -- components.cli.app store
+MADE = -- engine.made $(STACK)
+ENTER = -- engine.environment --enter --stack $(STACK)
+START = $(ENTER) -- simulator.cli up --stack $(STACK)
+RECOVER = -- engine.recover $(STACK)
+SELECT = -- pulumi stack select --create $(STACK)
 
 # --refresh: a node that was killed or reset comes back as its clean snapshot, and the state does not show that
-up: virtual  ## Starts the simulator, runs pulumi up, and reports the verdict
-	@$(IN) sim up --stack $(STACK)
-	@$(IN) python -m engine.recover $(STACK)
-	@$(IN) pulumi stack select --create $(STACK)
+up:  ## Starts the simulator, runs pulumi up, and reports the verdict
+	@$(GUARD) $(ALONE) $(IMAGE) $(SETUP) $(START) $(RECOVER) $(SELECT)
 	begun=$$(date -u +%FT%TZ); $(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
 	  mkdir -p .sim/report; $(IN) rocelab report --stack $(STACK) --html .sim/report/$(STACK).html \
 	    --after-up $$status $$begun; exit $$status
 
 preview: ON_HARDWARE = pulumi preview --diff --stack $(STACK)
-preview: virtual  ## Shows what `make up` would change
-	@$(IN) sim up --stack $(STACK)
-	@$(IN) pulumi stack select --create $(STACK)
+preview:  ## Shows what `make up` would change
+	@$(GUARD) $(ALONE) $(IMAGE) $(SETUP) $(START) $(SELECT)
 	$(IN) pulumi preview --diff --stack $(STACK)
 
 drift: ON_HARDWARE = pulumi preview --refresh --run-program --diff --stack $(STACK)
-drift: made  ## Shows where hosts and cluster differ from the stack
-	@$(IN) sim up --stack $(STACK)
+drift:  ## Shows where hosts and cluster differ from the stack
+	@$(GUARD) $(IMAGE) $(SETUP) $(MADE) $(START)
 	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
 
 RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
@@ -66,12 +57,14 @@ RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
 # Does not start the simulator: restarted hosts come back as clean snapshots and would be measured unconfigured.
 validate: MEASURE = $(if $(REBASELINE),rebaseline,again)
 validate: ON_HARDWARE = ROCELAB_VALIDATE=$(MEASURE) pulumi up --stack $(STACK)
-validate: made  ## Measures again, even if nothing changed (REBASELINE=1 discards earlier baselines)
+validate:  ## Measures again, even if nothing changed (REBASELINE=1 discards earlier baselines)
+	@$(GUARD) $(SETUP) $(MADE)
 	@$(RUNS)
 	ROCELAB_VALIDATE=$(MEASURE) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
 
 ports: ON_HARDWARE = rocelab ports --check --stack $(STACK)
-ports: made  ## Tests each connection of the lab's port matrix from its source
+ports:  ## Tests each connection of the lab's port matrix from its source
+	@$(GUARD) $(SETUP) $(MADE)
 	@$(RUNS)
 	@$(IN) rocelab ports --check --stack $(STACK)
 
@@ -79,18 +72,18 @@ history: setup  ## Lists a lab's last runs: verdicts, values and baselines
 	@$(IN) rocelab history --stack $(STACK)
 
 report: ON_HARDWARE = rocelab report --folder report --stack $(STACK)
-report: made  ## Writes the last run as HTML, Markdown, JSON, CTRF and JUnit to .sim/report
+report:  ## Writes the last run as HTML, Markdown, JSON, CTRF and JUnit to .sim/report
+	@$(GUARD) $(SETUP) $(MADE)
 	@$(IN) rocelab report --stack $(STACK) --folder .sim/report
 
 recover: ON_HARDWARE = pulumi cancel --stack $(STACK) && \
   pulumi refresh --run-program --clear-pending-creates --stack $(STACK)
-recover: virtual  ## Cleans up after an interrupted run
-	@$(IN) python -m engine.recover $(STACK)
+recover:  ## Cleans up after an interrupted run
+	@$(GUARD) $(SETUP) $(ENTER) $(RECOVER)
 
 destroy: ON_HARDWARE = pulumi destroy --run-program --stack $(STACK)
-destroy: made  ## Undoes all changes on the hosts and in the cluster
-	@$(IN) sim up --stack $(STACK)
-	@$(IN) python -m engine.recover $(STACK)
+destroy:  ## Undoes all changes on the hosts and in the cluster
+	@$(GUARD) $(IMAGE) $(SETUP) $(MADE) $(START) $(RECOVER)
 	$(IN) pulumi destroy --yes --run-program --skip-preview --stack $(STACK)
 
 down:  ## Stops the simulator and keeps its state

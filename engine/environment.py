@@ -98,11 +98,21 @@ def _path(folders: list[Path], current: str) -> str:
     return os.pathsep.join([*map(str, folders), *others])
 
 
-def main() -> int:
+def enter(variables: Mapping[str, str | None]) -> None:
+    """Sets the variables in this process."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def main(arguments: list[str] | None = None) -> int:
     """The command `engine/env`."""
     parser = argparse.ArgumentParser(prog="engine/env", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--stack", help="add what this stack needs, if it is a simulator stack")
-    options = parser.parse_args()
+    parser.add_argument("--enter", action="store_true", help="for engine/steps: print nothing, set it in this process")
+    options = parser.parse_args(arguments)
     try:
         variables = environment(options.stack)
     except EngineError as error:
@@ -110,7 +120,10 @@ def main() -> int:
         return 1
     if variables.get("PULUMI_BACKEND_URL"):
         STATE.mkdir(parents=True, exist_ok=True)  # the file backend does not create its folder
-    sys.stdout.write(export_lines(variables))
+    if options.enter:
+        enter(variables)
+    else:
+        sys.stdout.write(export_lines(variables))
     return 0
 
 

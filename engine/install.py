@@ -220,14 +220,14 @@ def explain(missing: Sequence[MissingError]) -> str:
     return "\n".join([*lines[: MAX_ERROR_LINES - len(last)], *last])
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command `engine/setup`."""
     parser = argparse.ArgumentParser(prog="engine/setup", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--dev", action="store_true", help="also install what tests and checks need")
     parser.add_argument("--python-only", action="store_true", help="install the Python environment only")
     parser.add_argument("--stack", help="install only what the lab of this stack needs")
     parser.add_argument("--ask-again", action="store_true", help="try the official downloads of parts that were built")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     programs = Programs()
     ENGINE.mkdir(exist_ok=True)

@@ -3,6 +3,7 @@
 The simulator checks the same when it builds the image, which comes last (simulator/nodes/image.py and debian.py).
 """
 
+import argparse
 import os
 import pwd
 import re
@@ -32,8 +33,9 @@ def findings() -> list[Finding]:
     return [_tools(), _source(), *([] if os.geteuid() == 0 else [_ids(), _namespace()])]
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Prints what is missing and returns 1, unless an image exists. Ignores the namespace check, which may be wrong."""
+    argparse.ArgumentParser(prog="python -m engine.nodes_image", description=__doc__).parse_args(arguments)
     if is_built() or not is_supported():  # elsewhere setup reports that builds are not possible
         return 0
     lacks = [one for one in findings() if one.lack and one.part != "namespace"]

@@ -23,6 +23,12 @@ def lock_hashes(dev: bool, installed: dict[str, str]) -> dict[str, str]:
     return {name: hashlib.sha256(LOCKS[name].read_bytes()).hexdigest() for name in names}
 
 
+def is_current() -> bool:
+    """Whether the packages are installed that the lock files list."""
+    installed = installed_locks()
+    return installed == lock_hashes(dev=False, installed=installed)
+
+
 def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
     """Installs what the lock files list, unless it is installed already.
 

@@ -32,6 +32,21 @@ The simulator shows behavior; its figures say nothing about hardware."""
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one verb and returns its exit code."""
+    # `sim logs gpu01 | head` ends silently; a closed connection to a part is an error
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        if _nobody_reads():
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGPIPE)
+        print(f"error: a part of the simulator closed its connection ({error}); see sim status", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: list[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         simulator = simulator_of(options.stack, STATE)
@@ -230,15 +245,4 @@ def _nobody_reads() -> bool:
 
 
 if __name__ == "__main__":
-    # `sim logs gpu01 | head` ends silently; a closed connection to a part is an error
-    try:
-        try:
-            ended = main()
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError as error:
-        if _nobody_reads():
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            os.kill(os.getpid(), signal.SIGPIPE)
-        sys.exit(f"error: a part of the simulator closed its connection ({error}); see sim status")
-    sys.exit(ended)
+    sys.exit(main())

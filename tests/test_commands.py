@@ -14,7 +14,6 @@ from tests.conftest import ROOT
 INNER = {
     "components.jobs.mpi_all_reduce": "the ranks of a job run it, in the job's image",
     "components.ports.connect": "its source runs on the hosts",
-    "engine.nodes_image": "make up asks it before it begins",
     "engine.plugin_version": "setup asks a plugin by it",
     "simulator.nodes.guest_dns": "its source runs on nodes with real pods",
     "simulator.packages.door": "a process of the simulator",

@@ -3,7 +3,6 @@
 The recipes run for real in a folder where everything that they call only writes down how it was called.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -24,6 +23,16 @@ STUB = """#!/bin/sh
 echo "${0##*/} $*" >> calls
 case "$*" in $FAILS) exit 7 ;; esac
 """
+STEPS = """#!/bin/sh
+step=
+for word in "$@" --; do
+  if [ "$word" != -- ]; then step="$step $word"; continue; fi
+  if [ "$step" ]; then echo "step$step" >> calls; fi
+  case "$step" in $FAILS) exit 7 ;; esac
+  step=
+done
+"""
+"""Stands for engine/steps, which ends at the first step that fails (tests/engine/test_steps.py)."""
 
 
 def make(*words: str, cwd: Path = ROOT, fails: str = "nothing") -> subprocess.CompletedProcess[str]:
@@ -45,28 +54,20 @@ def make(*words: str, cwd: Path = ROOT, fails: str = "nothing") -> subprocess.Co
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout without a stack; nothing in it does anything."""
-    for name in CALLED:
+    for name, text in {**dict.fromkeys(CALLED, STUB), "engine/steps": STEPS}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(STUB)
+        (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     return tmp_path
 
 
-def selected(checkout: Path, **latest: object) -> None:
-    """The state as `pulumi stack select --create` leaves it, and what it has besides."""
-    state = checkout / ".sim/state/.pulumi/stacks/rocelab/lab.json"
-    state.parent.mkdir(parents=True)
-    checkpoint = {"stack": "organization/rocelab/lab", "latest": {"manifest": {"version": "v3.259.0"}, **latest}}
-    state.write_text(json.dumps({"version": 3, "checkpoint": checkpoint}))
-
-
-def made(checkout: Path) -> None:
-    urn = "urn:pulumi:lab::rocelab::pulumi:pulumi:Stack::rocelab-lab"
-    selected(checkout, resources=[{"urn": urn, "custom": False, "type": "pulumi:pulumi:Stack"}])
-
-
 def calls(checkout: Path) -> list[str]:
     return (checkout / "calls").read_text().splitlines()
+
+
+def ran(checkout: Path) -> list[str]:
+    """The first two words of each step, and of what ran in the stack's environment."""
+    return [" ".join(line.removeprefix("run lab ").removeprefix("step ").split()[:2]) for line in calls(checkout)]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -75,8 +76,8 @@ def test_a_recipe_calls_what_is_there(target: str) -> None:
 
     assert done.returncode == 0, done.stderr
     programs = set(re.findall(r"(?:^|\s)(engine/[a-z-]+)", done.stdout))
-    modules = set(re.findall(r"python -m ([\w.]+)", done.stdout))
-    verbs = set(re.findall(r"\brocelab (\w+)|-m components\.cli (\w+)", done.stdout))
+    modules = set(re.findall(r"(?:python -m|engine/steps|--) (\w+\.[\w.]+)", done.stdout))
+    verbs = set(re.findall(r"\brocelab (\w+)|components\.cli(?:\.app)? (\w+)", done.stdout))
     assert {"".join(verb) for verb in verbs} <= set(NAMES)
     assert [name for name in programs if not os.access(ROOT / name, os.X_OK)] == []
     for module in modules:
@@ -88,7 +89,7 @@ def test_each_target_is_phony_and_explained() -> None:
     phony = re.search(r"^\.PHONY: (.*)$", TEXT, re.MULTILINE)
 
     assert phony
-    assert set(phony[1].split()) == {*TARGETS, "virtual", "made"}
+    assert set(phony[1].split()) == set(TARGETS)
     assert set(TARGETS) >= ON_VIRTUAL_LABS
 
 
@@ -111,7 +112,7 @@ def test_hardware_is_refused_with_what_does_the_same_there_before_anything_is_bu
     done = make(target, "STACK=dgx", cwd=checkout, fails="*stacks.virtual*")
 
     assert done.returncode != 0
-    assert calls(checkout) == ["setup --python-only", f"python -m stacks.virtual dgx {command}"]
+    assert calls(checkout) == [f"step stacks.virtual dgx {command}"]
 
 
 def test_every_command_that_acts_on_a_lab_asks_the_guard(checkout: Path) -> None:
@@ -140,74 +141,70 @@ def test_a_failed_up_is_the_end_and_the_report_gets_its_status(checkout: Path) -
 def test_an_up_goes_from_the_simulator_to_the_verdict(checkout: Path) -> None:
     assert make("up", cwd=checkout).returncode == 0
 
-    ran = [line.removeprefix("run lab ") for line in calls(checkout) if line.startswith("run")]
-    assert [" ".join(line.split()[:3]) for line in ran] == [
-        "sim up --stack",
-        "python -m engine.recover",
-        "pulumi stack select",
-        "pulumi up --yes",
-        "rocelab report --stack",
+    assert ran(checkout) == [
+        "stacks.virtual lab",
+        "engine.one_lab lab",
+        "engine.nodes_image",
+        "engine.install --stack",
+        "components.cli.app store",
+        "engine.environment --enter",
+        "simulator.cli up",
+        "engine.recover lab",
+        "pulumi stack",
+        "pulumi up",
+        "rocelab report",
     ]
-    assert "--after-up 0 " in ran[-1]
+    assert "--after-up 0 " in calls(checkout)[-1]
 
 
 @pytest.mark.parametrize("target", ["up", "preview", "drift", "destroy"])
 def test_what_prevents_the_image_build_is_reported_before_the_engine_is_built(checkout: Path, target: str) -> None:
     assert make(target, cwd=checkout, fails="*nodes_image*").returncode != 0
-    assert "setup --stack lab" not in calls(checkout)
+    assert ran(checkout)[-1] == "engine.nodes_image"
 
 
 @pytest.mark.parametrize("target", ["up", "preview"])
 def test_a_lab_is_not_brought_up_beside_another_one(checkout: Path, target: str) -> None:
     assert make(target, "STACK=lab-pvrdma", cwd=checkout, fails="*one_lab lab-pvrdma*").returncode != 0
-    assert [line for line in calls(checkout) if line.startswith("run")] == []
-    assert "setup --stack lab-pvrdma" not in calls(checkout)
+    assert ran(checkout)[-1] == "engine.one_lab lab-pvrdma"
 
 
 def test_the_lab_that_is_in_the_way_can_be_taken_away(checkout: Path) -> None:
-    made(checkout)
-
     assert make("destroy", cwd=checkout, fails="*one_lab*").returncode == 0
 
 
 @pytest.mark.parametrize("target", ["validate", "ports", "report", "recover"])
 def test_what_starts_no_node_needs_no_image(checkout: Path, target: str) -> None:
-    made(checkout)
-
     assert make(target, cwd=checkout, fails="*nodes_image*").returncode == 0
-    assert not any("sim up" in line for line in calls(checkout))
+    assert "simulator.cli up" not in ran(checkout)
 
 
 @pytest.mark.parametrize("target", ["destroy", "drift", "validate", "ports", "report"])
-@pytest.mark.parametrize("seen", [False, True], ids=["unknown", "previewed"])
-def test_a_stack_that_does_not_exist_starts_no_simulator(checkout: Path, target: str, seen: bool) -> None:
-    if seen:
-        selected(checkout)
-
-    done = make(target, cwd=checkout)
-
-    assert done.returncode != 0
-    assert lines_naming(done.stderr, "stack lab", "make up STACK=lab")
-    assert [line for line in calls(checkout) if line.startswith("run")] == []
+def test_a_stack_that_does_not_exist_starts_no_simulator(checkout: Path, target: str) -> None:
+    assert make(target, cwd=checkout, fails="*engine.made lab").returncode != 0
+    assert ran(checkout)[-1] == "engine.made lab"
 
 
 @pytest.mark.parametrize(
-    ("target", "before"),
-    [("preview", "pulumi stack select --create lab"), ("drift", ""), ("destroy", "python -m engine.recover lab")],
+    ("target", "last"),
+    [
+        ("preview", ["pulumi stack", "pulumi preview"]),
+        ("drift", ["pulumi preview"]),
+        ("destroy", ["engine.recover lab", "pulumi destroy"]),
+    ],
 )
-def test_a_simulator_that_was_stopped_is_started_first(checkout: Path, target: str, before: str) -> None:
-    made(checkout)
-
+def test_a_simulator_that_was_stopped_is_started_first(checkout: Path, target: str, last: list[str]) -> None:
     assert make(target, cwd=checkout).returncode == 0
 
-    ran = [line.removeprefix("run lab ") for line in calls(checkout) if line.startswith("run")]
-    assert ran[:-1] == [line for line in ("sim up --stack lab", before) if line]
-    assert ran[-1].startswith("pulumi destroy" if target == "destroy" else "pulumi preview")
+    words = ran(checkout)
+    assert words[words.index("engine.environment --enter") :] == [
+        "engine.environment --enter",
+        "simulator.cli up",
+        *last,
+    ]
 
 
 def test_a_lab_that_does_not_run_is_not_measured(checkout: Path) -> None:
-    made(checkout)
-
     done = make("validate", cwd=checkout, fails="*sim status*")
 
     assert done.returncode != 0
@@ -218,8 +215,6 @@ def test_a_lab_that_does_not_run_is_not_measured(checkout: Path) -> None:
 
 
 def test_ports_are_tried_of_a_lab_that_runs(checkout: Path) -> None:
-    made(checkout)
-
     done = make("ports", cwd=checkout, fails="*sim status*")
 
     assert lines_naming(done.stderr, "simulator", "make up STACK=lab")

@@ -103,14 +103,14 @@ def test_a_first_make_up_ends_at_once_with_what_is_missing(
     programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_image.os, "geteuid", lambda: 0)
-    assert nodes_image.main() == 0
+    assert nodes_image.main([]) == 0
 
     install(programs, "apt-get", UBUNTU)
-    assert nodes_image.main() == 1
+    assert nodes_image.main([]) == 1
     assert lines_naming(capsys.readouterr().err, "image source:", "bookworm", "make up")
 
     (tmp_path / "cache/rocelab/nodes/image-0123456789ab.partial").mkdir(parents=True)
-    assert nodes_image.main() == 1, "a build that was killed left no image"
+    assert nodes_image.main([]) == 1, "a build that was killed left no image"
 
     (tmp_path / "cache/rocelab/nodes/image-0123456789ab").mkdir()
-    assert nodes_image.main() == 0, "with an image in the cache, nothing is needed to build one"
+    assert nodes_image.main([]) == 0, "with an image in the cache, nothing is needed to build one"
