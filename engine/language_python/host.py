@@ -14,12 +14,26 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent import futures
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
-# The SDK brings the engine's protocol; grpc and protobuf ship no types.
+# grpc and protobuf ship no types
 import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2, json_format  # type: ignore[import-untyped]
-from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2  # noqa: TID251
+
+
+def _register_bare(*names: str) -> None:
+    """Registers packages without running their `__init__`, so that a module in them is imported alone."""
+    for name in names:
+        spec = find_spec(name)
+        sys.modules[name] = package = ModuleType(name)
+        package.__path__ = list(spec.submodule_search_locations or ()) if spec else []
+
+
+# The engine starts two hosts per command and waits for each. The rest of the SDK doubles what they import.
+_register_bare("pulumi", "pulumi.runtime")
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2  # noqa: E402, TID251
 
 VERSION = "3.259.0"
 SHOWN = 32
