@@ -3,6 +3,7 @@
 An operation under way ends too: its result would not be recorded, and it would interfere with the next run.
 """
 
+import gc
 import os
 import runpy
 import sys
@@ -26,6 +27,7 @@ def main() -> None:
     # As with `python -m`, look for modules of providers in the program's folder first, not in this file's.
     sys.path[0] = str(Path.cwd())
     sys.argv = sys.argv[1:]
+    gc.set_threshold(100_000)  # as in program.py
     runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)
 
 
