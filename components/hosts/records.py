@@ -71,6 +71,8 @@ def target_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostR
         state=node.state,
         formerly=node.formerly,
         endpoint=endpoint_of(lab, node, host_key),
+        # not by default: there an error in a step counts as a document of another version, and nothing would be applied
+        fields=target_fields(document) if node.state == "active" else {},
         document=document,
     )
 

@@ -11,7 +11,7 @@ import pulumi
 import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
-from components.hosts import fleet, pack, repair
+from components.hosts import fleet, pack, records, repair
 from components.hosts import hosts as hosts_module
 from components.hosts.calls import Report
 from components.hosts.fleet import FleetProvider
@@ -426,7 +426,17 @@ def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkey
     assert "no key" not in str(raised.value)
 
 
-def test_results_of_wanted_records_carry_the_pinned_key(lab):
+def test_an_error_in_a_step_is_no_host_without_fields(lab, monkeypatch):
+    def broken(_document):
+        raise KeyError("sysctls")
+
+    monkeypatch.setattr(records, "target_fields", broken)
+
+    with pytest.raises(KeyError):
+        target_record(lab, lab.nodes[0], "ssh-ed25519 AAAA")
+
+
+def test_target_records_carry_the_pinned_key(lab):
     one = target_record(lab, lab.nodes[0], "ssh-ed25519 AAAA")
 
     assert (one.endpoint.address, one.endpoint.port) == ("127.0.12.1", 2222)
