@@ -158,15 +158,18 @@ class Host:
         return self.machine.names(vf.path + "/infiniband") + soft
 
     def refuse_opened(self, devices: Iterable[str]) -> None:
-        """Refuses while a process has one of these RDMA devices open."""
+        """Refuses while a process has, or may have, one of these RDMA devices open."""
         self.forget()
-        opened = self.opened_devices()
-        busy = sorted(set(devices) if opened is None else opened.intersection(devices))
-        if busy:
+        names = sorted(devices)
+        opened = self.opened_devices() if names else set()
+        if opened is None:
             raise StepError(
-                f"a process has {' '.join(busy)} open, or open devices cannot be listed",
-                "stop the process, then run again",
+                f"the processes that have {' '.join(names)} open cannot be listed",
+                "run `rdma resource show` on the host to see why, then run again",
             )
+        busy = [name for name in names if name in opened]
+        if busy:
+            raise StepError(f"a process has {' '.join(busy)} open", "stop the process, then run again")
 
     def opened_devices(self) -> Optional[Set[str]]:
         """RDMA devices that a process has open; None when that cannot be listed.

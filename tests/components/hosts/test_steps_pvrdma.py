@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from components.hosts.document import host_document, target_fields
+from components.hosts.program.host import Host
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.components.hosts.host_runs import run
@@ -74,6 +75,17 @@ def test_a_device_in_use_is_not_pulled_away(guest, document):
     failed = run("apply", guest, document)["failed"]
 
     assert f"a process has {DEVICE} open" in failed["reason"]
+    assert guest.loaded == 0
+
+
+def test_a_device_whose_users_cannot_be_listed_is_not_pulled_away(guest, document, monkeypatch):
+    monkeypatch.setattr(Host, "opened_devices", lambda _host: None)
+
+    failed = run("apply", guest, document)["failed"]
+
+    assert failed["step"] == "pvrdma"
+    assert states(failed["reason"], DEVICE)
+    assert "rdma resource show" in failed["hint"]
     assert guest.loaded == 0
 
 
