@@ -17,6 +17,8 @@ from engine.places import SOURCES
 
 BETWEEN = "--"
 PACKAGES = ("components", "engine", "simulator", "stacks")
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of a shell."""
 
 
 def steps_of(words: Sequence[str]) -> Iterator[list[str]]:
@@ -52,12 +54,15 @@ def main(arguments: list[str] | None = None) -> int:
         "steps", nargs=argparse.REMAINDER, metavar="STEP", help="a module or program with its arguments"
     )
     words = parser.parse_args(arguments).steps
-    if not python_env.is_current():
-        # no package has been imported yet, and the one that follows may need a new one
-        if code := subprocess.run([SOURCES / "setup", "--python-only"], check=False).returncode:
-            return code
-        os.execv(sys.executable, [sys.executable, "-m", "engine.steps", *words])  # noqa: S606
-    return next((code for step in steps_of(words) if (code := run(step))), 0)
+    try:
+        if not python_env.is_current():
+            # before a step imports a package that may be missing or old
+            if code := subprocess.run([SOURCES / "setup", "--python-only"], check=False).returncode:
+                return code
+            os.execv(sys.executable, [sys.executable, "-m", "engine.steps", *words])  # noqa: S606
+        return next((code for step in steps_of(words) if (code := run(step))), 0)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -29,6 +29,20 @@ def test_the_first_step_that_fails_is_the_last_one(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.usefixtures("current")
+def test_ctrl_c_ends_the_steps_with_its_exit_code_and_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[list[str]] = []
+
+    def interrupted(step: list[str]) -> int:
+        begun.append(step)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "run", interrupted)
+
+    assert steps.main(["first", "--", "second"]) == 130
+    assert begun == [["first"]]
+
+
+@pytest.mark.usefixtures("current")
 def test_a_module_gets_its_arguments_and_gives_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
