@@ -248,7 +248,8 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
         # locked memory for queue pairs; no privileged container is needed
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "resources": {"limits": limits},
-        # ends when sshd answers, to which each probe is a login; the job's deadline comes before the last failure
+        # no readiness probe: sshd counts each probe as a login. This one ends with sshd's first answer, and the job's
+        # deadline comes before its last failure
         "startupProbe": {
             "tcpSocket": {"port": host.ssh_port if host else SSH_PORT},
             "periodSeconds": 2,
