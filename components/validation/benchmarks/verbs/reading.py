@@ -44,10 +44,10 @@ def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) ->
     """
     client, server = sides
     try:
-        reads = client
+        printed_by = client
         run: Bandwidth | Latency
         run = parse_bandwidth(outs[0]) if stage.bandwidth else parse_latency(outs[0])
-        reads = server
+        printed_by = server
         if stage.bandwidth:
             other = parse_bandwidth(outs[1])
             faults = faults_of_end(stage, verbs, server, other, other.rows[0])
@@ -55,7 +55,7 @@ def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) ->
             # the server of a read prints no table: it has nothing to do while its memory is read
             faults = faults_of_end(stage, verbs, server, header_of([line.text for line in lines_of(outs[1])]))
     except ResultFormatError as error:
-        raise NoResultError(f"{reads.end.node}: {error}") from None
+        raise NoResultError(f"{printed_by.end.node}: {error}") from None
     row = run.rows[0]
     return PerftestRun(
         value=row.value_us if isinstance(row, LatencyRow) else row.average_gbit_s,

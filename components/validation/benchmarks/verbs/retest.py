@@ -84,9 +84,9 @@ async def retest(
     """
     by_flow = {one.flow: one for one in results}
     tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_flow))
-    what, left, again = "failed transfer", list[Flow](), stage
+    again = stage.model_copy(update={"repeats": 1}) if locates else stage
+    left: list[Flow] = []
     if locates:
-        what, again = "suspect transfer", stage.model_copy(update={"repeats": 1})
         search = Localiser(fabric_of(bench.plan, stage, results))
         while flows := [flow for flow in search.suspects(_values(tries.made)) if flow not in tries.hopeless]:
             if tries.over:
@@ -99,6 +99,7 @@ async def retest(
         await tries.run(untried, again)
     note = ""
     if tries.made:
+        what = "suspect transfer" if locates else "failed transfer"
         note = f"{plural(len(tries.made), what)} measured again with at most {tries.most} at once"
     if left:
         note += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
