@@ -140,6 +140,22 @@ def test_quality_of_service_neighbour_counters_and_files_are_read(tree: Tree) ->
     assert (file.manager, file.addresses) == ("networkmanager", ("192.0.2.11/24",))
 
 
+@pytest.mark.parametrize(
+    "port",
+    [
+        "ens1np0:  # rail 1\n      mtu: 9000\n      virtual-function-count: 4",
+        "ens1np0: {mtu: 9000, virtual-function-count: 4}",
+    ],
+)
+def test_the_vfs_of_a_netplan_file_are_those_of_its_own_port(tree: Tree, port: str) -> None:
+    others = ("ens0: {virtual-function-count: 1}", "ens9:\n      virtual-function-count: 9")
+    tree.file("/etc/netplan/60-rails.yaml", "network:\n  ethernets:\n    " + "\n    ".join((port, *others)) + "\n")
+
+    [file] = pf_of(seen(tree), FIRST).config_files.or_else(())
+
+    assert (file.manager, file.vfs) == ("netplan", 4)
+
+
 def test_what_a_nic_does_not_report_is_unknown_with_the_reason(tree: Tree) -> None:
     pf, management = pf_of(seen(tree), SECOND), pf_of(seen(tree), MANAGEMENT)
 

@@ -58,7 +58,8 @@ def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
             mtu = next((file["mtu_bytes"] for file in made if file["mtu_bytes"]), None)
             addresses = tuple(address for file in made for address in file["addresses"])
             block, _ = block_of(text, interface) or ([], "")
-            vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join(block))
+            braces = re.findall(rf"""^\s+["']?{re.escape(interface)}["']?\s*:\s*{{.*""", text, re.MULTILINE)
+            vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join([*block, *braces]))
             found.append(_file(path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None))
     return found
 
