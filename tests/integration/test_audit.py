@@ -46,6 +46,8 @@ ON_HOSTS: Mapping[str, tuple[str, str]] = {
 }
 """By the check that finds it: on which node, and how it is spoilt."""
 IN_THE_CLUSTER = ("attachment", "allocatable")
+LOOKS = 5
+"""A look leaves out what a node does not answer in time; emulated nodes beside other work are that slow at times."""
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +66,13 @@ def stack(simulator: Path) -> Iterator[Stack]:
 def looked_and_audited(stack: Stack, name: str) -> dict[str, Any]:
     """The audit of a new look at the lab."""
     inventory = stack.folder / f"{name}.json"
-    looked = stack.run("rocelab", "look", "--config-file", str(stack.file), "--out", str(inventory))
-    assert looked.status == 0, looked.text
+    for _ in range(LOOKS):
+        looked = stack.run("rocelab", "look", "--config-file", str(stack.file), "--out", str(inventory))
+        assert looked.status == 0, looked.text
+        if "not read within" not in inventory.read_text():
+            break
+    else:
+        pytest.fail(f"the nodes are too slow: {LOOKS} looks had no time for all values")
     done = stack.run("rocelab", "audit", "--from", str(inventory), "--config-file", str(stack.file), "--json")
     assert done.status in {0, 1}, done.text
     found: dict[str, Any] = json.loads(done.text)
