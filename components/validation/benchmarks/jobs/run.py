@@ -7,8 +7,8 @@ from components.kubernetes.client import KubernetesApi
 from components.validation import Say
 from components.validation.benchmarks.jobs.ucx import faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.log import parse_nccl_log
-from components.validation.benchmarks.nccl.run import curve_of, faults_of_table, network_details, off_rail
-from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.nccl.run import ROTATED, curve_of, faults_of_table, network_details, off_rail
+from components.validation.benchmarks.nccl.table import lost_its_beginning, parse_nccl
 from components.validation.cluster.evidence import evidence_of
 from components.validation.cluster.mpijob import JobError, MpiJobs
 from components.validation.cluster.pulls import IMAGE_OF, refuse_missing_image
@@ -104,6 +104,8 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     if job.program not in (ALL_REDUCE, MPI_ALL_REDUCE):
         reading = training_benchmark(job.program).read(log, job.workers.ranks if job.workers else 1)
         return _measured(job, reading.samples, [], replayed=replayed).model_copy(update={"details": reading.details})
+    if not replayed and lost_its_beginning(log):
+        return not_run(job, "error", ROTATED)
     table = parse_nccl(log)
     update: dict[str, object] = {"curve": curve_of(table)}
     if job.program == MPI_ALL_REDUCE:

@@ -9,7 +9,7 @@ from components.jobs.workers import Transport
 from components.kubernetes.client import KubernetesApi
 from components.validation import Say
 from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
-from components.validation.benchmarks.nccl.table import NcclTable, parse_nccl
+from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
 from components.validation.cluster.evidence import evidence_of
 from components.validation.cluster.mpijob import JobError, MpiJobs
 from components.validation.cluster.pulls import refuse_missing_image
@@ -21,6 +21,10 @@ from stacks.words import plural
 NCCL_LOG = "nccl_all_reduce.log"
 """Name of the launcher's log in the run's bundle."""
 MOST_FAULTS = 4
+ROTATED = (
+    "the launcher's log has lost its beginning, and with it the transport that the ranks report: the kubelet rotates "
+    "logs at containerLogMaxSize, 10 MiB by default. Raise it on each node that can run the launcher, and measure again"
+)
 
 
 def run_nccl(
@@ -57,7 +61,10 @@ def run_nccl(
 
 
 def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclResult:
-    """Reads the launcher's log; one that gives no number is a failed result."""
+    """Reads the launcher's log; one that gives no number is a failed result, a rotated one proves nothing."""
+    # a recorded log may be a table alone
+    if not replayed and lost_its_beginning(log):
+        return NcclResult(outcome="error", job=name, reasons=(ROTATED,), raw=NCCL_LOG)
     try:
         table = parse_nccl(log)
     except LabError as error:

@@ -219,6 +219,17 @@ def parse_nccl(text: str) -> NcclTable:
     return _table(lines, heads[0])
 
 
+def lost_its_beginning(text: str) -> bool:
+    """Whether a log ends with right values, but without the list of ranks that the job prints first.
+
+    The kubelet rotates a log that grows over `containerLogMaxSize`, and the API gives only the newest file. Wrong
+    values are a fault with and without the beginning.
+    """
+    lines = lines_of(text)
+    ended = any(bounds[2] == "OK" for line in lines if (bounds := _BOUNDS.match(line.text)))
+    return ended and not any(_RANK.match(line.text) for line in lines)
+
+
 def _is_header(text: str) -> bool:
     words = text.lstrip("# ").split()
     return text.startswith("#") and words[:2] == ["size", "count"] and "busbw" in words

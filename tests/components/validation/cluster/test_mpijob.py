@@ -15,7 +15,7 @@ from stacks.lab import Lab
 from stacks.transports import Comparison
 from tests.components.validation.fake_api import FakeApi, serving, true, waiting
 from tests.components.validation.labs import changed, hardware, plan_for
-from tests.components.validation.samples import composed, nccl
+from tests.components.validation.samples import RANKS, composed, nccl
 from tests.messages import states
 
 pytestmark = pytest.mark.usefixtures("_quick")
@@ -54,11 +54,12 @@ def test_a_job_that_succeeds_is_read_and_deleted(lab: Lab, monkeypatch: pytest.M
 
 
 def test_the_whole_table_is_kept_as_a_curve_with_the_name_of_its_log(lab: Lab) -> None:
-    api = FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"))
+    log = RANKS + nccl("deepops")
+    api = FakeApi(statuses=[true("Succeeded")], log=log)
     with serving(api):
         result, raw = run_nccl(plan_for(lab), "r1", api.kubeconfig, lambda _: None, threading.Event())
 
-    assert (result.raw, raw[result.raw]) == ("nccl_all_reduce.log", nccl("deepops"))
+    assert (result.raw, raw[result.raw]) == ("nccl_all_reduce.log", log)
     assert len(result.curve) == 29
     first, last = result.curve[0], result.curve[-1]
     assert (first.message_bytes, last.message_bytes) == (8, 2**31)
@@ -93,7 +94,7 @@ CROSSED = "rank 1 sends over mlx5_2 of job-worker-0 (rail 1) and rank 2 receives
 def test_channels_off_their_rail_are_reported_only_with_the_lists_of_the_ranks(
     lab: Lab, log: str, off_rail: tuple[str, ...]
 ) -> None:
-    both = f"{log}\n{nccl('deepops')}"
+    both = f"{RANKS}{log}\n{nccl('deepops')}"
     result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=both))
     (compared, *_), _ = compare(lab, FakeApi(statuses=[true("Succeeded")], log=both))
 
@@ -107,6 +108,27 @@ def compare(lab: Lab, api: FakeApi) -> tuple[list[JobResult], dict[str, str]]:
         return run_jobs(plan, "r1", api.kubeconfig, lambda _: None, threading.Event())
 
 
+@pytest.mark.parametrize("first", ["Init COMPLETE", "#       size", "16777216", "# Out of bounds"])
+def test_a_log_whose_beginning_the_kubelet_rotated_away_accuses_no_fabric(lab: Lab, first: str) -> None:
+    log = nccl("tagged_debug").replace("Socket", "IB")
+    api = FakeApi(statuses=[true("Succeeded")], log=log[log.index(first) :])
+    result, _ = run(small(lab), api)
+    (compared, *_), _ = compare(small(lab), api)
+
+    for one in (result, compared):
+        assert (one.outcome, one.curve, one.off_rail) == ("error", (), ())
+        assert states(one.reasons[0], "log", "containerLogMaxSize")
+        assert one.raw, "what is left of the log is in the bundle"
+
+
+def test_wrong_values_fail_behind_a_rotated_log_too(lab: Lab) -> None:
+    log = nccl("tagged_debug").replace("269.44       0", "269.44       5").replace("values : 0 OK", "values : 1 FAILED")
+    result, _ = run(small(lab), FakeApi(statuses=[true("Succeeded")], log=log[log.index("#       size") :]))
+
+    assert (result.outcome, result.wrong) == ("failed", 5)
+    assert states(result.reasons[0], "5 values", "wrong")
+
+
 @pytest.mark.parametrize("where", ["labels", "annotations"])
 def test_a_node_that_shows_recorded_logs_makes_the_result_replayed(lab: Lab, where: str) -> None:
     node = {"metadata": {"name": "gpu02", where: {REPLAYED: "true"}}}
@@ -117,7 +139,7 @@ def test_a_node_that_shows_recorded_logs_makes_the_result_replayed(lab: Lab, whe
 
 def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
     node = {"metadata": {"name": "elsewhere", "labels": {REPLAYED: "true"}}}
-    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"), nodes=[node]))
+    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=RANKS + nccl("deepops"), nodes=[node]))
 
     assert (result.outcome, result.replayed) == ("failed", False)
     assert "no transport" in result.reasons[0]

@@ -16,11 +16,11 @@ from components.validation.verdict import judge
 from stacks.lab import Lab
 from stacks.transports import Application
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record
-from tests.components.validation.samples import nccl, perftest, sample
+from tests.components.validation.samples import RANKS, nccl, perftest, sample
 from tests.messages import states
 
-OVER_RDMA = "gpu01:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ; OOB eth0:10.0.0.1<0>\n"
-"""The guide prints the table alone; a run of ours has NCCL's own lines before it."""
+OVER_RDMA = f"{RANKS}gpu01:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ; OOB eth0:10.0.0.1<0>\n"
+"""The guide prints the table alone; a run of ours has the ranks and NCCL's own lines before it."""
 
 
 @pytest.fixture
@@ -104,3 +104,16 @@ def test_the_same_table_over_sockets_is_no_pass_however_fast(run: tuple[Lab, Run
 
     assert summary.function == "fail"
     assert "SOCKET_FALLBACK" in {one.code for one in summary.findings}
+
+
+def test_the_same_table_behind_a_rotated_log_is_an_error_and_no_fault_of_the_fabric(run: tuple[Lab, RunRecord]) -> None:
+    real, found = run
+    assert real.benchmarks
+    plan = plan_for(real)
+    assert plan.nccl
+    rotated = read_nccl(plan.nccl, "guide", nccl("deepops"), replayed=False)
+    summary = judge(plan, real.benchmarks, found.model_copy(update={"nccl": rotated})).verdict()
+
+    assert summary.function == "error"
+    assert "SOCKET_FALLBACK" not in {one.code for one in summary.findings}
+    assert any(states(reason, "nccl_all_reduce error", "containerLogMaxSize") for reason in summary.reasons)

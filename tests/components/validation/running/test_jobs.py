@@ -200,6 +200,14 @@ def test_an_all_reduce_that_proves_nothing_of_its_transport_fails(
     assert states(reason, *facts)
 
 
+def test_a_log_on_cpus_whose_beginning_was_rotated_away_is_an_error(lab: Lab):
+    log = sample("mpi/tcp_two_namespaces.txt")
+    ((result,), _) = run(mpi(lab), FakeApi(statuses=[true("Succeeded")], log=log[log.index("#       size") :]))
+
+    assert result.outcome == "error"
+    assert states(result.reasons[0], "log", "containerLogMaxSize")
+
+
 def test_wrong_sums_on_cpus_accuse_no_gpu(lab: Lab):
     right = sample("mpi/tcp_two_namespaces.txt")
     broken = right.replace("       0\n# Out of bounds values : 0 OK", "       5\n# Out of bounds values : 1 FAILED")
