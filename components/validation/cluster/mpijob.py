@@ -25,7 +25,8 @@ START_S = {True: 300, False: 900}
 takes a minute for each pod that it starts."""
 PLAYED_S = 90
 """The same limit where kwok simulates the kubelets: a pod that does not run by then never will."""
-LARGEST_LOG_BYTES = 16_000_000
+LARGEST_LOG_BYTES = 64_000_000
+"""What 4,000 ranks print at up to 16 KB each; a smaller bound would cut off the footers of the table."""
 REPLAYED = "rocelab.dev/replayed-logs"
 """Label or annotation of nodes whose pods show recorded logs."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
