@@ -201,6 +201,14 @@ def test_ranks_get_the_variables_that_sshd_would_lose_and_nccl_cannot_fall_back(
     assert "NCCL_IB_TC" not in variables, "the lab says nothing about quality of service"
 
 
+@pytest.mark.parametrize(("nodes", "shown"), [(32, "INIT,NET,ENV"), (33, "INIT,ENV"), (128, "INIT,ENV")])
+@pytest.mark.parametrize("transport", ["roce", "tcp"])
+def test_many_ranks_print_less_so_that_the_kubelet_does_not_rotate_their_log(
+    lab: Lab, nodes: int, shown: str, transport: str
+) -> None:
+    assert exported(rendered(with_nodes(lab, nodes), transport=transport))["NCCL_DEBUG_SUBSYS"] == shown
+
+
 def test_the_traffic_class_is_the_one_of_nic_and_switch(lab: Lab) -> None:
     marked = lab.model_copy(update={"qos": Qos(dscp=30, priority=3)})
 

@@ -1,5 +1,7 @@
 """What NCCL's own lines tell, in old and new wording. Composed from its formats, but for the recording."""
 
+import re
+
 import pytest
 
 from components.validation.benchmarks.nccl.log import parse_nccl_log, rail_faults, rails_by_order
@@ -34,6 +36,20 @@ def test_a_recorded_fallback_to_sockets_is_reported_although_net_ib_is_in_the_lo
     network = parse_nccl_log(nccl("tagged_debug"))
 
     assert (network.transport, network.used_devices, network.version) == ("socket", {}, "2.28.3+cuda13.0")
+
+
+NET_ALONE = re.compile(
+    "New proxy|Connected to proxy|dlvsym failed|Could not get speed|Topology detection|GPU Direct RDMA (?:En|Dis)abled"
+)
+"""INFO(NCCL_NET, …), with NCCL_PROXY or NCCL_GRAPH or alone, in the sources of NCCL 2.28.3."""
+
+
+def test_without_the_lines_of_net_alone_a_log_shows_the_same_and_is_less_than_half_as_long() -> None:
+    whole = nccl("tagged_debug")
+    less = "".join(line for line in whole.splitlines(keepends=True) if not NET_ALONE.search(line))
+
+    assert parse_nccl_log(less) == parse_nccl_log(whole)
+    assert len(less) < len(whole) / 2
 
 
 def test_one_channel_over_sockets_is_a_fallback() -> None:
