@@ -2,6 +2,7 @@
 
 import base64
 import hmac
+import re
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -25,16 +26,35 @@ class Access(Section):
     """OpenSSH known_hosts with the ed25519 key of every node. There is no trust on first use."""
 
 
+PASSPHRASE = re.compile(r"BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED|\bb3BlbnNzaC1rZXktdjEAAAAA(?!BG5vbmU)")
+"""In a private key with a passphrase: PKCS #8, PEM, or base64 of OpenSSH's `openssh-key-v1` and a cipher that is not
+`none`."""
+
+
 def read_private_key(access: Access, root: Path) -> str:
     """The text of the key file.
 
     Raises:
-        LabError: when the file is missing or is not a private key.
+        LabError: when the file is missing, is not a private key, or has a passphrase.
     """
     text = read_simulator_file("access.key_file", access.key_file, root)
-    if "PRIVATE KEY-----" not in text:
-        raise LabError(f"access.key_file: {access.key_file} holds no private key; set it to the file without .pub")
+    check_private_key(text, f"access.key_file: {access.key_file}")
     return text
+
+
+def check_private_key(text: str, where: str) -> None:
+    """Detects the usual mistakes without the time that parsing takes.
+
+    Raises:
+        LabError: when the text is not a private key, or has a passphrase.
+    """
+    if "PRIVATE KEY-----" not in text:
+        raise LabError(f"{where} holds no private key; set it to the file without .pub")
+    if PASSPHRASE.search(text):
+        raise LabError(
+            f"{where} has a passphrase, which rocelab does not ask for. Load it with ssh-add and set access.identity: "
+            "agent, or use a key without a passphrase"
+        )
 
 
 def read_host_keys(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pulumi
 import yaml
 
-from stacks.access import read_host_keys, read_private_key
+from stacks.access import check_private_key, read_host_keys, read_private_key
 from stacks.base import LabError
 from stacks.cluster import read_kubeconfig
 from stacks.fabric import read_password
@@ -82,6 +82,7 @@ def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
             key = pulumi.Output.secret(read_private_key(lab.access, root))
         elif lab.access.identity == "secret":
             key = config.require_secret("sshPrivateKey")
+            check_private_key(config.require("sshPrivateKey"), "the stack's secret rocelab:sshPrivateKey")
         # plain text in this process only: describing a connection needs the public half
         made = machine_keys(lab, lab.endpoints(), root, config.get)
         host_keys = keys_beside(made, lab, lab.endpoints(), root)

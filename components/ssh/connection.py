@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from stacks.access import known_hosts_name
-from stacks.base import Section, UnreachableError
+from stacks.base import LabError, Section, UnreachableError
 
 if TYPE_CHECKING:
     import asyncssh
@@ -49,10 +49,20 @@ class BrokenError(NoAnswerError):
 
 
 def keys_of(private_key: str | None) -> Keys:
-    """The lab's key from its text; none when the ssh-agent has it."""
+    """The lab's key from its text; none when the ssh-agent has it.
+
+    Raises:
+        LabError: when the key is damaged or has a passphrase.
+    """
     import asyncssh  # noqa: PLC0415  # takes a tenth of a second, which previews need not pay
 
-    return [asyncssh.import_private_key(private_key)] if private_key else []
+    try:
+        return [asyncssh.import_private_key(private_key)] if private_key else []
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        raise LabError(
+            f"the private key of the SSH login cannot be used: {in_short(error)}. Load it into the ssh-agent with "
+            "ssh-add, or use an intact key without a passphrase (ssh-keygen -y -f FILE checks it)"
+        ) from None
 
 
 @asynccontextmanager

@@ -84,3 +84,21 @@ def test_without_a_simulator_the_error_says_how_to_start_it(
 
     with pytest.raises(pulumi.RunError, check=stating("access.key_file", ".sim/nodes/id_ed25519", "make up")):
         engine.run(lambda: load_credentials(lab, pulumi.Config()))
+
+
+def test_a_secret_key_with_a_passphrase_ends_the_preview(
+    engine: Engine, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulator_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    in_secret = lab.model_copy(update={"access": lab.access.model_copy(update={"identity": "secret"})})
+    locked = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nCANARY\n"
+
+    with pytest.raises(pulumi.RunError, check=stating("rocelab:sshPrivateKey", "passphrase", "ssh-add")) as refused:
+        engine.run(
+            lambda: load_credentials(in_secret, pulumi.Config()),
+            preview=True,
+            config={"rocelab:sshPrivateKey": locked},
+        )
+
+    assert "CANARY" not in str(refused.value)

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from components.ssh.connection import keys_of
 from components.ssh.credentials import access_to, private_key
 from stacks.base import LabError
 from stacks.lab import Lab
+from tests.components.ssh.server import USER_KEY, text_of
 from tests.messages import stating
 
 HOST_KEYS = "[127.0.12.1]:2222 ssh-ed25519 AAAA\n[127.0.12.2]:2222 ssh-ed25519 BBBB\n"
@@ -48,3 +50,20 @@ def test_every_active_node_has_its_place_and_the_key_that_must_answer(lab: Lab, 
 def test_a_missing_kubeconfig_names_its_key_in_the_lab_file(lab: Lab, root: Path) -> None:
     with pytest.raises(LabError, check=stating("cluster.kubeconfig_file", ".sim/kubeconfig")):
         access_to(with_access(lab, identity="agent"), root, {}.get)
+
+
+@pytest.mark.parametrize(
+    "damaged", ["ssh-ed25519 CANARY", text_of(USER_KEY)[:200], text_of(USER_KEY).replace("\n", " ")]
+)
+def test_a_damaged_key_is_an_error_with_its_remedy_and_without_its_content(damaged: str) -> None:
+    with pytest.raises(LabError, check=stating("private key", "ssh-add", "passphrase")) as refused:
+        keys_of(damaged)
+
+    assert not any(line in str(refused.value) for line in damaged.splitlines() if "BEGIN" not in line)
+
+
+def test_a_key_with_a_passphrase_is_an_error_with_its_remedy() -> None:
+    locked = USER_KEY.export_private_key("pkcs8-pem", passphrase="locked").decode()
+
+    with pytest.raises(LabError, check=stating("private key", "ssh-add", "passphrase")):
+        keys_of(locked)
