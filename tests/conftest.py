@@ -1,5 +1,6 @@
 """What many tests need: the reference lab and the recording engine."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -52,6 +53,16 @@ def _disks_are_not_waited_for(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _returns_at_once(_file: int) -> None:
     """In place of `os.fsync`, without `mock.patch`: that takes a second for thousands of tests."""
+
+
+@pytest.fixture
+def grpc_log() -> Iterator[logging.Logger]:
+    """The log in which grpc prints the traceback of a provider's error."""
+    log = logging.getLogger("grpc")
+    level = log.level
+    log.setLevel(logging.NOTSET)
+    yield log
+    log.setLevel(level)
 
 
 @pytest.fixture(scope="session")

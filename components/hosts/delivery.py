@@ -20,7 +20,7 @@ from components.hosts.pack import digest, packed
 from components.hosts.program.places import copy_of
 from components.hosts.program.secret_files import PREFIX
 from components.ssh import credentials
-from components.ssh.configured import Configured
+from components.ssh.configured import Configured, plainly
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.lab import Lab
 from stacks.secret_files import secret_files
@@ -59,6 +59,7 @@ class DeliveryProvider(Configured, ResourceProvider):
                 found[node][receive_secret(file.name)] = secret
         return found
 
+    @plainly()
     def _send(self) -> None:
         lab = credentials.configured_lab(self._setting)
         login = credentials.login_to(lab, Path.cwd(), self._setting)

@@ -30,8 +30,9 @@ from components.hosts.records import PREFIX, HostRecord, properties_of, records_
 from components.hosts.repair import Crew, Outcome, converge, observe, undo_all
 from components.hosts.roll import Roll
 from components.ssh import credentials
-from components.ssh.configured import Configured
+from components.ssh.configured import Configured, plainly
 from components.ssh.connection import answers
+from stacks.base import LabError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 
@@ -76,10 +77,12 @@ class FleetProvider(Configured, ResourceProvider):
         others = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in (*OUTPUTS, "vf_layout")}
         return DiffResult(changes=bool(lines) or any(_olds.get(key) != _news[key] for key in others))
 
+    @plainly()
     def create(self, props: Props) -> CreateResult:
         """Checks the hosts after their commands have configured them."""
         return CreateResult("fleet", self._converged({}, props))
 
+    @plainly()
     def read(self, id_: str, props: Props) -> ReadResult:
         """Reads all hosts; one that does not answer is data."""
         seen = properties_of(asyncio.run(observe(self._hosts(), records_of(props), SEEN_NOW)))
@@ -89,10 +92,12 @@ class FleetProvider(Configured, ResourceProvider):
             inputs["vf_layout"] = plain(inputs["vf_layout"])
         return ReadResult(id_, outs, inputs)
 
+    @plainly()
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Repairs what deviates, as far as the policy allows."""
         return UpdateResult(self._converged(_olds, _news))
 
+    @plainly()
     def delete(self, _id: str, _props: Props) -> None:
         """Undoes all hosts. One that cannot be reached is reported and does not delay the others."""
         crew = self._crew(_policy(_props))
@@ -106,7 +111,7 @@ class FleetProvider(Configured, ResourceProvider):
             if result["status"] == "failed"
         ]
         if failed:
-            raise RuntimeError("\n".join(["some hosts could not be undone:", *failed]))
+            raise LabError("\n".join(["some hosts could not be undone:", *failed]))
 
     def _converged(self, olds: Props, news: Props) -> Props:
         policy, before = _policy(news), _facts(olds)

@@ -1,8 +1,12 @@
 """The base of dynamic providers that need the stack's configuration. Does not import Pulumi."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from components.ssh.credentials import Setting
+from stacks.base import LabError
 
 
 class Config(Protocol):
@@ -31,3 +35,13 @@ class Configured:
     def configure(self, req: Request) -> None:
         """Keeps the stack's configuration, secrets included."""
         self._setting: Setting = req.config.get
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Around a provider's method: hides the traceback that grpc would print for errors that a user can act on."""
+    try:
+        yield
+    except LabError:
+        logging.getLogger("grpc").setLevel(logging.CRITICAL)
+        raise

@@ -5,9 +5,7 @@ The state contains the path of this module, so it must not move.
 
 import asyncio
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import pulumi
@@ -23,10 +21,11 @@ from pulumi.dynamic import (
 )
 
 from components.ssh import credentials
-from components.ssh.configured import Configured
+from components.ssh.configured import Configured, plainly
 from components.ssh.connection import Keys, NoAnswerError, keys_of
 from components.switches import backup
 from components.switches.backup import FirstTouch
+from components.switches.dialect import AnswerError, RefusedError
 from components.switches.records import (
     SwitchRecord,
     before_of,
@@ -71,6 +70,8 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         except NoAnswerError as error:
             pulumi.log.warn(f"{error}; to skip it, set switches[].apply: false")
             return CheckResult(news, [])
+        except LabError as error:
+            return CheckResult(news, [CheckFailure("ports", f"{record.switch.name}: {error}")])
         said = refusals(task_of(record, declared, self._lab()), found)
         now = properties_of({port: facts.settings for port, facts in found.items()})
         _say(change_lines({**news, **now}, news))
@@ -81,17 +82,18 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         plain = {key for key in {*_olds, *_news} if not key.startswith("__") and key not in OUTPUTS}
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in plain))
 
+    @plainly()
     def create(self, props: Props) -> CreateResult:
-        with _plainly():
-            return CreateResult(record_of(props).switch.name, self._converged({}, props))
+        return CreateResult(record_of(props).switch.name, self._converged({}, props))
 
+    @plainly()
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Reads the ports, and warns of moved cables. A silent switch keeps its last values."""
+        """Reads the ports, and warns of moved cables. A switch that cannot be read keeps its last values."""
         record, ports = record_of(props), ports_of(props)
         try:
             found = asyncio.run(self._look(record, ports))
-        except NoAnswerError as error:
-            pulumi.log.warn(f"{error}; its ports are shown as last seen")
+        except (NoAnswerError, RefusedError, AnswerError) as error:
+            pulumi.log.warn(f"{record.switch.name}: its ports are shown as last seen: {error}")
             found = {port: PortFacts(settings) for port, settings in ports.items()}
         for text in refusals(task_of(record, ports, self._lab()), found):
             pulumi.log.warn(f"{record.switch.name}: {text}")
@@ -100,16 +102,16 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
         return ReadResult(id_, outs, inputs)
 
+    @plainly()
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Sets what differs, and restores ports that left the map."""
-        with _plainly():
-            return UpdateResult(self._converged(_olds, _news))
+        return UpdateResult(self._converged(_olds, _news))
 
+    @plainly()
     def delete(self, _id: str, _props: Props) -> None:
         """Restores every port. A switch that does not answer stays in the state."""
         record = record_of(_props)
-        with _plainly():
-            _say(f"{record.switch.name} {line}" for line in asyncio.run(self._restored(record, before_of(_props))))
+        _say(f"{record.switch.name} {line}" for line in asyncio.run(self._restored(record, before_of(_props))))
 
     def _converged(self, olds: Props, news: Props) -> Props:
         record, declared, before = record_of(news), ports_of(news), before_of(olds)
@@ -200,16 +202,6 @@ def _say(lines: Iterable[str]) -> None:
         pulumi.log.info(line)
     if len(said) > MOST_SAID:
         pulumi.log.info(f"and {len(said) - MOST_SAID} more")
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Hides the traceback that grpc would print for errors that a user can act on."""
-    try:
-        yield
-    except LabError:
-        logging.getLogger("grpc").setLevel(logging.CRITICAL)
-        raise
 
 
 def change_lines(olds: Mapping[str, object], news: Mapping[str, object]) -> Iterator[str]:

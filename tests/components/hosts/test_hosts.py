@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import logging
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +19,7 @@ from components.hosts.fleet import FleetProvider
 from components.hosts.hosts import Confirmer, Hosts, HostsArgs, remedy, start_command
 from components.hosts.records import HostRecord, properties_of, records_of, target_record
 from components.ssh.connection import NoAnswerError
+from stacks.base import LabError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 from stacks.load import Credentials
@@ -405,16 +407,17 @@ def test_delete_undoes_and_does_not_hang_on_a_silent_host(hosts):
     assert hosts.verbs(2201) == ["probe", "undo"]
 
 
-def test_delete_fails_for_a_host_that_can_be_repaired_so_that_it_is_not_forgotten(hosts):
+def test_delete_fails_for_a_host_that_can_be_repaired_so_that_it_is_not_forgotten(hosts, grpc_log):
     one = record("gpu01", 1)
     hosts.knows(one)
     hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain the node"}
 
-    with pytest.raises(RuntimeError, check=stating("gpu01", "VF 1 is in use", "drain the node")):
+    with pytest.raises(LabError, check=stating("gpu01", "VF 1 is in use", "drain the node")):
         FleetProvider().delete("fleet", props(one))
+    assert not grpc_log.isEnabledFor(logging.ERROR), "the user would see a traceback"
 
 
-def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkeypatch):
+def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkeypatch, grpc_log):
     (tmp_path / ".sim/nodes").mkdir(parents=True)
     (tmp_path / ".sim/nodes/id_ed25519").write_text("no key\n")
     monkeypatch.chdir(tmp_path)
@@ -424,6 +427,7 @@ def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkey
     with pytest.raises(Exception, match="private key") as raised:
         provider.read("fleet", props(record("gpu01", 1)))
     assert "no key" not in str(raised.value)
+    assert not grpc_log.isEnabledFor(logging.ERROR), "the user would see a traceback"
 
 
 def test_an_error_in_a_step_is_no_host_without_fields(lab, monkeypatch):

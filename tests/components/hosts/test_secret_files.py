@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,12 @@ def test_each_node_gets_what_it_needs_and_no_other(licensed):
 def test_a_stack_without_the_secret_is_refused_with_the_command(licensed):
     with pytest.raises(LabError, check=stating("pulumi config set --secret rocelab:licenceToken")):
         provider({}).content(licensed)
+
+
+def test_a_stack_that_cannot_be_delivered_ends_without_a_traceback(grpc_log):
+    with pytest.raises(LabError, check=stating("rocelab:lab")):
+        provider({}).create({})
+    assert not grpc_log.isEnabledFor(logging.ERROR)
 
 
 def test_only_the_owner_can_read_the_file_and_nothing_is_in_the_command_line(tmp_path: Path):

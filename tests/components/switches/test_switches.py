@@ -19,6 +19,7 @@ from components.switches.switches import Switches, SwitchesArgs
 from components.switches.text import digest_of, switch_text
 from components.switches.work import NotOursError
 from simulator.switch.front import serve
+from simulator.switch.onyx import Console
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
 from stacks.load import Credentials
@@ -207,6 +208,23 @@ def test_a_preview_and_a_refresh_warn_of_a_switch_that_refuses_the_lldp_query(
 
     warnings = [said for said in rig.backups if states(said, "sw1", "LLDP", "`show lldp")]
     assert len(warnings) == 2
+
+
+@pytest.mark.parametrize("said", ["% Not enabled\n", "what?\n"])
+def test_a_switch_whose_answer_is_useless_fails_the_first_preview_and_keeps_its_last_values_at_a_refresh(
+    rig: Engineered, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    lab = rig.lab()
+    provider, props = rig.provider(lab), rig.props(lab)
+    outs = provider.create(props).outs
+    answer = Console.answer
+    monkeypatch.setattr(Console, "answer", lambda self, line: said if "switchport" in line else answer(self, line))
+    rig.backups.clear()
+
+    (failure,) = provider.check({}, props).failures
+    assert states(failure.reason, "sw1", "show interfaces switchport")
+    assert provider.read("sw1", outs).outs["port_1/1"] == outs["port_1/1"]
+    assert len([text for text in rig.backups if states(text, "sw1", "show interfaces switchport")]) == 1
 
 
 def test_what_was_there_before_us_outlives_a_state_that_was_never_written(rig: Engineered) -> None:
