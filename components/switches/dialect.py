@@ -70,7 +70,7 @@ class ConfigSession:
     """
 
     talk: Literal["cli", "shell"]
-    """cli: one interactive session, command by command; an answer that `refusal` matches is a refusal.
+    """cli: one interactive session, command by command; an answer is a refusal if `refusal` matches its first lines.
     shell: each command is a program of its own; an exit code other than 0 is a refusal."""
     refusal: re.Pattern[str] = PERCENT
     """cli: how the system refuses a command; the first group is the reason."""

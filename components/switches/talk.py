@@ -12,6 +12,9 @@ from components.switches.dialect import ConfigSession, RefusedError
 
 ANSWER_S = 60.0
 """For one command; a running configuration of a large switch takes seconds."""
+REFUSAL_LINES = 5
+"""A refusal is in one of an answer's first lines, such as one that points at the wrong word. Further down, a
+configuration may quote any text: the lines of a login banner, for example."""
 
 
 class Talk(Protocol):
@@ -35,7 +38,8 @@ class Cli:
 
     async def ask(self, command: str) -> str:
         answer = await self._terminal.ask(command)
-        if found := self._refusal.search(answer):
+        printed = [line for line in answer.splitlines() if line.strip()]
+        if found := self._refusal.search("\n".join(printed[:REFUSAL_LINES])):
             raise RefusedError(f"the switch refuses `{command}`: {found[1].strip()}")
         return answer
 

@@ -104,6 +104,54 @@ def test_a_session_recognizes_a_refusal_by_its_own_pattern(rig: Rig, monkeypatch
         asyncio.run(refused(refusal=re.compile(r"^ERROR: (.+)$", re.MULTILINE)))
 
 
+BANNER = """! Command: show running-config
+! device: leaf1 (vEOS-lab, EOS-4.32.1F)
+!
+! boot system flash:/vEOS-lab.swi
+!
+transceiver qsfp default-mode 4x10G
+!
+hostname leaf1
+!
+no ip routing
+!
+banner login
+% Authorized users only %
+EOF
+!
+management api http-commands
+   no shutdown
+!
+end
+"""
+"""The form and place of a banner in EOS's running configuration, as pyeapi's release notes 0.6.0 print them."""
+
+
+def test_a_line_of_a_login_banner_is_no_refusal(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Console.answer
+    monkeypatch.setattr(
+        Console, "answer", lambda self, line: BANNER if line == "show running-config" else answer(self, line)
+    )
+
+    rig.configure(rig.lab())
+
+    assert [text.strip() for text in rig.backups] == [BANNER.strip()]
+
+
+@pytest.mark.parametrize("before", ["", "\n", "                 ^\n", "Ethernet1/1\n"])
+def test_a_refusal_may_follow_lines_that_say_where(rig: Rig, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    answer = Console.answer
+    monkeypatch.setattr(
+        Console,
+        "answer",
+        lambda self, line: f"{before}% Invalid input\n" if line == "show running-config" else answer(self, line),
+    )
+
+    with pytest.raises(RefusedError, check=stating("`show running-config`", "Invalid input")):
+        rig.configure(rig.lab())
+    assert rig.backups == []
+
+
 def test_a_switch_that_refuses_to_list_its_neighbors_is_configured_by_the_map(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
