@@ -23,6 +23,8 @@ class CommandResult:
     """None: killed by a signal, or the connection broke."""
     out: str
     err: str
+    left_out: int = 0
+    """Characters of the output beyond the limit, which are not in `out`."""
 
 
 class Session:
@@ -46,11 +48,14 @@ class Session:
         async with asyncio.timeout(timeout_s):
             return (await self._process.stdout.readline()).strip()
 
-    async def done(self, timeout_s: float) -> CommandResult:
+    async def done(self, timeout_s: float, most: int = LARGEST_OUTPUT) -> CommandResult:
         async with asyncio.timeout(timeout_s):
-            out, err = await asyncio.gather(_all(self._process.stdout), _all(self._process.stderr))
+            (out, left_out), (err, _) = await asyncio.gather(
+                _all(self._process.stdout, most), _all(self._process.stderr, LARGEST_OUTPUT)
+            )
             await self._process.wait_closed()
-        return CommandResult(code=self._process.exit_status, out=out, err="".join(self._early) + err)
+        err = "".join(self._early) + err
+        return CommandResult(code=self._process.exit_status, out=out, err=err, left_out=left_out)
 
 
 @asynccontextmanager
@@ -77,15 +82,15 @@ async def session(connection: Connection, command: str) -> AsyncIterator[Session
         process.close()
 
 
-async def run(connection: Connection, command: str, timeout_s: float) -> CommandResult:
-    """Runs a remote program to its end.
+async def run(connection: Connection, command: str, timeout_s: float, most: int = LARGEST_OUTPUT) -> CommandResult:
+    """Runs a remote program to its end, and keeps that many characters of its output.
 
     Raises:
         NoAnswerError: when the connection broke or the time is over.
     """
     try:
         async with session(connection, command) as started:
-            return await started.done(timeout_s)
+            return await started.done(timeout_s, most)
     except TimeoutError:
         raise NoAnswerError(f"no answer within {timeout_s:.0f} s") from None
 
@@ -138,14 +143,14 @@ async def first_answer(connection: Connection, command: str, sent: bytes, most_b
     return kept.decode(errors="replace")
 
 
-async def _all(reader: "asyncssh.SSHReader[str]") -> str:
+async def _all(reader: "asyncssh.SSHReader[str]", most: int) -> tuple[str, int]:
+    """The first characters of a stream, and the number of those that are left out."""
     kept: list[str] = []
     size = 0
     while text := await reader.read(65_536):
+        kept += [text[: most - size]] if size < most else []
         size += len(text)
-        if size <= LARGEST_OUTPUT:
-            kept.append(text)
-    return "".join(kept)
+    return "".join(kept), max(0, size - most)
 
 
 def _text(printed: object) -> str:

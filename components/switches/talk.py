@@ -8,10 +8,12 @@ from typing import Protocol
 from components.ssh.connection import BrokenError, Connection, Endpoint, Keys, connected
 from components.ssh.session import run
 from components.ssh.terminal import Terminal, terminal
-from components.switches.dialect import ConfigSession, RefusedError
+from components.switches.dialect import AnswerError, ConfigSession, RefusedError
 
 ANSWER_S = 60.0
 """For one command; a running configuration of a large switch takes seconds."""
+LARGEST_ANSWER = 20_000_000
+"""Characters of one answer. It has room for all tables of a large SONiC switch; beyond it, a backup would be cut."""
 REFUSAL_LINES = 5
 """A refusal is in one of an answer's first lines, such as one that points at the wrong word. Further down, a
 configuration may quote any text: the lines of a login banner, for example."""
@@ -25,6 +27,7 @@ class Talk(Protocol):
 
         Raises:
             RefusedError: when the switch refuses it.
+            AnswerError: when the answer is too large to read.
             NoAnswerError: when the switch does not answer.
         """
 
@@ -51,12 +54,17 @@ class Shell:
         self._connection = connection
 
     async def ask(self, command: str) -> str:
-        done = await run(self._connection, command, ANSWER_S)
+        done = await run(self._connection, command, ANSWER_S, LARGEST_ANSWER)
         if done.code is None:
             raise BrokenError(f"the connection broke at `{command}`")
         if done.code:
             said = " / ".join((done.err or done.out).strip().splitlines()[-2:])
             raise RefusedError(f"the switch refuses `{command}` ({done.code}): {said[:200]}")
+        if done.left_out:
+            raise AnswerError(
+                f"`{command}`: the switch prints {len(done.out) + done.left_out} characters, and rocelab reads at most "
+                f"{LARGEST_ANSWER}. Set switches[].apply: false and apply the output of `rocelab switches` by hand"
+            )
         return done.out
 
 
