@@ -14,8 +14,9 @@ from components.ssh.connection import BrokenError, Connection, NoAnswerError, in
 if TYPE_CHECKING:
     import asyncssh
 
-PROMPT = re.compile(r"(?:^|\n)([A-Za-z0-9][\w.-]{0,62})[^\n]{0,120}?[>#] ?$")
-"""`sw1 [standalone: master] (config) # ` of Onyx, `sw1(config-s-name)#` of EOS: name, anything, then > or #."""
+PROMPT = re.compile(r"(?:^|\n)([A-Za-z0-9][\w.-]{0,62})[^\n]{0,120}?[>#] ?\Z")
+"""`sw1 [standalone: master] (config) # ` of Onyx, `sw1(config-s-name)#` of EOS: name, anything, then > or #, and no end
+of the line, which a message such as `Welcome to rack 7 #` has."""
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07")
 COLUMNS, LINES = 500, 1000
 """Of the terminal: so large that no command is broken into lines."""

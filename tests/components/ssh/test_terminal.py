@@ -52,6 +52,16 @@ def test_a_line_that_looks_like_a_prompt_is_not_one_unless_it_has_the_devices_na
     assert answer("show it\r\nother-switch # ", f"is quoted here\r\n{PROMPT}") == "other-switch # is quoted here"
 
 
+def test_a_login_message_that_ends_like_a_prompt_is_none() -> None:
+    async def talk() -> str:
+        process = Process("Welcome to rack 7 #\r\n", PROMPT, f"show it\r\none\r\n{PROMPT}")
+        opened = Terminal(process, 0.2)  # type: ignore[arg-type]
+        await opened.greet()
+        return await opened.ask("show it")
+
+    assert asyncio.run(talk()) == "one"
+
+
 def test_the_mode_in_a_prompt_may_change() -> None:
     assert answer("show it\r\nsw-1 [standalone: master] (config) # ") == ""
     assert answer("show it\r\nx\r\nsw-1(config-s-lab)#") == "x"
