@@ -62,11 +62,11 @@ class Host:
         """Records that a field takes effect at the next boot."""
         self.machine.put(REBOOT_FILE, json.dumps({**self.reboot_reasons(), field: reason}, sort_keys=True) + "\n")
 
-    def ip_batch(self, lines: Sequence[str]) -> None:
-        """Makes several network changes in one `ip -batch`."""
+    def ip_batch(self, lines: Sequence[str], *, force: bool = False) -> None:
+        """Makes several network changes in one `ip -batch`; with `force` a line that fails does not stop the others."""
         if lines:
             self.forget()
-            self.machine.must("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
+            self.machine.must("ip", *["-force"] * force, "-batch", "-", stdin="\n".join(lines) + "\n")
 
     def addresses(self, netdev: str) -> List[str]:
         """Its IPv4 addresses with prefix length, sorted, without link-local ones."""

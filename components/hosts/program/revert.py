@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from typing import Any, Dict, Iterable, List, Sequence
+from typing import Any, Callable, Collection, Dict, List, Sequence
 
 from .guest import mode_of, reloads
 from .host import Host
@@ -18,7 +18,7 @@ LONGEST_RUN_S = 4 * 3600
 
 def arm_revert(
     host: Host,
-    pfs: Iterable[str],
+    pfs: Collection[str],
     files: Sequence[str] = (),
     stop: Sequence[List[str]] = (),
     start: Sequence[List[str]] = (),
@@ -45,7 +45,12 @@ def arm_revert(
         kept.append({"files": texts, "stop": list(stop), "start": list(start)})
     record = {"deadline_s": machine.now_s() + after_s, "links": links, **({"tools": kept} if kept else {})}
     machine.put(REVERT_FILE, json.dumps(record) + "\n")
-    machine.remove(REVERTED_FILE)
+    failed = load_json(machine, REVERTED_FILE).get("failed", {})
+    still = {name: entry for name, entry in failed.items() if name not in links and name not in files}
+    if still:
+        _put_record(machine, [], still)
+    else:
+        machine.remove(REVERTED_FILE)
     if host.armed:
         return
     host.armed = True
@@ -73,17 +78,53 @@ def revert(machine: Machine) -> int:
             if not pending:
                 return 0
             if left_s <= 0:
-                host = Host(machine, {"pfs": []}, b"")
-                for entry in pending.get("tools", []):
-                    _put_back(machine, entry)
-                host.ip_batch(
-                    [line for pf, before in pending["links"].items() for line in link_changes(host, pf, before)]
-                )
-                machine.put(REVERTED_FILE, json.dumps(sorted(pending["links"])) + "\n")
-                machine.remove(UNCONFIRMED_FILE)
-                machine.remove(REVERT_FILE)
-                return 0
+                return _revert_now(machine, pending)
         machine.pause(min(left_s + 0.2, 30))
+
+
+def _revert_now(machine: Machine, pending: Dict[str, Any]) -> int:
+    """Puts back all that can be put back, and records what cannot and why; 1 when there is such a thing."""
+    host, links, failed = Host(machine, {"pfs": []}, b""), pending["links"], {}
+    for entry in pending.get("tools", []):
+        reason = _failure(_put_back, machine, entry)
+        failed.update({path: {"reason": reason} for path in entry["files"] if reason})
+    for pf, before in links.items():
+        reason = _failure(_put_link_back, host, pf, before)
+        if reason:
+            failed[pf] = {"reason": reason, "before": before}
+    _put_record(machine, sorted(links.keys() - failed.keys()), failed)
+    machine.remove(UNCONFIRMED_FILE)
+    machine.remove(REVERT_FILE)
+    return 1 if failed else 0
+
+
+def _failure(act: Callable[..., None], *arguments: Any) -> str:
+    """Why this fails; empty when it succeeds."""
+    try:
+        act(*arguments)
+    except Exception as error:  # noqa: BLE001  # whatever fails must not keep the rest from being reverted
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _put_link_back(host: Host, pf: str, before: Dict[str, Any]) -> None:
+    host.forget()
+    host.ip_batch(link_changes(host, pf, before), force=True)
+
+
+def _put_record(machine: Machine, reverted: List[str], failed: Dict[str, Any]) -> None:
+    machine.put(REVERTED_FILE, json.dumps({"reverted": reverted, "failed": failed}) + "\n")
+
+
+def unreverted(host: Host) -> List[str]:
+    """A warning for each link and file that the revert could not put back and that still differs."""
+    failed = load_json(host.machine, REVERTED_FILE).get("failed", {})
+    return [
+        f"{name} could not be reverted after a change that no new connection confirmed in time: {entry['reason']}; "
+        "check it on the host"
+        for name, entry in sorted(failed.items())
+        if "before" not in entry or link_changes(host, name, entry["before"])
+    ]
 
 
 def _put_back(machine: Machine, entry: Dict[str, Any]) -> None:

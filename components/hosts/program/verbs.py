@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
 from .baseline import forgotten, give_all_back, give_back, give_steps_back, read_baseline, record_baseline
 from .host import Document, Host
 from .identity import remember_nics, restore_names
-from .machine import Machine, StepError, load_names
+from .machine import Machine, StepError, load_json
 from .places import (
     BASELINE_FILE,
     COPY_PREFIX,
@@ -27,7 +27,7 @@ from .places import (
     UNIT,
     copy_of,
 )
-from .revert import PROGRAM_COPY, arm_revert
+from .revert import PROGRAM_COPY, arm_revert, unreverted
 from .secret_files import login_home
 from .step import Fields, Step, Value
 from .steps import STEPS, changed_versions, target_fields
@@ -143,7 +143,7 @@ def facts(host: Host) -> Dict[str, Any]:
         "carrier": {name: machine.read(f"/sys/class/net/{name}/carrier") == "1" for name in names},
         "vfs_in_use": {f"{name} VF {index}": reason for name in names for index, reason in host.uses(name).items()},
     }
-    warnings: List[str] = []
+    warnings = unreverted(host)
     for step in STEPS:
         if step.concerns(host.document):
             said = step.facts(host)
@@ -152,7 +152,7 @@ def facts(host: Host) -> Dict[str, Any]:
     if warnings:
         found[WARNINGS] = warnings
     if machine.exists(REVERTED_FILE):
-        found["reverted"] = load_names(machine, REVERTED_FILE)
+        found["reverted"] = load_json(machine, REVERTED_FILE).get("reverted", [])
     return found
 
 

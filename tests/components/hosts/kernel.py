@@ -141,10 +141,8 @@ class FakeHost(Machine):
         match words:
             case ("ip", "-j", "addr", "show"):
                 return Done(0, json.dumps([{"ifname": name, **found} for name, found in self.links.items()]), "")
-            case ("ip", "-batch", "-"):
-                for line in stdin.splitlines():
-                    self.commands.append(line)
-                    self._ip(line.split())
+            case ("ip", *options, "-batch", "-"):
+                return self._ip_batch(stdin, force=bool(options))
             case ("modprobe", "-a", *names):
                 for name in names:
                     self.file(f"/sys/module/{name}/refcnt", "0")
@@ -174,6 +172,21 @@ class FakeHost(Machine):
                 found = [{"ifname": name, "qp": 1, "cm_id": 0, "ctx": int(name in self.opened)} for name in self.soft]
                 return Done(0, json.dumps(found), "")
         return Done(0, "", "")
+
+    def _ip_batch(self, lines: str, *, force: bool) -> Done:
+        """Without -force it stops at the first line that fails; both end with 1 (seen with iproute2 6.1)."""
+        said = ""
+        for number, line in enumerate(lines.splitlines(), 1):
+            self.commands.append(line)
+            words = line.split()
+            name = words[words.index("dev") + 1] if words[0] in ("link", "address") else "lo"
+            if name in self.links:
+                self._ip(words)
+                continue
+            said += f'Cannot find device "{name}"\nCommand failed -:{number}\n'
+            if not force:
+                break
+        return Done(1 if said else 0, "", said)
 
     def _ip(self, words: list[str]) -> None:
         match words:

@@ -10,10 +10,17 @@ import pytest
 
 from components.hosts.program.machine import Done, Machine
 from components.hosts.program.main import perform
-from components.hosts.program.places import BASELINE_FILE, BOOT_RUN_WAIT_S, DOCUMENT_FILE, LOCK_FILE
+from components.hosts.program.places import (
+    BASELINE_FILE,
+    BOOT_RUN_WAIT_S,
+    DOCUMENT_FILE,
+    LOCK_FILE,
+    REVERT_FILE,
+    UNCONFIRMED_FILE,
+)
 from components.hosts.program.revert import revert
 from tests.components.hosts.host_runs import made, run
-from tests.components.hosts.kernel import FakeHost, addresses, link
+from tests.components.hosts.kernel import PFS, FakeHost, addresses, link
 from tests.messages import states
 
 
@@ -121,6 +128,81 @@ def test_without_a_word_from_a_new_connection_the_host_goes_back(machine, docume
     assert machine.links["enp5s0"]["mtu"] == 1500
     assert addresses(machine.links["enp5s0"]) == []
     assert run("probe", machine, document)["facts"]["reverted"] == ["enp132s0", "enp5s0"]
+
+
+@pytest.mark.parametrize("gone", ["enp5s0", "enp132s0"])
+def test_a_pf_that_is_gone_does_not_keep_the_other_from_being_reverted(machine, document, gone):
+    stays = next(pf for pf in PFS if pf != gone)
+    run("apply", machine, document)
+    link_of_gone = machine.links.pop(gone)
+
+    assert revert(machine) == 1
+
+    assert machine.links[stays]["mtu"] == 1500
+    assert addresses(machine.links[stays]) == []
+    assert not machine.exists(REVERT_FILE), "or the boot unit would wait for a confirmation, and a run would give it"
+    assert not machine.exists(UNCONFIRMED_FILE)
+    facts = run("confirm", machine, document)["facts"]
+    assert facts["reverted"] == [stays]
+    [warning] = facts["warnings"]
+    assert states(warning, gone, "could not be reverted", f'Cannot find device "{gone}"')
+
+    machine.links[gone] = link_of_gone
+    run("apply", machine, document)
+    assert [warning] == run("confirm", machine, document)["facts"]["warnings"], "its unconfirmed change is still there"
+
+    machine.links[gone]["mtu"] = 1500
+    machine.links[gone]["flags"].remove("UP")
+    machine.links[gone]["addr_info"].clear()
+    assert "warnings" not in run("probe", machine, document)["facts"]
+
+
+def test_a_setting_that_a_pf_refuses_does_not_keep_its_other_settings_from_being_reverted(
+    machine, document, monkeypatch
+):
+    run("apply", machine, document)
+    ip = machine._ip_batch
+
+    def refusing(lines: str, *, force: bool) -> Done:
+        kept = [line for line in lines.splitlines() if "mtu" not in line]
+        done = ip("\n".join(kept if force else []), force=force)
+        return Done(1, done.out, "Error: mtu less than device minimum.\nCommand failed -:2\n")
+
+    monkeypatch.setattr(machine, "_ip_batch", refusing)
+
+    revert(machine)
+
+    assert addresses(machine.links["enp5s0"]) == addresses(machine.links["enp132s0"]) == []
+    facts = run("probe", machine, document)["facts"]
+    assert facts["reverted"] == []
+    assert all("device minimum" in warning for warning in facts["warnings"])
+    assert len(facts["warnings"]) == len(PFS)
+
+
+def test_a_file_that_cannot_be_put_back_does_not_keep_links_from_being_reverted(machine, document):
+    run("apply", machine, document)
+    pending = json.loads(machine.read(REVERT_FILE))
+    machine.file("/etc/netplan", "not a folder")
+    pending["tools"] = [{"files": {"/etc/netplan/90.yaml": "network: {}\n"}, "stop": [], "start": []}]
+    machine.file(REVERT_FILE, json.dumps(pending))
+
+    revert(machine)
+
+    facts = run("probe", machine, document)["facts"]
+    assert facts["reverted"] == ["enp132s0", "enp5s0"]
+    assert states(facts["warnings"][0], "/etc/netplan/90.yaml", "could not be reverted")
+
+
+def test_a_link_that_is_changed_again_is_no_longer_reported(machine, document):
+    run("apply", machine, document)
+    enp5s0 = machine.links.pop("enp5s0")
+    revert(machine)
+    machine.links["enp5s0"] = enp5s0
+
+    assert run("probe", machine, document)["facts"]["warnings"]
+    run("apply", machine, {**document, "pfs": [{**pf, "mtu_bytes": 4200} for pf in document["pfs"]]})
+
+    assert "warnings" not in run("confirm", machine, document)["facts"]
 
 
 def test_a_confirmed_network_stays(machine, document):
