@@ -1,5 +1,6 @@
 """Servers for the host program."""
 
+import base64
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,12 @@ from tests.components.hosts.kernel import FakeHost
 from tests.components.hosts.system_kernel import SystemHost
 from tests.components.hosts.vendor_kernel import VendorHost
 
-KEY = b"-----BEGIN PGP PUBLIC KEY BLOCK-----\nlab\n"
+KEY_DEARMORED = b"a key of the lab"
+KEY = (
+    b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n"
+    + base64.encodebytes(KEY_DEARMORED)
+    + b"=njUN\n-----END PGP PUBLIC KEY BLOCK-----\n"
+)
 
 
 @pytest.fixture(params=["debian", "rhel"])

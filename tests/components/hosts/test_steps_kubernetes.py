@@ -14,7 +14,7 @@ from components.hosts.program.places import DOCUMENT_FILE
 from components.hosts.program.steps.kubernetes_kernel import FILES
 from components.hosts.program.steps.kubernetes_packages import KEY_FILES, LIST_FILES
 from stacks.lab import Lab
-from tests.components.hosts.conftest import KEY
+from tests.components.hosts.conftest import KEY, KEY_DEARMORED
 from tests.components.hosts.kube_kernel import BRIDGED, CA, FSTAB, KubeHost
 from tests.labs import made_here
 from tests.messages import states
@@ -95,6 +95,79 @@ def test_the_files_are_exactly_these(machine, repository):
         assert "excludepkgs=kubeadm kubectl kubelet" in listed, "or the next dnf upgrade takes the kubelet along"
     assert machine.content(KEY_FILES[machine.family]) == KEY
     assert machine.read("/etc/crictl.yaml").startswith("runtime-endpoint: unix:///run/containerd/containerd.sock")
+
+
+KUBERNETES_KEY = "/etc/apt/keyrings/kubernetes-apt-keyring.gpg"
+
+
+def official_entries(url: str, key: str = KUBERNETES_KEY) -> dict[str, str]:
+    """The entry of "Installing kubeadm" (kubernetes.io), and other ways to write it that apt 2.6 takes as the same."""
+    return {
+        "/etc/apt/sources.list.d/kubernetes.list": f"# x\ndeb [signed-by={key}] {url} /\n",
+        "/etc/apt/sources.list": "deb http://other.example/ trixie main\n"
+        f"deb [ signed-by={key} ] {url.rstrip('/')} / # x\n",
+        "/etc/apt/sources.list.d/k8s.sources": "Types: deb\nURIs: http://other.example/\nSuites: x\nSigned-By: /x\n\n"
+        f"# x\nTypes: deb\nURIs:\n {url}\nSuites: /\nSigned-By:\n {key}\n",
+    }
+
+
+@pytest.fixture
+def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KubeHost:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return KubeHost(tmp_path, "debian")
+
+
+@pytest.mark.parametrize("place", official_entries("http://x/"))
+@pytest.mark.parametrize("key", [KEY, KEY_DEARMORED])
+def test_an_entry_of_apt_for_the_same_repository_is_used_and_kept(debian, repository, place, key):
+    """A node that was prepared by the instructions of Kubernetes: only the hold is missing."""
+    text = official_entries(repository["url"])[place]
+    debian.file(place, text)
+    debian.put(KUBERNETES_KEY, key)
+    debian.packages = {"kubeadm": "1.36.3", "kubectl": "1.36.3", "kubelet": "1.36.3"}
+    debian.file(LIST_FILES["debian"], "deb [signed-by=/another] what an older release wrote beside it\n")
+    given = document(packages=repository)
+
+    made(debian, given)
+
+    assert not debian.exists(LIST_FILES["debian"]), "apt refuses all sources while two entries of one name two keys"
+    assert debian.held == {"kubeadm", "kubectl", "kubelet"}
+    assert run("undo", debian, given)["failed"] is None
+    assert (debian.folder / place.lstrip("/")).read_text() == text
+    assert debian.content(KUBERNETES_KEY) == key
+    assert debian.held == set()
+
+
+@pytest.mark.parametrize("place", official_entries("http://x/"))
+@pytest.mark.parametrize("key", [KUBERNETES_KEY, "-----BEGIN"])
+def test_an_entry_of_apt_with_another_key_than_the_pinned_one_is_refused_by_its_file(debian, repository, place, key):
+    debian.file(place, official_entries(repository["url"], key)[place])
+    debian.put(KUBERNETES_KEY, b"another key")
+
+    failed = run("apply", debian, document(packages=repository))["failed"]
+
+    assert failed["step"] == "kubernetes_packages"
+    assert states(failed["reason"], place, repository["url"], key)
+    assert states(failed["hint"], place)
+    assert debian.packages == {}
+    assert not debian.exists(LIST_FILES["debian"])
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("kubernetes.list", "# deb [signed-by=/another] {} /\n"),
+        ("kubernetes.list", "deb [signed-by=/another] {}more/ /\n"),
+        ("kubernetes.list.save", "deb [signed-by=/another] {} /\n"),
+        ("kubernetes.sources", "Types: deb\nURIs: {}\nSuites: /\nEnabled: no\nSigned-By: /another\n"),
+    ],
+)
+def test_an_entry_that_apt_does_not_read_is_no_other_entry(debian, repository, name, form):
+    debian.file(f"/etc/apt/sources.list.d/{name}", form.format(repository["url"]))
+
+    made(debian, document(packages=repository))
+
+    assert debian.exists(LIST_FILES["debian"])
 
 
 def drifts(machine: KubeHost) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """kubeadm, kubelet and kubectl in the lab's version, and held: a package manager upgrades in the wrong order."""
 
+import base64
 import hashlib
-from typing import Dict, Sequence, Set
+import re
+from typing import Dict, Iterator, Sequence, Set, Tuple
 
 from ..distribution import family, install
 from ..host import Document, Host
@@ -22,6 +24,7 @@ LIST_FILES = {
     "debian": "/etc/apt/sources.list.d/rocelab-kubernetes.list",
     "rhel": "/etc/yum.repos.d/rocelab-kubernetes.repo",
 }
+APT_SOURCES = "/etc/apt/sources.list"
 KEY_PLACES = {"debian": "Release.key", "rhel": "repodata/repomd.xml.key"}
 
 
@@ -74,12 +77,12 @@ class KubernetesPackages(Step):
         kind = family(machine)
         _fetch_key(machine, kind, repository)
         if found != asked["version"]:
-            machine.put(LIST_FILES[kind], _list_text(kind, repository, held=False))
+            _put_list(machine, kind, repository, held=False)
             _hold(host, kind, held=False)
             form = "{}={}-*" if kind == "debian" else "{}-{}"
             install(machine, [form.format(name, asked["version"]) for name in NAMES])
             host.forget()
-        machine.put(LIST_FILES[kind], _list_text(kind, repository, held=True))
+        _put_list(machine, kind, repository, held=True)
         _hold(host, kind, held=True)
 
     def before(self, host: Host) -> Before:
@@ -133,6 +136,49 @@ def _hold(host: Host, kind: str, held: bool) -> None:
     there = sorted(_packages(host)) if kind == "debian" else []
     if there:  # apt-mark fails for a package that is in no list
         host.machine.must("apt-mark", "hold" if held else "unhold", *there)
+
+
+def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: bool) -> None:
+    """Adds the repository, unless apt has it: apt reads no source at all while two entries of one name two keys."""
+    entries = _apt_entries(machine) if kind == "debian" else []
+    others = [(path, entry) for path, entry in entries if _has_url(entry, repository["url"])]
+    if not others:
+        machine.put(LIST_FILES[kind], _list_text(kind, repository, held))
+        return
+    machine.remove(LIST_FILES[kind])
+    pinned = machine.content(KEY_FILES[kind])
+    for path, entry in others:
+        named = re.search(r"signed-by\s*[:=]\s*([^\s\]]+)", entry, re.IGNORECASE)
+        signed_by = named[1] if named else ""
+        if machine.content(signed_by) not in (pinned, _dearmored(pinned)):
+            raise StepError(
+                f"{path} has {repository['url']} signed by {signed_by or 'no named key'}, which is not the key of "
+                "cluster.bootstrap.packages.key_sha256, and apt takes only one key for a repository",
+                f"remove that entry from {path}, and rocelab adds its own; or let it name the key of the lab file",
+            )
+
+
+def _apt_entries(machine: Machine) -> Iterator[Tuple[str, str]]:
+    """The entries of apt's sources that are not rocelab's, each with its file: a line, or a paragraph of deb822."""
+    for path in [APT_SOURCES, *(f"{APT_SOURCES}.d/{name}" for name in machine.names(APT_SOURCES + ".d"))]:
+        text = re.sub(r"^[ \t]*#.*\n?", "", machine.read(path), flags=re.MULTILINE)
+        entries = []
+        if path.endswith(".list") and path != LIST_FILES["debian"]:
+            entries = [line.partition("#")[0] for line in text.splitlines()]
+        elif path.endswith(".sources"):
+            paragraphs = re.split(r"\n\s*\n", text)
+            entries = [one for one in paragraphs if not re.search(r"(?im)^enabled:\s*(no|false|0|off)\b", one)]
+        yield from ((path, entry) for entry in entries)
+
+
+def _has_url(entry: str, url: str) -> bool:
+    return any(word.rstrip("/") == url.rstrip("/") for word in entry.split())
+
+
+def _dearmored(key: bytes) -> bytes:
+    """The key as `gpg --dearmor` writes it, which the instructions of Kubernetes use."""
+    body = re.search(rb"\n\n([\w+/=\s]+?)(?:\n=[\w+/]{4})?\n-----END", key)
+    return base64.b64decode(body[1]) if body else key
 
 
 def _list_text(kind: str, repository: Dict[str, str], held: bool) -> str:
