@@ -15,7 +15,7 @@ from components.hosts.program.steps.kubernetes_kernel import FILES
 from components.hosts.program.steps.kubernetes_packages import KEY_FILES, LIST_FILES
 from stacks.lab import Lab
 from tests.components.hosts.conftest import KEY, KEY_DEARMORED
-from tests.components.hosts.kube_kernel import BRIDGED, CA, FSTAB, KubeHost
+from tests.components.hosts.kube_kernel import BRIDGED, CA, FSTAB, KilledError, KubeHost
 from tests.labs import made_here
 from tests.messages import states
 
@@ -337,7 +337,7 @@ def test_a_second_join_does_nothing(with_kubeadm):
 def test_what_a_killed_run_left_half_done_is_cleaned_and_done_again(with_kubeadm):
     machine = with_kubeadm
     machine.dies_in_kubeadm = True
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KilledError):
         run("cluster-init", machine, asked())
     assert not machine.exists(CONFIG_FILE)
     machine.dies_in_kubeadm = False

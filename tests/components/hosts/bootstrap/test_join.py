@@ -10,6 +10,7 @@ from components.hosts.bootstrap.join import CA_FACT
 from components.hosts.program.membership import ADMIN_CONFIG, CA_FILE, JOURNAL_FILE, KUBELET_CONFIG
 from components.hosts.repair import Outcome, observe
 from tests.components.hosts.bootstrap.machines import Machines, certificate
+from tests.components.hosts.kube_kernel import KilledError
 from tests.messages import states
 
 TOKEN = re.compile(r"^[a-z0-9]{6}\.[a-z0-9]{16}$")
@@ -110,7 +111,7 @@ def test_what_failed_is_looked_at_by_the_next_run_and_done_then(three):
 @pytest.mark.parametrize("victim", ["cp01", "gpu01"])
 def test_a_run_that_is_killed_in_the_middle_is_finished_by_the_next(machines, victim):
     machines.machines[victim].dies_in_kubeadm = True
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KilledError):
         machines.unite()
     machines.machines[victim].dies_in_kubeadm = False
 
