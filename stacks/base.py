@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
 """What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
@@ -67,6 +68,19 @@ ResourceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_]*[a-z0-9])?$", 
 
 InventoryName = Annotated[str, Field(pattern=r"^[^/\\%\x00-\x1f]+$", max_length=80)]
 """A name in vCenter's inventory. Slash, backslash and percent are stored escaped there, so they are refused."""
+
+
+def _with_prefix_length(value: object) -> object:
+    if isinstance(value, str) and "/" not in value:
+        raise ValueError("has no prefix length; add it, as in 192.0.2.0/24")
+    return value
+
+
+Network = Annotated[IPv4Network, BeforeValidator(_with_prefix_length)]
+"""A subnet as `address/prefix length`: Python reads an address alone as a subnet of one address."""
+
+InterfaceAddress = Annotated[IPv4Interface, BeforeValidator(_with_prefix_length)]
+"""An address with the prefix length of its subnet."""
 
 VlanId = Annotated[int, Field(ge=1, le=4094)]
 """IEEE 802.1Q tag: 0 means untagged and 4095 is reserved."""

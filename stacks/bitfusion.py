@@ -4,13 +4,13 @@ VMware has ended the product, and its OVA cannot be had here: all of this is pro
 """
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InventoryName, Name, Section, repeated
+from stacks.base import InterfaceAddress, InventoryName, Name, Section, repeated
 from stacks.nodes import NodeBase, Pf
 from stacks.rails import Rail
 
@@ -61,7 +61,7 @@ class ServerAdapter(Section):
     """A PVRDMA adapter of a server: adapter 2, 3 or 4 by its place in the list."""
 
     rail: Name
-    address: IPv4Interface
+    address: InterfaceAddress
     """Static, inside the rail's host subnet."""
 
 
@@ -75,7 +75,7 @@ class BitfusionServer(Section):
     cpus: int = Field(default=8, ge=4, le=256)
     memory_mbytes: int = Field(default=49_152, ge=16_384, multiple_of=4)
     """Memory, all of it reserved and locked."""
-    address: IPv4Interface
+    address: InterfaceAddress
     """Static address of adapter 1, a vmxnet3 on the management network."""
     gateway: IPv4Address | None = None
     adapters: tuple[ServerAdapter, ...] = Field(min_length=1, max_length=3)

@@ -1,12 +1,11 @@
 """The Kubernetes side of the lab: which cluster, and what carries the rails into pods."""
 
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import Name, Section, read_simulator_file
+from stacks.base import Name, Network, Section, read_simulator_file
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
@@ -21,9 +20,9 @@ class Cluster(Section):
     kubeconfig_file: Path | None = None
     bootstrap: Bootstrap | None = None
     """None: the cluster exists. Otherwise kubeadm creates it, and its kubeconfig is read from a control plane."""
-    pod_subnet: IPv4Network
+    pod_subnet: Network
     """The primary CNI's pod network; it may overlap no rail."""
-    service_subnet: IPv4Network
+    service_subnet: Network
     """The services' network; it may overlap no rail."""
     system_namespace: Name = "kube-system"
     """Namespace of the node agents (Multus, SR-IOV CNI and device plugin, nv-ipam)."""

@@ -1,12 +1,11 @@
 """The vSphere fabric of a lab: distributed switches, one per uplink, and what PVRDMA needs on each ESXi host."""
 
-from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InventoryName, Name, Port, Section, read_simulator_file, repeated
+from stacks.base import InterfaceAddress, InventoryName, Name, Port, Section, read_simulator_file, repeated
 from stacks.nodes import VsphereVm
 
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
@@ -38,7 +37,7 @@ class UplinkChoice(Section):
 class Vmkernel(Section):
     """The vmkernel adapter of an ESXi host that carries PVRDMA's control traffic: a new or an existing one."""
 
-    address: IPv4Interface | None = None
+    address: InterfaceAddress | None = None
     """Creates an adapter with this address on the switch's port group."""
     existing: Vmknic | None = None
     """Uses an existing adapter, and never moves it."""

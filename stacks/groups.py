@@ -4,12 +4,12 @@ A value of a group is the same for all of them, or a progression: the first one'
 """
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceName, MtuBytes, Name, PciAddress, Port, Section
+from stacks.base import InterfaceAddress, InterfaceName, MtuBytes, Name, Network, PciAddress, Port, Section
 from stacks.machines import AnyMachine, Vgpu
 from stacks.nodes import Driver
 from stacks.sets import NameSet
@@ -26,6 +26,12 @@ class Progression(Section, Generic[T]):
     """The distance, in numbers, addresses, or subnets of that size."""
 
 
+class SubnetProgression(Progression[IPv4Network]):
+    """A progression of subnets."""
+
+    first: Network
+
+
 def _kind_of_value(value: object) -> str:
     return "progression" if isinstance(value, dict | Progression) else "same_for_all"
 
@@ -39,7 +45,7 @@ Addresses = Annotated[
     Discriminator(_kind_of_value),
 ]
 Subnets = Annotated[
-    Annotated[IPv4Network, Tag("same_for_all")] | Annotated[Progression[IPv4Network], Tag("progression")],
+    Annotated[Network, Tag("same_for_all")] | Annotated[SubnetProgression, Tag("progression")],
     Discriminator(_kind_of_value),
 ]
 
@@ -148,7 +154,7 @@ class ExceptionPf(Section):
     driver: Driver | None = None
     pci: PciAddress | None = None
     convert_infiniband: bool | None = None
-    address: IPv4Interface | None = None
+    address: InterfaceAddress | None = None
     """Address of the PF, instead of the group's."""
     gateway: IPv4Address | None = None
 

@@ -1,12 +1,12 @@
 """The nodes: how each is reached, and which of its NICs is on which rail."""
 
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address
 from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceName, Name, PciAddress, Port, Section, repeated
+from stacks.base import InterfaceAddress, InterfaceName, Name, PciAddress, Port, Section, repeated
 from stacks.machines import AnyMachine, Machine, Vgpu
 from stacks.rails import Rail
 
@@ -39,7 +39,7 @@ class Pf(Section):
     """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE replaces it."""
     pci: PciAddress | None = None
     """The NIC's PCI address, which no kernel or driver changes. A host whose `interface` is another NIC is refused."""
-    address: IPv4Interface
+    address: InterfaceAddress
     """The PF's address with prefix length, inside the rail's host subnet."""
     gateway: IPv4Address | None = None
     """Router of this PF's subnet, if the rail has a subnet per leaf or per cable. None: the rail's router."""

@@ -1,11 +1,11 @@
 """The rail: one RDMA network with one NIC of every node in it. Everything downstream is derived from it."""
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 
 from pydantic import Field, model_validator
 
-from stacks.base import MtuBytes, Name, ResourceName, Section, VlanId
+from stacks.base import MtuBytes, Name, Network, ResourceName, Section, VlanId
 
 
 class PodSide(Section):
@@ -13,7 +13,7 @@ class PodSide(Section):
 
     vlan_id: VlanId | None
     """VLAN of each VF in a pod; null: none, so pods are untagged like the hosts."""
-    subnet: IPv4Network
+    subnet: Network
     """Subnet of the pods' interfaces on this rail."""
     first_address: IPv4Address
     """First address of the pool."""
@@ -73,7 +73,7 @@ class Rail(Section):
     """Key of the rail in every logical name; a new name is a new rail."""
     mtu_bytes: MtuBytes = 9000
     """Ethernet MTU of PFs, idle VFs and pods. 4200 or more gives the RDMA path MTU of 4096."""
-    host_subnet: IPv4Network
+    host_subnet: Network
     """Untagged subnet of the PFs' own addresses, or the range of their subnets if PFs have their own gateways."""
     host_gateway: IPv4Address | None = None
     """Router of the PFs on a routed rail: each PF then answers by its own routing table. None: one layer-2 domain."""

@@ -235,6 +235,31 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
         "benchmarks.nccl.image",
         ["'nccl-test'", "pattern"],
     ),
+    "a rail without prefix length": (
+        put("rails.0.host_subnet", "10.10.11.0"),
+        "rails[0].host_subnet",
+        ["'10.10.11.0'", "prefix length", "/24"],
+    ),
+    "pods without prefix length": (
+        put("rails.0.pod.subnet", "10.20.111.0"),
+        "rails[0].pod.subnet",
+        ["prefix length"],
+    ),
+    "a cluster's network without prefix length": (
+        put("cluster.service_subnet", "10.96.0.0"),
+        "cluster.service_subnet",
+        ["prefix length"],
+    ),
+    "a PF without prefix length": (
+        put("nodes.0.pfs.0.address", "10.10.11.11"),
+        "nodes[0].pfs[0].address",
+        ["prefix length"],
+    ),
+    "progressing rails without prefix length": (
+        put("rails", [{"names": "rail-[1-2]", "host_subnet": {"first": "10.10.1.0"}}]),
+        "rails[0].host_subnet.first",
+        ["prefix length"],
+    ),
     "thresholds the wrong way round": (
         put("benchmarks.verbs.threshold", {"fail_below": 0.99, "warn_below": 0.9}),
         "benchmarks.verbs.threshold",
