@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import LabError, Section, read_simulator_file
+from stacks.base import LabError, LocalFile, Section, read_simulator_file
 
 
 class Access(Section):
@@ -20,9 +20,9 @@ class Access(Section):
     """Login name on every node; it needs sudo without a password."""
     identity: Literal["agent", "secret", "file"] = "agent"
     """Where the private key is: a running ssh-agent, the stack secret `rocelab:sshPrivateKey`, or `key_file`."""
-    key_file: Path | None = None
+    key_file: LocalFile | None = None
     """Private key beside the simulator's state; refused for labs of kind hardware."""
-    known_hosts_file: Path
+    known_hosts_file: LocalFile
     """OpenSSH known_hosts with the ed25519 key of every node. There is no trust on first use."""
 
 

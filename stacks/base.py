@@ -6,13 +6,14 @@ from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
 """What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
 
 
 T = TypeVar("T", int, str)
+LocalPath = TypeVar("LocalPath", str, Path)
 MAKE_UP_WRITES_IT = "For the simulator, `make up` writes it"
 
 
@@ -87,6 +88,17 @@ VlanId = Annotated[int, Field(ge=1, le=4094)]
 
 MtuBytes = Annotated[int, Field(ge=1500, le=9216)]
 """Ethernet MTU. 9216 is what Spectrum, Tomahawk and igb carry at most; RoCE wants at least 4200."""
+
+
+def without_home_folder(path: LocalPath) -> LocalPath:
+    """Refuses `~`, which only a shell expands."""
+    if str(path).startswith("~"):
+        raise ValueError("`~` is not expanded, and differs per user; use an absolute path")
+    return path
+
+
+LocalFile = Annotated[Path, AfterValidator(without_home_folder), Field(json_schema_extra={"pattern": "^[^~]"})]
+"""A file of this machine, absolute or relative to the checkout."""
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[int, Field(ge=1, le=86_400)]

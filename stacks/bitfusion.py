@@ -5,12 +5,11 @@ VMware has ended the product, and its OVA cannot be had here: all of this is pro
 
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InterfaceAddress, InventoryName, Name, Section, repeated
+from stacks.base import InterfaceAddress, InventoryName, LocalFile, Name, Section, repeated
 from stacks.nodes import NodeBase, Pf
 from stacks.rails import Rail
 
@@ -93,7 +92,7 @@ class BitfusionServer(Section):
 class Bitfusion(Section):
     """The servers, and the OVA that they are deployed from."""
 
-    ova: Path
+    ova: LocalFile
     """Local file, relative to the checkout: its descriptor is read at preview."""
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """Checksum of the file; rocelab refuses a file with another one."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import Name, Network, Section, read_simulator_file
+from stacks.base import LocalFile, Name, Network, Section, read_simulator_file
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
@@ -17,7 +17,7 @@ class Cluster(Section):
 
     kubeconfig: Literal["file", "secret"] = "secret"
     """Where the kubeconfig is: in `kubeconfig_file`, or in the stack secret `rocelab:kubeconfig`."""
-    kubeconfig_file: Path | None = None
+    kubeconfig_file: LocalFile | None = None
     bootstrap: Bootstrap | None = None
     """None: the cluster exists. Otherwise kubeadm creates it, and its kubeconfig is read from a control plane."""
     pod_subnet: Network

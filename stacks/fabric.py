@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InterfaceAddress, InventoryName, Name, Port, Section, read_simulator_file, repeated
+from stacks.base import InterfaceAddress, InventoryName, LocalFile, Name, Port, Section, read_simulator_file, repeated
 from stacks.nodes import VsphereVm
 
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
@@ -127,14 +127,14 @@ class Fabric(Section):
     user: str
     password: Literal["secret", "file"] = "secret"  # noqa: S105  # where it is, not what
     """The stack secret `rocelab:vcenterPassword`, or the simulator's `password_file`."""
-    password_file: Path | None = None
+    password_file: LocalFile | None = None
     host_keys: Literal["known_hosts", "secret", "file"] = "known_hosts"
     """The SSH host keys of VMs that rocelab creates. known_hosts: you add them, as for every node. secret: derived
     from the stack secret `rocelab:hostKeySeed` and passed to each VM by guestinfo before its first start, for
     cloud-init (21.3 or newer in the template); every connection then requires that key."""
-    host_keys_file: Path | None = None
+    host_keys_file: LocalFile | None = None
     """For `file`: the simulator's secret, instead of the stack's."""
-    ca_file: Path | None = None
+    ca_file: LocalFile | None = None
     """Certificate authority of the vCenter. None: the system's, unless a thumbprint is set."""
     thumbprint_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """sha256 of the vCenter's certificate, hexadecimal without colons; no other certificate is then accepted."""

@@ -260,6 +260,17 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
         "rails[0].host_subnet.first",
         ["prefix length"],
     ),
+    "known_hosts in a home folder": (
+        put("access.known_hosts_file", "~/.ssh/known_hosts"),
+        "access.known_hosts_file",
+        ["'~/.ssh/known_hosts'", "absolute path"],
+    ),
+    "a kubeconfig in a home folder": (
+        put("cluster.kubeconfig_file", "~/.kube/config"),
+        "cluster.kubeconfig_file",
+        ["absolute path"],
+    ),
+    "a key in a home folder": (put("access.key_file", "~user/key"), "access.key_file", ["absolute path"]),
     "thresholds the wrong way round": (
         put("benchmarks.verbs.threshold", {"fail_below": 0.99, "warn_below": 0.9}),
         "benchmarks.verbs.threshold",
