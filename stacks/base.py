@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
@@ -14,6 +14,7 @@ Effect = Literal["none", "link", "pods", "reboot", "replace"]
 
 T = TypeVar("T", int, str)
 LocalPath = TypeVar("LocalPath", str, Path)
+Addressed = TypeVar("Addressed", IPv4Address, IPv4Interface, IPv4Network)
 MAKE_UP_WRITES_IT = "For the simulator, `make up` writes it"
 
 
@@ -71,16 +72,34 @@ InventoryName = Annotated[str, Field(pattern=r"^[^/\\%\x00-\x1f]+$", max_length=
 """A name in vCenter's inventory. Slash, backslash and percent are stored escaped there, so they are refused."""
 
 
+def _unicast(value: Addressed) -> Addressed:
+    ends = (value[0], value[-1]) if isinstance(value, IPv4Network) else (value,)
+    if not all(1 <= end.packed[0] <= 223 for end in ends):
+        raise ValueError("outside 1.0.0.0 to 223.255.255.255, where machines have their addresses; choose another")
+    return value
+
+
+HostAddress = Annotated[IPv4Address, AfterValidator(_unicast)]
+"""An address that a machine can have: not 0.0.0.0, multicast or broadcast."""
+
+
 def _with_prefix_length(value: object) -> object:
     if isinstance(value, str) and "/" not in value:
         raise ValueError("has no prefix length; add it, as in 192.0.2.0/24")
     return value
 
 
-Network = Annotated[IPv4Network, BeforeValidator(_with_prefix_length)]
+_WithPrefixLength = Annotated[
+    Addressed,
+    BeforeValidator(_with_prefix_length),
+    AfterValidator(_unicast),
+    Field(json_schema_extra={"pattern": "/"}),
+]
+
+Network = _WithPrefixLength[IPv4Network]
 """A subnet as `address/prefix length`: Python reads an address alone as a subnet of one address."""
 
-InterfaceAddress = Annotated[IPv4Interface, BeforeValidator(_with_prefix_length)]
+InterfaceAddress = _WithPrefixLength[IPv4Interface]
 """An address with the prefix length of its subnet."""
 
 VlanId = Annotated[int, Field(ge=1, le=4094)]

@@ -1,15 +1,29 @@
 """The Kubernetes side of the lab: which cluster, and what carries the rails into pods."""
 
+from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from stacks.base import LocalFile, Name, Network, Section, read_simulator_file
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
 from stacks.ipam import Ipam, NvIpam
+
+LONGEST_PREFIX = 28
+"""The smallest pod network that kubeadm accepts (MinimumAddressesInPodSubnet); services need ten addresses, the tenth
+is the DNS server's."""
+
+
+def _large_enough(network: IPv4Network) -> IPv4Network:
+    if network.prefixlen > LONGEST_PREFIX:
+        raise ValueError(f"too small for a cluster; use a network of /{LONGEST_PREFIX} or larger, usually /16")
+    return network
+
+
+ClusterNetwork = Annotated[Network, AfterValidator(_large_enough)]
 
 
 class Cluster(Section):
@@ -20,9 +34,9 @@ class Cluster(Section):
     kubeconfig_file: LocalFile | None = None
     bootstrap: Bootstrap | None = None
     """None: the cluster exists. Otherwise kubeadm creates it, and its kubeconfig is read from a control plane."""
-    pod_subnet: Network
+    pod_subnet: ClusterNetwork
     """The primary CNI's pod network; it may overlap no rail."""
-    service_subnet: Network
+    service_subnet: ClusterNetwork
     """The services' network; it may overlap no rail."""
     system_namespace: Name = "kube-system"
     """Namespace of the node agents (Multus, SR-IOV CNI and device plugin, nv-ipam)."""

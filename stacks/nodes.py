@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceAddress, InterfaceName, Name, PciAddress, Port, Section, repeated
+from stacks.base import HostAddress, InterfaceAddress, InterfaceName, Name, PciAddress, Port, Section, repeated
 from stacks.machines import AnyMachine, Machine, Vgpu
 from stacks.rails import Rail
 
@@ -93,7 +93,7 @@ class NodeBase(Section):
     """Its previous name in this lab: renames the node instead of replacing it."""
     state: Literal["active", "drained", "absent"] = "active"
     """active: configured and measured. drained: known but left alone. absent: rocelab undoes all its changes."""
-    address: IPv4Address
+    address: HostAddress
     """Management address, for SSH. It must not be on a rail."""
     ssh_port: Port = 22
     management_interface: InterfaceName

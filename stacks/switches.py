@@ -1,12 +1,11 @@
 """The switches that the rails run through: how each is reached, and which of its ports each PF is cabled to."""
 
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, Field
 
-from stacks.base import InterfaceName, MtuBytes, Name, Port, Section, VlanId
+from stacks.base import HostAddress, InterfaceName, MtuBytes, Name, Port, Section, VlanId
 
 MARKER = "rocelab:"
 """Begin of the description of every port that some lab owns."""
@@ -40,7 +39,7 @@ class SwitchBase(Section):
 
     name: Name
     """Name of the switch, and of its text."""
-    address: IPv4Address
+    address: HostAddress
     """Management address, where SSH answers. It is never on a rail."""
     ssh_port: Port = 22
     user: str = Field(default="admin", pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)

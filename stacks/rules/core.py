@@ -211,6 +211,15 @@ def refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
             yield Fault(
                 ("nodes", i, "address"), f"{node.address} is loopback, where only the simulator is; set kind: virtual"
             )
+    for i, rail in parts.rails.items():
+        subnets = {("host_subnet",): rail.host_subnet, ("pod", "subnet"): rail.pod.subnet if rail.pod else None}
+        for field, subnet in subnets.items():
+            if parts.kind == "hardware" and subnet and (subnet.is_loopback or subnet.is_link_local):
+                yield Fault(
+                    ("rails", i, *field),
+                    f"{subnet} is loopback or link-local, not for static addresses between machines; choose a "
+                    "private network such as 10.10.11.0/24",
+                )
     for path, _, pf in parts.pfs():
         if parts.kind == "hardware" and pf.soft_roce:
             yield Fault((*path, "driver"), f"{pf.driver} has no RDMA and is only for virtual labs; use mlx5_core")

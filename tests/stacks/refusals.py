@@ -271,6 +271,20 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
         ["absolute path"],
     ),
     "a key in a home folder": (put("access.key_file", "~user/key"), "access.key_file", ["absolute path"]),
+    "a multicast rail": (
+        put("rails.0.host_subnet", "224.10.11.0/24"),
+        "rails[0].host_subnet",
+        ["'224.10.11.0/24'", "223.255.255.255"],
+    ),
+    "multicast pods": (put("rails.0.pod.subnet", "239.0.0.0/24"), "rails[0].pod.subnet", ["223.255.255.255"]),
+    "no address": (put("nodes.0.address", "0.0.0.0"), "nodes[0].address", ["'0.0.0.0'", "1.0.0.0"]),  # noqa: S104
+    "the broadcast address": (put("nodes.0.address", "255.255.255.255"), "nodes[0].address", ["1.0.0.0"]),
+    "a multicast address": (put("nodes.0.address", "224.0.0.5"), "nodes[0].address", ["223.255.255.255"]),
+    "a pod network of one address": (
+        put("cluster.pod_subnet", "10.244.0.0/32"),
+        "cluster.pod_subnet",
+        ["'10.244.0.0/32'", "/28"],
+    ),
     "thresholds the wrong way round": (
         put("benchmarks.verbs.threshold", {"fail_below": 0.99, "warn_below": 0.9}),
         "benchmarks.verbs.threshold",
