@@ -6,7 +6,16 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
 """What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
@@ -54,6 +63,20 @@ def members(union: object, field: str) -> dict[str, type[BaseModel]]:
     if get_origin(union) is Annotated:
         union = get_args(union)[0]
     return {tag: model for model in get_args(union) for tag in get_args(model.model_fields[field].annotation)}
+
+
+def write_instead(remedy: str) -> WrapValidator:
+    """Names the remedy where a value does not match its pattern, instead of the pattern."""
+
+    def validated(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            if any(detail["type"] == "string_pattern_mismatch" for detail in error.errors()):
+                raise ValueError(f"write {remedy}") from None
+            raise
+
+    return WrapValidator(validated)
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]

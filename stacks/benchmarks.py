@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from stacks.base import Name, Port, Ratio, Seconds, Section, repeated
+from stacks.bill import Image
 from stacks.transports import Application, Comparison
 
 VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
@@ -160,7 +161,7 @@ class Verbs(Section):
 class Nccl(Section):
     """NCCL all-reduce over all active nodes as an MPIJob (the DeepOps RoCE guide's job in v2beta1)."""
 
-    image: str = Field(pattern=r"^[^\s]+[:@][^\s]+$", max_length=255)
+    image: Image
     """Benchmark image, by tag or, better, by digest."""
     smallest_bytes: int = Field(default=8, ge=4)
     largest_bytes: int = Field(default=2_147_483_648, le=68_719_476_736)
@@ -174,7 +175,7 @@ class Nccl(Section):
 class Mpi(Section):
     """MPI all-reduce on the CPUs of all active nodes as an MPIJob: Open MPI over UCX. For labs without GPUs."""
 
-    image: str = Field(pattern=r"^[^\s]+[:@][^\s]+$", max_length=255)
+    image: Image
     """Image with Open MPI, UCX, mpi4py and sshd; `rocelab image push --which mpi` builds one."""
     transports: tuple[Literal["roce", "tcp"], ...] = Field(default=("tcp", "roce"), min_length=1)
     """roce: verbs on the rails. tcp: the pod network. Two run forth and back, as in the comparison; in simulated labs

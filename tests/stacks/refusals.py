@@ -230,11 +230,6 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
         "cluster.kubeconfig_file",
         ["missing", "kubeconfig: file"],
     ),
-    "an image without tag": (
-        put("benchmarks.nccl.image", "nccl-test"),
-        "benchmarks.nccl.image",
-        ["'nccl-test'", "pattern"],
-    ),
     "a rail without prefix length": (
         put("rails.0.host_subnet", "10.10.11.0"),
         "rails[0].host_subnet",
@@ -284,6 +279,26 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
         put("cluster.pod_subnet", "10.244.0.0/32"),
         "cluster.pod_subnet",
         ["'10.244.0.0/32'", "/28"],
+    ),
+    "an image without registry and tag": (
+        put("benchmarks.nccl.image", "nccl-test"),
+        "benchmarks.nccl.image",
+        ["'nccl-test'", "registry/name:tag"],
+    ),
+    "an image without tag behind a port": (
+        put("benchmarks.mpi", {"image": "registry:5000/mpi"}),
+        "benchmarks.mpi.image",
+        ["registry/name:tag"],
+    ),
+    "an image with a scheme": (
+        put("benchmarks.nccl.image", "https://registry.example:5000/nccl:1"),
+        "benchmarks.nccl.image",
+        ["registry/name:tag"],
+    ),
+    "an image in capitals": (
+        put("benchmarks.nccl.image", "registry:5000/NCCL:1"),
+        "benchmarks.nccl.image",
+        ["registry/name:tag"],
     ),
     "thresholds the wrong way round": (
         put("benchmarks.verbs.threshold", {"fail_below": 0.99, "warn_below": 0.9}),

@@ -104,7 +104,7 @@ def test_each_mode_and_each_comparison_has_its_line(setting: str) -> None:
 
 
 def test_the_bounds_are_the_defaults_of_the_settings_beside_them() -> None:
-    sections = {"verbs": Verbs(), "nccl": Nccl(image="x:1")}
+    sections = {"verbs": Verbs(), "nccl": Nccl(image="x/nccl:1")}
     seen = set()
     for *_, warn, fail, setting in rows("Bounds"):
         if not (name := re.fullmatch(r"`(\w+)\.(\w+)`", setting)):
