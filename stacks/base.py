@@ -82,7 +82,16 @@ def write_instead(remedy: str) -> WrapValidator:
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 """A DNS label (RFC 1035), short enough that Kubernetes can append to it."""
 
-InterfaceName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]*$", max_length=15)]
+
+def _not_loopback(interface: str) -> str:
+    if interface == "lo":
+        raise ValueError("the loopback interface, not a NIC; write the NIC's name from `ip link`")
+    return interface
+
+
+InterfaceName = Annotated[
+    str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]*$", max_length=15), AfterValidator(_not_loopback)
+]
 """A network device as Linux names it: IFNAMSIZ leaves 15 characters."""
 
 PciAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$")]

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import Name, Port, Ratio, Seconds, Section, repeated
+from stacks.base import Name, Ratio, Seconds, Section, repeated
 from stacks.bill import Image
 from stacks.transports import Application, Comparison
 
@@ -87,7 +87,7 @@ class Verbs(Section):
     route to a rail's peers over that rail."""
     queue_pairs: int | Literal["auto"] = Field(default="auto")
     """Queue pairs of a bandwidth test; auto: doubled until more does not help, and recorded."""
-    first_port: Port = 18515
+    first_port: int = Field(default=18515, ge=1024, le=65_535)
     """TCP rendezvous port of the first rail; further rails follow it."""
     timeout_s: Seconds = 120
     """Time limit of one run, on client and server."""
@@ -158,18 +158,28 @@ class Verbs(Section):
         return self.latency_pvrdma if pvrdma else self.latency
 
 
+def _refuse_swapped_bounds(smallest_bytes: int, largest_bytes: int) -> None:
+    if smallest_bytes > largest_bytes:
+        raise ValueError(f"smallest_bytes {smallest_bytes} is above largest_bytes {largest_bytes}; swap")
+
+
 class Nccl(Section):
     """NCCL all-reduce over all active nodes as an MPIJob (the DeepOps RoCE guide's job in v2beta1)."""
 
     image: Image
     """Benchmark image, by tag or, better, by digest."""
     smallest_bytes: int = Field(default=8, ge=4)
-    largest_bytes: int = Field(default=2_147_483_648, le=68_719_476_736)
+    largest_bytes: int = Field(default=2_147_483_648, ge=4, le=68_719_476_736)
     timeout_s: Seconds = 900
     threshold: Threshold = Threshold(fail_below=0.85, warn_below=0.93)
     """Bounds when the ceiling is computed, because no rail's bandwidth was measured."""
     threshold_measured: Threshold = Threshold(fail_below=0.90, warn_below=0.95)
     """Bounds when the ceiling is what the verbs tests of this run measured on the same rails."""
+
+    @model_validator(mode="after")
+    def _there_is_something_to_run(self) -> Self:
+        _refuse_swapped_bounds(self.smallest_bytes, self.largest_bytes)
+        return self
 
 
 class Mpi(Section):
@@ -187,8 +197,7 @@ class Mpi(Section):
 
     @model_validator(mode="after")
     def _there_is_something_to_run(self) -> Self:
-        if self.smallest_bytes > self.largest_bytes:
-            raise ValueError(f"smallest_bytes {self.smallest_bytes} is above largest_bytes {self.largest_bytes}; swap")
+        _refuse_swapped_bounds(self.smallest_bytes, self.largest_bytes)
         if repeated(self.transports):
             raise ValueError("transports lists one twice; remove one")
         return self

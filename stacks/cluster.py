@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from stacks.base import LocalFile, Name, Network, Section, read_simulator_file
+from stacks.base import LocalFile, Name, Network, Section, read_simulator_file, write_instead
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
@@ -24,6 +24,12 @@ def _large_enough(network: IPv4Network) -> IPv4Network:
 
 
 ClusterNetwork = Annotated[Network, AfterValidator(_large_enough)]
+
+VendorId = Annotated[
+    str,
+    Field(pattern=r"^[0-9a-f]{4}$"),
+    write_instead("four lower-case hexadecimal digits from `lspci -n`, such as 15b3"),
+]
 
 
 class Cluster(Section):
@@ -50,7 +56,7 @@ class Cluster(Section):
     """What offers GPUs to pods; none: the cluster has something that does."""
     kubelet_version: str | None = Field(default=None, pattern=r"^v?1\.\d{1,2}(\.\d{1,2})?$")
     """Version that every active node must run, such as 1.35 or 1.35.2. Nodes on other versions get no jobs."""
-    rdma_vendor_ids: tuple[str, ...] = ("15b3",)
+    rdma_vendor_ids: tuple[VendorId, ...] = Field(default=("15b3",), min_length=1)
     """PCI vendors that the device plugin offers; 8086 in the simulator."""
     bill: Bill = Bill()
     """Versions of everything that runs in the cluster, from the table in `stacks/bill.py`."""

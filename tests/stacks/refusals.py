@@ -300,6 +300,26 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
         "benchmarks.nccl.image",
         ["registry/name:tag"],
     ),
+    "a NIC that is the loopback interface": (
+        put("nodes.0.pfs.0.interface", "lo"),
+        "nodes[0].pfs[0].interface",
+        ["'lo'", "ip link"],
+    ),
+    "a vendor by name": (
+        put("cluster.rdma_vendor_ids", ["mellanox"]),
+        "cluster.rdma_vendor_ids[0]",
+        ["'mellanox'", "lspci", "15b3"],
+    ),
+    "a vendor in capitals": (put("cluster.rdma_vendor_ids", ["15B3"]), "cluster.rdma_vendor_ids[0]", ["lspci"]),
+    "a vendor with a prefix": (put("cluster.rdma_vendor_ids", ["0x15b3"]), "cluster.rdma_vendor_ids[0]", ["lspci"]),
+    "no vendor": (put("cluster.rdma_vendor_ids", []), "cluster.rdma_vendor_ids", [1]),
+    "sizes that fall": (
+        put("benchmarks.nccl.largest_bytes", 4),
+        "benchmarks.nccl",
+        ["smallest_bytes 8", "largest_bytes 4"],
+    ),
+    "a negative size": (put("benchmarks.nccl.largest_bytes", -5), "benchmarks.nccl.largest_bytes", [-5, 4]),
+    "the port of sshd": (put("benchmarks.verbs.first_port", 22), "benchmarks.verbs.first_port", [22, 1024]),
     "thresholds the wrong way round": (
         put("benchmarks.verbs.threshold", {"fail_below": 0.99, "warn_below": 0.9}),
         "benchmarks.verbs.threshold",
