@@ -214,11 +214,10 @@ def refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
     for i, rail in parts.rails.items():
         subnets = {("host_subnet",): rail.host_subnet, ("pod", "subnet"): rail.pod.subnet if rail.pod else None}
         for field, subnet in subnets.items():
-            if parts.kind == "hardware" and subnet and (subnet.is_loopback or subnet.is_link_local):
+            if parts.kind == "hardware" and subnet and subnet.is_loopback:
                 yield Fault(
                     ("rails", i, *field),
-                    f"{subnet} is loopback or link-local, not for static addresses between machines; choose a "
-                    "private network such as 10.10.11.0/24",
+                    f"{subnet} is loopback, which never leaves a machine; choose a private network such as 10.10.11.0/24",
                 )
     for path, _, pf in parts.pfs():
         if parts.kind == "hardware" and pf.soft_roce:
