@@ -86,6 +86,11 @@ def _lab_text(path: Path) -> tuple[str, str]:
             raise LabError(f"{path.name} exceeds {LARGEST_FILE_BYTES} bytes; not a valid stack file")
         text = path.read_text(encoding="utf-8")
         content = load_yaml(text)
+        config = content.get("config") if isinstance(content, dict) else None
+        lab = config.get(KEY) if isinstance(config, dict) else None
+        if lab is None:
+            raise LabError(f"{path.name} has no config key {KEY}; copy it from Pulumi.lab.yaml")
+        return json.dumps(lab, allow_nan=False), text
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -93,9 +98,6 @@ def _lab_text(path: Path) -> tuple[str, str]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
-        raise LabError(f"{path.name} is not YAML{where}: {getattr(error, 'problem', None) or 'unreadable'}") from None
-    config = content.get("config") if isinstance(content, dict) else None
-    lab = config.get(KEY) if isinstance(config, dict) else None
-    if lab is None:
-        raise LabError(f"{path.name} has no config key {KEY}; copy it from Pulumi.lab.yaml")
-    return json.dumps(lab, default=str), text
+        raise LabError(f"{path.name} is not YAML{where}: {getattr(error, 'problem', None) or error}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LabError(f"{path.name} has a value that JSON cannot express: {error}") from None

@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from components.audit.findings import AuditFault
 from stacks.base import LabError, Section
+from stacks.safe_yaml import load_yaml
 from stacks.sets import NameSet, names_of
 
 EXAMPLE = "- {check: pcie-link, nodes: 'gpu[01-04]', reason: riser cards are ordered, expires: 2027-03-31}"
@@ -62,7 +63,7 @@ def read_waivers(path: Path, codes: Collection[str], today: date) -> Waivers:
         LabError: with every entry that is refused.
     """
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        given = load_yaml(path.read_text(encoding="utf-8"))
         waivers = TypeAdapter(tuple[Waiver, ...]).validate_python(given or ())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise LabError(f"{path}: not YAML ({' '.join(str(error).split())}); an entry looks like {EXAMPLE}") from None

@@ -18,7 +18,7 @@ from components.cluster.manifests import Manifest
 from stacks.base import LabError, members
 from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
 from stacks.ipam import Ipam, IpamBase
-from stacks.safe_yaml import load_yaml
+from stacks.safe_yaml import load_kubernetes_yaml
 
 LARGEST_FILE_BYTES = 5_000_000
 GO_TIMEOUT_S = 300
@@ -211,7 +211,7 @@ def read_definitions(store: Store, kinds: Mapping[str, Upstream | Manifest]) -> 
 
 def parse_definition(text: str) -> Manifest:
     """A definition without descriptions: the API server checks the same, and the state is a fifth of the size."""
-    found = load_yaml(text)
+    found = load_kubernetes_yaml(text)
     if not isinstance(found, dict) or found.get("kind") != "CustomResourceDefinition":
         raise LabError("an upstream file of stacks/bill.py is not a CustomResourceDefinition; correct its path")
     return cast(Manifest, without_prose(found))

@@ -10,6 +10,7 @@ import yaml
 from pydantic import ConfigDict, Field, ValidationError
 
 from stacks.base import LabError, Name, Section
+from stacks.safe_yaml import load_yaml
 from stacks.sets import NameSet, folded, names_of
 
 NONE = "none"
@@ -74,7 +75,7 @@ def read_answers(path: Path) -> Answers:
         LabError: when it holds anything else.
     """
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        given = load_yaml(path.read_text(encoding="utf-8"))
         return Answers.model_validate(given if given is not None else {})
     except yaml.YAMLError as error:
         raise LabError(f"{path}: no YAML: {error}") from None

@@ -9,7 +9,7 @@ import yaml
 from pydantic import JsonValue
 
 from stacks.base import LabError
-from stacks.safe_yaml import load_yaml
+from stacks.safe_yaml import load_kubernetes_yaml
 
 CALL_S = 15
 """Bound on one try of a request."""
@@ -41,7 +41,7 @@ class KubernetesApi:
         settings.retries = retries
         try:
             self._client = new_client_from_config_dict(  # type: ignore[no-untyped-call]  # of the client
-                load_yaml(kubeconfig), client_configuration=settings
+                load_kubernetes_yaml(kubeconfig), client_configuration=settings
             )
         except (yaml.YAMLError, ConfigException, HTTPError, ImportError, TypeError, AttributeError) as error:
             raise LabError(f"the kubeconfig cannot be used: {str(error).splitlines()[0][:120]}") from None
