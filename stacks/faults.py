@@ -1,6 +1,7 @@
 """All faults of a lab file in one text: line, path, value, limit and remedy, at most fifteen lines."""
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast, get_args
@@ -22,6 +23,14 @@ RAIL, NODE = TypeAdapter(Rail), TypeAdapter[Node](Node)
 
 MOST_SHOWN = 12
 LONGEST_VALUE = 40
+UNION_TAGS = {
+    "union_tag_not_found": "{discriminator} is missing",
+    "union_tag_invalid": "{tag!r} is not one of {expected_tags}",
+}
+SECRET_KEY = re.compile(r"(?i)passw|passphrase|secret|token|key|credential|kubeconfig")
+"""Names whose values are never shown."""
+STACK_SECRET = re.compile(r"`(rocelab:\w+)`")
+"""The stack's secret in the docstring of a field that says where it is."""
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
@@ -45,7 +54,8 @@ def field_faults(error: ValidationError, model: type[BaseModel], given: object) 
         if isinstance(cause, BrokenRulesError):
             faults.extend(cause.faults)
         else:
-            faults.append(Fault(_path(detail, given), _text(detail, model)))
+            path = _path(detail, given)
+            faults.append(Fault(path, _text(detail, model, path)))
     return faults
 
 
@@ -71,7 +81,7 @@ def _path(detail: ErrorDetails, given: Any) -> Path:
     return (*path, detail["loc"][-1]) if detail["type"] == "missing" else tuple(path)
 
 
-def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
+def _text(detail: ErrorDetails, model: type[BaseModel], path: Path) -> str:
     kind, value = detail["type"], detail.get("input")
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if kind == "missing":
@@ -82,13 +92,23 @@ def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return _unknown_key(str(detail["loc"][-1]), known)
     if kind == "value_error" and not isinstance(value, str):
         return message  # from a validator of this package, complete in itself
-    if kind == "union_tag_not_found":
-        return f"{detail['ctx']['discriminator']} is missing"
-    if kind == "union_tag_invalid":
-        return f"{detail['ctx']['tag']!r} is not one of {detail['ctx']['expected_tags']}"
-    shown = f"{value!r}"[:LONGEST_VALUE] if isinstance(value, str | int | float | bool) or value is None else ""
-    joint = ": " if kind == "value_error" else " " if shown else ""
+    if kind in UNION_TAGS:
+        return UNION_TAGS[kind].format(**detail["ctx"])
+    if kind == "literal_error" and "'secret'" in detail["ctx"]["expected"]:
+        return _not_the_secret(detail["ctx"]["expected"], detail["loc"], model)
+    field = next((step for step in reversed(path) if isinstance(step, str)), "")
+    scalar = isinstance(value, str | int | float | bool) or value is None
+    shown = f"{value!r}"[:LONGEST_VALUE] if scalar and not SECRET_KEY.search(field) else ""
+    joint = "" if not shown else ": " if kind == "value_error" else " "
     return f"{shown}{joint}{message}. {_meaning(detail['loc'], model)}".rstrip()
+
+
+def _not_the_secret(expected: str, loc: Path, model: type[BaseModel]) -> str:
+    """The value may be the secret itself, so it is not repeated."""
+    text = f"should be {expected}, not the secret itself; if it was one, remove it from the file and change it"
+    owner = _model_at(loc[:-1], model)
+    key = STACK_SECRET.search(field_docstrings(owner).get(str(loc[-1]), "") if owner else "")
+    return f"{text}, then run: pulumi config set --secret {key[1]}" if key else text
 
 
 def _unknown_key(key: str, known: list[str]) -> str:

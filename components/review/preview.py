@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from components.validation.memory.redact import needles, redacted
 from stacks.base import LabError
+from stacks.faults import SECRET_KEY
 
 STREAMING = "PULUMI_ENABLE_STREAMING_JSON_PREVIEW"
 WRITES_IT = "write it with: pulumi preview --json > preview.json"
-SECRET_KEY = re.compile(r"(?i)passw|passphrase|secret|token|key|credential|kubeconfig")
 PREFIX = re.compile(r"^(warning|error|info): ")
 """A dynamic provider's log line has its severity in the text; the field says `info#err`."""
 

@@ -1,5 +1,6 @@
 """Lab files that must not be accepted: each is refused by path, with the value, the limit and a remedy."""
 
+import copy
 import json
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from stacks.lab import Lab
 from stacks.read import parse_lab, read_stack_file
 from stacks.rules import RULES, Parts
 from tests.conftest import ROOT
-from tests.labs import REFERENCE
+from tests.labs import FABRIC, REFERENCE
 from tests.messages import stating
 from tests.stacks.refusals import CASES, has_fault, put, refusal
 
@@ -106,6 +107,43 @@ def test_the_path_of_a_refused_value_does_not_name_the_branch_of_a_union(
 
 def test_a_password_in_an_unknown_key_is_not_repeated() -> None:
     assert "hunter2" not in refusal(put("access.password", "hunter2"))
+
+
+@pytest.mark.parametrize(
+    ("path", "secret"),
+    [
+        ("fabric.password", "vcenterPassword"),
+        ("fabric.host_keys", "hostKeySeed"),
+        ("cluster.kubeconfig", "kubeconfig"),
+        ("access.identity", "sshPrivateKey"),
+    ],
+)
+def test_a_secret_in_place_of_where_it_is_is_not_repeated(path: str, secret: str) -> None:
+    def edit(lab: dict[str, Any]) -> None:
+        lab["fabric"] = copy.deepcopy(FABRIC)
+        put(path, "hunter2")(lab)
+
+    text = refusal(edit)
+
+    assert has_fault(text, path, "'secret'", f"pulumi config set --secret rocelab:{secret}")
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("fabric.password", 12_345_678),
+        ("cluster.registry", {"pull_secret": "hunter_12345678"}),
+        ("driver", {"source": "operator", "container_env": {"TOKEN": 12_345_678}}),
+        ("system", {"users": [{"name": "ada", "keys": ["hunter 12345678"]}]}),
+    ],
+)
+def test_no_value_of_a_field_that_is_named_like_a_secret_is_repeated(path: str, value: object) -> None:
+    def edit(lab: dict[str, Any]) -> None:
+        lab["fabric"] = copy.deepcopy(FABRIC)
+        put(path, value)(lab)
+
+    assert "12345678" not in refusal(edit)
 
 
 @pytest.mark.parametrize(
