@@ -12,9 +12,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
 )
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
@@ -65,20 +62,6 @@ def members(union: object, field: str) -> dict[str, type[BaseModel]]:
     return {tag: model for model in get_args(union) for tag in get_args(model.model_fields[field].annotation)}
 
 
-def write_instead(remedy: str) -> WrapValidator:
-    """Names the remedy where a value does not match its pattern, instead of the pattern."""
-
-    def validated(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-        try:
-            return validate(value)
-        except ValidationError as error:
-            if any(detail["type"] == "string_pattern_mismatch" for detail in error.errors()):
-                raise ValueError(f"write {remedy}") from None
-            raise
-
-    return WrapValidator(validated)
-
-
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 """A DNS label (RFC 1035), short enough that Kubernetes can append to it."""
 
@@ -117,7 +100,18 @@ HostAddress = Annotated[IPv4Address, AfterValidator(_unicast)]
 
 def _with_prefix_length(value: object) -> object:
     if isinstance(value, str) and "/" not in value:
-        raise ValueError("has no prefix length; add it, as in 192.0.2.0/24")
+        raise ValueError(f"has no prefix length; write it as in {value}/24")
+    return value
+
+
+def _without_host_bits(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            network = IPv4Network(value, strict=False)
+        except ValueError:
+            return value  # refused by its type
+        if str(network.network_address) != value.partition("/")[0]:
+            raise ValueError(f"has host bits set; write {network}")
     return value
 
 
@@ -128,7 +122,7 @@ _WithPrefixLength = Annotated[
     Field(json_schema_extra={"pattern": "/"}),
 ]
 
-Network = _WithPrefixLength[IPv4Network]
+Network = Annotated[_WithPrefixLength[IPv4Network], BeforeValidator(_without_host_bits)]
 """A subnet as `address/prefix length`: Python reads an address alone as a subnet of one address."""
 
 InterfaceAddress = _WithPrefixLength[IPv4Interface]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from stacks.base import Name, Section, write_instead
+from stacks.base import Name, Section
 
 Image = Annotated[
     str,
@@ -14,7 +14,6 @@ Image = Annotated[
         pattern=r"^[a-z0-9.-]+(:\d+)?/[a-z0-9._/-]*[a-z0-9](:[\w.-]+(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$",
         max_length=255,
     ),
-    write_instead("registry/name:tag or registry/name@sha256:…, the name in lower case and without https://"),
 ]
 """An image by tag, digest or both: a name alone means `latest`, which is another image each time."""
 

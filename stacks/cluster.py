@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from stacks.base import LocalFile, Name, Network, Section, read_simulator_file, write_instead
+from stacks.base import LocalFile, Name, Network, Section, read_simulator_file
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
@@ -28,7 +28,6 @@ ClusterNetwork = Annotated[Network, AfterValidator(_large_enough)]
 VendorId = Annotated[
     str,
     Field(pattern=r"^[0-9a-f]{4}$"),
-    write_instead("four lower-case hexadecimal digits from `lspci -n`, such as 15b3"),
 ]
 
 

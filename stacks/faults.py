@@ -1,15 +1,20 @@
 """All faults of a lab file in one text: line, path, value, limit and remedy, at most fifteen lines."""
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from ipaddress import AddressValueError
 from typing import Any, TypeVar, cast, get_args
 
 import yaml
 from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from stacks.base import InterfaceName, Name, PciAddress, ResourceName
+from stacks.bill import Image
+from stacks.cluster import VendorId
 from stacks.docstrings import field_docstrings
 from stacks.nodes import Node
 from stacks.rails import Rail
@@ -23,10 +28,39 @@ RAIL, NODE = TypeAdapter(Rail), TypeAdapter[Node](Node)
 
 MOST_SHOWN = 12
 LONGEST_VALUE = 40
-UNION_TAGS = {
+WORDS = {
+    "missing": "missing",
+    "extra_forbidden": "unknown key",
+    "string_type": "should be text",
+    "bool_type": "should be true or false",
+    "tuple_type": "should be a list",
+    "list_type": "should be a list",
+    "dict_type": "should be an object",
+    "model_type": "should be an object",
+    "dataclass_type": "should be an object",
+    "mapping_type": "should be an object",
+    "too_short": "should have at least {min_length}, not {actual_length}",
     "union_tag_not_found": "{discriminator} is missing",
     "union_tag_invalid": "{tag!r} is not one of {expected_tags}",
 }
+"""Where pydantic's own words name Python's types."""
+
+
+def _pattern(text: object) -> str:
+    """The pattern of a kind of text."""
+    return str(next(part.pattern for part in get_args(text)[1].metadata if hasattr(part, "pattern")))
+
+
+FORMS = {
+    _pattern(Name): "lower-case letters, digits and hyphens, a letter first",
+    _pattern(InterfaceName): "letters, digits, dots, hyphens and underscores, a letter first",
+    _pattern(ResourceName): "lower-case letters, digits and underscores",
+    _pattern(PciAddress): "an address like 0000:19:00.0, in lower case",
+    _pattern(Image): "registry/name:tag or registry/name@sha256:…, the name in lower case and without https://",
+    _pattern(VendorId): "four lower-case hexadecimal digits from `lspci -n`, such as 15b3",
+}
+"""Patterns of the vocabulary in words."""
+UNION_TAGS = ("union_tag_not_found", "union_tag_invalid")
 SECRET_KEY = re.compile(r"(?i)passw|passphrase|secret|token|key|credential|kubeconfig")
 """Names whose values are never shown."""
 STACK_SECRET = re.compile(r"`(rocelab:\w+)`")
@@ -83,24 +117,49 @@ def _path(detail: ErrorDetails, given: Any) -> Path:
 
 def _text(detail: ErrorDetails, model: type[BaseModel], path: Path) -> str:
     kind, value = detail["type"], detail.get("input")
-    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if kind == "missing":
         return f"missing. {_meaning(detail['loc'], model)}".rstrip()
     if kind == "extra_forbidden":
         owner = _model_at(detail["loc"][:-1], model)
         known = [field.alias or name for name, field in owner.model_fields.items()] if owner else []
         return _unknown_key(str(detail["loc"][-1]), known)
-    if kind == "value_error" and not isinstance(value, str):
-        return message  # from a validator of this package, complete in itself
-    if kind in UNION_TAGS:
-        return UNION_TAGS[kind].format(**detail["ctx"])
     if kind == "literal_error" and "'secret'" in detail["ctx"]["expected"]:
         return _not_the_secret(detail["ctx"]["expected"], detail["loc"], model)
+    text = reason(detail)
+    if (kind == "value_error" and not isinstance(value, str)) or (kind in UNION_TAGS and isinstance(value, dict)):
+        return text  # complete in itself
+    if text == WORDS["dict_type"] and (needed := _needed(_model_at(detail["loc"], model))):
+        text = f"{text} with {needed}"
     field = next((step for step in reversed(path) if isinstance(step, str)), "")
-    scalar = isinstance(value, str | int | float | bool) or value is None
-    shown = f"{value!r}"[:LONGEST_VALUE] if scalar and not SECRET_KEY.search(field) else ""
-    joint = "" if not shown else ": " if kind == "value_error" else " "
-    return f"{shown}{joint}{message}. {_meaning(detail['loc'], model)}".rstrip()
+    shown = "" if SECRET_KEY.search(field) else _shown(value)
+    joint = "" if not shown else " " if text.startswith("should") else ": "
+    return f"{shown}{joint}{text}. {_meaning(detail['loc'], model)}".rstrip()
+
+
+def reason(detail: ErrorDetails) -> str:
+    """What is wrong with a value, and how to write it, without the value and its place."""
+    kind, value, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    if isinstance(context.get("error"), AddressValueError):
+        return "not an IPv4 address; names and IPv6 are not supported"
+    if form := FORMS.get(context.get("pattern", "")):
+        return f"write {form}"
+    if kind in UNION_TAGS and not isinstance(value, dict):
+        kind = "dict_type"
+    text = WORDS[kind].format(**context) if kind in WORDS else detail["msg"].removeprefix("Value error, ")
+    quotes = "; put it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
+    return text.removeprefix("Input ").removeprefix("String ") + quotes
+
+
+def _needed(model: type[BaseModel] | None) -> str:
+    """The fields that a section cannot do without."""
+    return ", ".join(name for name, field in model.model_fields.items() if field.is_required()) if model else ""
+
+
+def _shown(value: object) -> str:
+    """A scalar as a lab file has it; empty for anything else."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 1]}…")
+    return json.dumps(value) if isinstance(value, int | float) or value is None else ""
 
 
 def _not_the_secret(expected: str, loc: Path, model: type[BaseModel]) -> str:

@@ -14,7 +14,7 @@ from stacks.cluster import read_kubeconfig
 from stacks.fabric import read_password
 from stacks.host_keys import HostKey, keys_beside, machine_keys
 from stacks.lab import Lab
-from stacks.read import KEY, parse_lab
+from stacks.read import KEY, NO_SECRET, parse_lab
 from stacks.safe_yaml import load_yaml
 from stacks.secret_files import secret_files
 from stacks.switches import HOST_KEYS
@@ -46,9 +46,7 @@ def load_lab(config: pulumi.Config) -> Lab:
     """Reads the stack's `lab` key; every fault of the file is reported at once, by path."""
     name = f"Pulumi.{pulumi.get_stack()}.yaml"
     if pulumi.runtime.is_config_secret(config.full_key("lab")):
-        raise pulumi.RunError(
-            f"{name}: rocelab:lab must not be a secret: reviewers must see it. Keep secrets under separate keys"
-        )
+        raise pulumi.RunError(f"{name}: {NO_SECRET}")
     text = config.require("lab")
     try:
         lab = parse_lab(text, name, _file_of(text, Path(name)))

@@ -14,6 +14,7 @@ from stacks.lab_file import LabFile, has_groups
 from stacks.safe_yaml import load_yaml
 
 KEY = "rocelab:lab"
+NO_SECRET = f"{KEY} must not be a secret: reviewers must see it. Keep secrets under separate keys"
 LARGEST_FILE_BYTES = 4_000_000
 
 
@@ -90,6 +91,8 @@ def _lab_text(path: Path) -> tuple[str, str]:
         lab = config.get(KEY) if isinstance(config, dict) else None
         if lab is None:
             raise LabError(f"{path.name} has no config key {KEY}; copy it from Pulumi.lab.yaml")
+        if isinstance(lab, dict) and set(lab) == {"secure"}:
+            raise LabError(f"{path.name}: {NO_SECRET}")
         return json.dumps(lab, allow_nan=False), text
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None

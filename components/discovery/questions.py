@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
 import yaml
 from pydantic import ConfigDict, Field, ValidationError
 
-from stacks.base import LabError, Name, Section
+from stacks.base import LabError, Name, Network, Section
 from stacks.safe_yaml import load_yaml
 from stacks.sets import NameSet, folded, names_of
 
@@ -47,13 +46,13 @@ class Answers(Section):
 
     ports: Mapping[NameSet, Mapping[str, Name]] = Field(default_factory=dict)
     """By set of nodes and by interface or PCI address: the rail of the port, or `none`."""
-    host_subnets: Mapping[Name, IPv4Network] = Field(default_factory=dict)
+    host_subnets: Mapping[Name, Network] = Field(default_factory=dict)
     """By rail without any address, the subnet that its ports get theirs from, in the order of the hosts."""
     cluster: Literal["adopt", "leave"] | None = None
     """adopt: `up` manages what carries the rails into the cluster's pods. leave: it does not touch the cluster."""
-    pod_subnet: IPv4Network | None = None
+    pod_subnet: Network | None = None
     """Of an adopted cluster whose nodes have no pod CIDR."""
-    service_subnet: IPv4Network | None = None
+    service_subnet: Network | None = None
     """Of an adopted cluster whose API server serves no ServiceCIDR."""
     networks: Mapping[Name, str] = Field(default_factory=dict)
     """By rail, the NetworkAttachmentDefinition of its pods, as `namespace/name`."""

@@ -70,7 +70,7 @@ def refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
             if node.address in subnet:
                 yield Fault(
                     ("nodes", i, "address"),
-                    f"{node.address} is in {owner} {subnet}; use a management address outside the rails",
+                    f"{node.address} is in {owner} {subnet}; use a management address outside {subnet}",
                 )
 
 
@@ -217,7 +217,7 @@ def refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
             if parts.kind == "hardware" and subnet and subnet.is_loopback:
                 yield Fault(
                     ("rails", i, *field),
-                    f"{subnet} is loopback, which never leaves a machine; choose a private network such as 10.10.11.0/24",
+                    f"{subnet} is loopback and never leaves a machine; choose a private network such as 10.10.11.0/24",
                 )
     for path, _, pf in parts.pfs():
         if parts.kind == "hardware" and pf.soft_roce:

@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
     "a shell word as interface": (
         put("nodes.0.pfs.0.interface", "eth0;reboot"),
         "nodes[0].pfs[0].interface",
-        ["'eth0;reboot'", "pattern"],
+        ["'eth0;reboot'", "letters, digits, dots, hyphens and underscores"],
     ),
     "rails that overlap": (
         put("rails.1.host_subnet", "10.10.0.0/16"),
@@ -159,7 +159,40 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
     "host bits in a subnet": (
         put("rails.0.host_subnet", "10.10.11.1/24"),
         "rails[0].host_subnet",
-        ["10.10.11.1/24", "host bits"],
+        ["10.10.11.1/24", "host bits", "10.10.11.0/24"],
+    ),
+    "a subnet without prefix length": (
+        put("rails.0.host_subnet", "10.10.11.0"),
+        "rails[0].host_subnet",
+        ["no prefix length", "10.10.11.0/24"],
+    ),
+    "a host name as an address": (
+        put("nodes.0.address", "gpu02.example.com"),
+        "nodes[0].address",
+        ["'gpu02.example.com'", "not an IPv4 address"],
+    ),
+    "management in the pod network": (
+        put("cluster.pod_subnet", "127.0.0.0/8"),
+        "nodes[0].address",
+        ["127.0.12.1", "pod_subnet", "outside 127.0.0.0/8"],
+    ),
+    "a home folder": (
+        put("access.known_hosts_file", "~/.ssh/known_hosts"),
+        "access.known_hosts_file",
+        ["'~/.ssh/known_hosts'", "differs per user"],
+    ),
+    "a name instead of a node": (
+        put("nodes.0", "gpu00"),
+        "nodes[0]",
+        ["'gpu00'", "object", "name, address, management_interface"],
+    ),
+    "nothing instead of a list": (put("rails", None), "rails", ["null", "list"]),
+    "a version without quotes": (put("cluster.kubelet_version", 1.3), "cluster.kubelet_version", [1.3, "quotes"]),
+    "yes instead of true": (put("hosts", {"allow_reboot": "yes"}), "hosts.allow_reboot", ["'yes'", "true or false"]),
+    "a long value is cut inside its quotes": (
+        put("access.user", "u" * 50),
+        "access.user",
+        [f"'{'u' * 39}…'", 32],
     ),
     "a pool outside its subnet": (
         put("rails.0.pod.last_address", "10.20.9.9"),
@@ -194,7 +227,7 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
     "a resource with a hyphen": (
         put("rails.0.resource_name", "sriov-111"),
         "rails[0].resource_name",
-        ["'sriov-111'", "pattern"],
+        ["'sriov-111'", "lower-case letters, digits and underscores"],
     ),
     "one resource for two rails": (
         put("rails.1.resource_name", "sriov_111"),
@@ -206,7 +239,11 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
         "rails[1].network_name",
         ["sriov111", "rails[0].network_name"],
     ),
-    "a host name with an underscore": (put("nodes.0.name", "gpu_01"), "nodes[0].name", ["'gpu_01'", "pattern"]),
+    "a host name with an underscore": (
+        put("nodes.0.name", "gpu_01"),
+        "nodes[0].name",
+        ["'gpu_01'", "lower-case letters, digits and hyphens, a letter first"],
+    ),
     "no node at all": (put("nodes", []), "nodes", [1]),
     "a real machine in a virtual lab": (
         put("nodes.0.address", "192.168.1.5"),

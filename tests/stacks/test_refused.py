@@ -153,6 +153,7 @@ def test_no_value_of_a_field_that_is_named_like_a_secret_is_repeated(path: str, 
         ("config:\n\trocelab:lab: 1\n", "is not YAML at line 2"),
         ("a: [", "is not YAML"),
         ("", "has no config key"),
+        ("config: {rocelab:lab: {secure: AAABAE}}", "x.yaml: rocelab:lab must not be a secret"),
         ("config:\n  rocelab:lab: 5\n", "does not describe a lab"),
     ],
 )
