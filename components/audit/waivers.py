@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from components.audit.findings import AuditFault
 from stacks.base import LabError, Section
+from stacks.faults import reason
 from stacks.safe_yaml import load_yaml
 from stacks.sets import NameSet, names_of
 
@@ -69,8 +70,8 @@ def read_waivers(path: Path, codes: Collection[str], today: date) -> Waivers:
         raise LabError(f"{path}: not YAML ({' '.join(str(error).split())}); an entry looks like {EXAMPLE}") from None
     except ValidationError as error:
         lines = [
-            f"  {'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
-            for fault in error.errors(include_url=False, include_input=False)
+            f"  {'.'.join(map(str, fault['loc'])) or 'file'}: {reason(fault)}"
+            for fault in error.errors(include_url=False)
         ]
         raise LabError("\n".join([f"{path} is not a list of waivers, such as {EXAMPLE}", *lines])) from None
     unknown = sorted({waiver.check for waiver in waivers} - set(codes))

@@ -9,6 +9,7 @@ import yaml
 from pydantic import ConfigDict, Field, ValidationError
 
 from stacks.base import LabError, Name, Network, Section
+from stacks.faults import reason
 from stacks.safe_yaml import load_yaml
 from stacks.sets import NameSet, folded, names_of
 
@@ -81,9 +82,9 @@ def read_answers(path: Path) -> Answers:
     except UnicodeDecodeError:
         raise LabError(f"{path}: not UTF-8; save it as UTF-8") from None
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
+        first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise LabError(f"{path}: {where}: {first['msg']}; questions.md has the lines to copy") from None
+        raise LabError(f"{path}: {where}: {reason(first)}; questions.md has the lines to copy") from None
 
 
 def names(nodes: Iterable[str]) -> str:

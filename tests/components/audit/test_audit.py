@@ -197,11 +197,11 @@ def test_a_waiver_covers_its_nodes_until_its_day(tmp_path: Path) -> None:
     ("text", "named"),
     [
         ("- {check: no-such, reason: x, expires: 2027-01-01}", "no-such"),
-        ("- {check: iommu, expires: 2027-01-01}", "0.reason"),
+        ("- {check: iommu, expires: 2027-01-01}", r"0\.reason: missing"),
         ("- {check: iommu, reason: x}", "0.expires"),
         ("- {check: iommu, reason: x, expires: soon}", "0.expires"),
         ("- {check: iommu, nodes: 'gpu[4-1]', reason: x, expires: 2027-01-01}", "0.nodes"),
-        ("iommu", "file"),
+        ("iommu", "file: should be a list"),
         ("[", "not YAML"),
     ],
 )

@@ -691,6 +691,14 @@ def test_invalid_answers_are_refused_with_their_file(text: str, tmp_path: Path) 
         read_answers(file)
 
 
+def test_an_answer_without_prefix_length_says_what_to_write(tmp_path: Path) -> None:
+    file = tmp_path / "answers.yaml"
+    file.write_text("host_subnets: {rail-1: 10.10.11.0}\n")
+
+    with pytest.raises(LabError, check=stating("host_subnets.rail-1", "no prefix length", "10.10.11.0/24")):
+        read_answers(file)
+
+
 def test_the_lines_that_a_question_shows_answer_it(tmp_path: Path) -> None:
     inventory = each_pf(bare(4, 3), lambda _, k, pf: replace(pf, pci=pci_of(2)[:-1] + "1") if k == 3 else pf)
     asked = drafted(inventory)

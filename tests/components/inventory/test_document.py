@@ -40,7 +40,15 @@ def test_an_unknown_leaf_keeps_its_reason_and_source() -> None:
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("{", "Invalid JSON"), ("{}", "schema"), ('{"schema": 99, "read_at": "2026-11-01T12:00:00Z"}', "schema 99")],
+    [
+        ("{", "Invalid JSON"),
+        ("{", r"old\.json: not an inventory: Invalid JSON: EOF .*cut off \(1 fault\)"),
+        ("", "empty"),
+        ("{}", "schema: missing"),
+        ('{"schema": 1, "read_at": "2026-11-01T12:00:00Z", "hosts": {}}', "hosts: should be a list"),
+        ('{"schema": 99, "hosts": {}}', "schema 99"),
+        ('{"schema": 99, "read_at": "2026-11-01T12:00:00Z"}', "schema 99"),
+    ],
 )
 def test_a_document_that_is_no_inventory_of_this_schema_is_refused(text: str, named: str) -> None:
     with pytest.raises(LabError, match=named):
