@@ -17,6 +17,7 @@ from components.cli.look import LookOptions, look_options, looked, out_option, s
 from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json, stack_options
 from components.inventory.document import load
 from components.stack import Stack
+from stacks.files import write_file
 
 FAIL_ON = {severity.word: severity for severity in Severity}
 
@@ -81,7 +82,7 @@ def command(
     found = audit(inventory, lab, earlier, waivers)
     report = report_of(found, names=not no_names)
     if page:
-        page.write_text(as_html(report), encoding="utf-8")
+        write_file(page, as_html(report))
     if as_json:
         print_json(document_of(found, report))
     else:

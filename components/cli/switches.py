@@ -8,6 +8,7 @@ from components.cli.exits import Exit
 from components.cli.options import FOLDER, examples, json_option, print_json, stack_options
 from components.stack import Stack
 from components.switches.text import chosen_switches, switch_text
+from stacks.files import write_file
 
 
 @click.command(
@@ -25,7 +26,7 @@ def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             file = folder / f"{name}.txt"
-            file.write_text(text)
+            write_file(file, text)
             click.echo(file, err=as_json)
     if as_json:
         print_json(texts)

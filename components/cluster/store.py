@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from components.cluster.manifests import Manifest
 from stacks.base import LabError, members
 from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
+from stacks.files import write_file
 from stacks.ipam import Ipam, IpamBase
 from stacks.safe_yaml import load_kubernetes_yaml
 
@@ -104,11 +105,7 @@ class Store:
     def _keep(self, file: Upstream, content: bytes) -> None:
         path = self.path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # another run may write the same file now: each writes its own copy of the same content and renames it
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as partial:
-            partial.write(content)
-        Path(partial.name).chmod(0o644)
-        Path(partial.name).replace(path)
+        write_file(path, content)
 
 
 def _from_module(file: Upstream) -> bytes:

@@ -10,6 +10,7 @@ from components.discovery import first_up, questions
 from components.discovery.draft import Draft
 from components.discovery.first_up import Probes
 from stacks.base import LabError, Name
+from stacks.files import write_file
 
 NAME = TypeAdapter[str](Name)
 
@@ -45,7 +46,7 @@ def written(draft: Draft, probes: Probes, folder: Path) -> list[Path]:
     found = []
     for name, text in zip(names_of_files(draft.name), texts, strict=True):
         if text:
-            (folder / name).write_text(text, encoding="utf-8")
+            write_file(folder / name, text)
             found.append(folder / name)
     return found
 

@@ -1,8 +1,6 @@
 """`inventory.json`: written and read."""
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from components.inventory.model import SCHEMA, Inventory
 from stacks.base import LabError
 from stacks.faults import reason
+from stacks.files import write_file
 from stacks.words import plural
 
 INVENTORY = TypeAdapter(Inventory)
@@ -65,13 +64,4 @@ def load(path: Path) -> Inventory:
 
 def save(inventory: Inventory, path: Path) -> None:
     """Replaces the file in one step; only its owner may read it, since it names pods and addresses."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(dump(inventory))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_file(path, dump(inventory), private=True)

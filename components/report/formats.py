@@ -9,6 +9,7 @@ from components.report.ctrf import render_ctrf
 from components.report.junit import render_junit
 from components.report.markdown import render_markdown
 from components.report.sources import Material
+from stacks.files import write_file
 
 SCHEMA_VERSION = 2
 MOST_COMMANDS = 4000
@@ -60,9 +61,5 @@ FORMATS = {
 
 
 def write(files: Mapping[str, Path], material: Material) -> None:
-    """Whole files only: a reader who opens one meanwhile sees the old file."""
     for name, file in files.items():
-        text = FORMATS[name].render(material)
-        unfinished = file.with_name(f".{file.name}.partial")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(file)
+        write_file(file, FORMATS[name].render(material))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from components.jobs.image.recipe import benchmark_dockerfile, mpi_dockerfile, recipe_digest, training_dockerfile
 from stacks.base import LabError
+from stacks.files import write_file
 from stacks.images import MPI_BASE, Images
 from stacks.lab import Lab
 
@@ -178,6 +179,6 @@ def pushed(tool: str, target: Target, file: Path, say: Say) -> dict[str, str | N
         "base_digest": built_from(tool, target.base),
         "tool": tool,
     }
-    file.write_text(json.dumps(result, indent=2) + "\n")
+    write_file(file, json.dumps(result, indent=2) + "\n")
     say(f"written to {file}; in the stack: pulumi config set --path 'rocelab:lab.{target.field}' {pinned}")
     return result

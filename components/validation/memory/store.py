@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from components.validation.memory.document import RunDocument
 from components.validation.memory.history import Entry
 from components.validation.memory.redact import redacted, redacted_fields
+from stacks.files import write_file
 from stacks.lab import Lab
 
 KEPT = 20
@@ -116,7 +117,5 @@ def _write(folder: Path, name: str, text: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     # no time stamp inside: the same outputs give the same file
     data = gzip.compress(text.encode(), mtime=0)
-    unfinished = folder / f".{name}.partial"
-    unfinished.write_bytes(data)
-    unfinished.replace(folder / name)
+    write_file(folder / name, data)
     return hashlib.sha256(data).hexdigest()

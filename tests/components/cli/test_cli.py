@@ -183,6 +183,16 @@ def test_a_format_of_its_own_is_all_of_stdout(name: str, capsys: pytest.CaptureF
     assert out.startswith("{\n" if name == "schema" else ("# Rendered", "FROM"))
 
 
+@pytest.mark.parametrize(("name", "option"), [("report", "--junit"), ("report", "--html"), ("audit", "--html")])
+def test_a_link_in_the_place_of_a_file_stays(place: Path, name: str, option: str) -> None:
+    (place / "link").symlink_to("target")
+
+    assert main([name, *CALLS[name], option, "link"]) == 0
+
+    assert (place / "link").is_symlink()
+    assert (place / "target").is_file()
+
+
 @pytest.mark.usefixtures("place")
 def test_what_cannot_be_fetched_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "--json"]) == 4

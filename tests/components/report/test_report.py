@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_written_is_no_traceback(
     outputs = written(tmp_path, simulated(lab).summary.model_dump(mode="json"))
 
     assert main(["report", "--outputs", str(outputs), "--html", str(tmp_path / "no" / "r.html")]) == 2
-    assert f"{tmp_path}/no/.r.html.partial: No such file or directory" in capsys.readouterr().err
+    assert f"{tmp_path}/no/r.html: cannot be written: No such file or directory" in capsys.readouterr().err
 
 
 def test_the_test_that_decides_is_shown_whole_and_once(

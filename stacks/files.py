@@ -1,0 +1,72 @@
+"""Files that a user named: text in, and whole files out."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stacks.base import LabError
+
+
+def write_file(path: Path, content: str | bytes, *, private: bool = False) -> None:
+    """Replaces a file in one step, so that a reader sees the old content or the new. A device or a pipe is written to.
+
+    A symbolic link stays and its target is replaced; an existing file keeps its mode, unless it becomes private.
+
+    Args:
+        path: of the file; its folder exists.
+        content: text is written as UTF-8.
+        private: only the owner may read the file.
+
+    Raises:
+        OSError: naming the path; the old content stays.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with _naming(path):
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            _replace(Path(os.path.realpath(path)), data, private=private)
+
+
+def _replace(path: Path, data: bytes, *, private: bool) -> None:
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            if not private and path.exists():
+                os.fchmod(descriptor, path.stat().st_mode & 0o777)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def require_writable(path: Path) -> None:
+    """Call this before long work whose result goes to the file.
+
+    Raises:
+        LabError: when its folder is missing.
+        OSError: naming the path, when its folder takes no file.
+    """
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise LabError(f"{path}: there is no folder {folder}; create it")
+    with _naming(path):
+        tempfile.TemporaryFile(dir=folder).close()
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors name the path that the user wrote."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
