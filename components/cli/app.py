@@ -1,6 +1,10 @@
 """`rocelab`: all verbs, each imported only when it is called, and what their errors look like."""
 
+import errno
 import importlib
+import os
+import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -41,6 +45,8 @@ VERBS = {
 """Every verb with its summary, by section of the help: `x` is `command` of components/cli/x.py."""
 NAMES = tuple(name for verbs in VERBS.values() for name in verbs)
 WIDTH = 110
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""What the output's disk answers; the errors of other files name them."""
 
 
 class VerbGroup(click.Group):
@@ -100,10 +106,30 @@ def main(words: Sequence[str] | None = None) -> int:
         return Exit.ENDED
     except SystemExit:
         return Exit.CLEAN  # Click exits like this only when the reader of a pipe, such as `head`, has closed it
-    except (LabError, OSError) as error:
-        if isinstance(error, OSError) and error.filename is None:
-            raise  # not about a file of the user: a bug, with its traceback
-        message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        click.echo(message, err=True)
-        return Exit.UNREACHED if isinstance(error, UnreachableError) else Exit.USAGE
+    except Exception as error:  # noqa: BLE001  # Python would end with 1, which means a failed verdict
+        return _reported(error)
     return int(result or Exit.CLEAN)
+
+
+def _reported(error: Exception) -> Exit:
+    """Prints an error; what is neither about the lab nor about a file has its traceback."""
+    match error:
+        case LabError():
+            message = str(error)
+        case OSError() if error.filename is not None:
+            message = f"{error.filename}: {error.strerror}"
+        case OSError() if error.errno in UNWRITABLE:
+            _discard_output()
+            message = f"the output cannot be written: {error.strerror}"
+        case _:
+            traceback.print_exception(error)
+            return Exit.BUG
+    click.echo(message, err=True)
+    return Exit.UNREACHED if isinstance(error, UnreachableError) else Exit.USAGE
+
+
+def _discard_output() -> None:
+    """Python would write what is left of the output when it exits, fail again, and end with a code of its own."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -17,7 +17,7 @@ from components.cli.look import LookOptions, look_options, looked, out_option, s
 from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json, stack_options
 from components.inventory.document import load
 from components.stack import Stack
-from stacks.files import write_file
+from stacks.files import require_writable, write_file
 
 FAIL_ON = {severity.word: severity for severity in Severity}
 
@@ -74,6 +74,8 @@ def command(
     lab = stack.lab() if is_lab else None
     waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE
     earlier = load_earlier(since) if since else None
+    if page:
+        require_writable(page)
     if source:
         inventory = load(source)
     else:

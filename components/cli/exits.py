@@ -14,6 +14,7 @@ class Exit(IntEnum):
     FINDINGS = 1
     USAGE = 2
     UNREACHED = 4
+    BUG = 70
     ENDED = 130
 
 
@@ -22,6 +23,7 @@ EXIT_CODES = {
     Exit.FINDINGS: "findings, or a failed verdict",
     Exit.USAGE: "bad input or usage; a file that is missing or refused",
     Exit.UNREACHED: "something could not be read or reached (1 wins over 4)",
+    Exit.BUG: "a fault of rocelab, with its traceback",
     Exit.ENDED: "ended by a signal",
 }
 

@@ -24,6 +24,7 @@ from components.ssh import credentials
 from components.stack import Stack
 from components.switches.os import SWITCH_OSES
 from stacks.access import KnownHosts, known_hosts_name
+from stacks.files import require_writable
 from stacks.sets import folded, names_of
 from stacks.words import plural
 
@@ -124,6 +125,7 @@ def command(stack: Stack, options: LookOptions, out: Path, as_json: bool) -> Exi
 
 def looked(options: LookOptions, out: Path, stack: Stack | None = None) -> Inventory:
     """Looks at the hosts of --hosts, else at those of the stack's lab, and saves what it finds."""
+    require_writable(out)
     request = _of_stack(stack, options) if stack and not options.sets else _of_options(options)
     request = replace(request, sudo=not options.no_sudo, firmware=options.firmware)
     inventory = look(request, lambda line: click.echo(line, err=True))

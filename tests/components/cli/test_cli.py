@@ -273,3 +273,29 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
+
+
+def test_output_that_finds_a_full_disk_is_no_traceback(tmp_path: Path) -> None:
+    with (tmp_path / "schema.json").open("wb") as out:
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"ulimit -f 1; exec {sys.executable} -m components.cli schema"],
+            cwd=ROOT,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (2, "the output cannot be written: File too large\n")
+
+
+def test_a_fault_of_rocelab_is_no_failed_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("never happens")
+
+    monkeypatch.setattr(rocelab, "invoke", fail)
+
+    assert main(["schema"]) == Exit.BUG
+    assert capsys.readouterr().err.splitlines()[-1] == "ValueError: never happens"

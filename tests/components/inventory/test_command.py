@@ -49,6 +49,18 @@ def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[LookReque
     ]
 
 
+@pytest.mark.parametrize(
+    "words", [("look", "--out", "no/i.json"), ("audit", "--out", "no/i.json"), ("audit", "--html", "no/a.html")]
+)
+def test_a_missing_folder_is_reported_before_anything_is_looked_at(
+    asked: list[LookRequest], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--hosts", "gpu01", *LOGIN]) == 2
+
+    assert states(capsys.readouterr().err, words[-1], "no folder", Path.cwd() / "no")
+    assert asked == []
+
+
 @pytest.mark.parametrize(("place", "port"), [("192.0.2.201", 22), ("192.0.2.201:2222", 2222)])
 def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(
     asked: list[LookRequest], place: str, port: int
