@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import LabError, LocalFile, Section, read_simulator_file
+from stacks.base import LabError, LocalFile, Section
+from stacks.files import read_simulator_file, read_text
 
 
 class Access(Section):
@@ -80,16 +81,7 @@ def read_host_keys(
     Raises:
         LabError: naming each node without a usable line.
     """
-    path = root / access.known_hosts_file
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise LabError(
-            f"access.known_hosts_file: {access.known_hosts_file} cannot be read ({error.strerror}). "
-            "Write it with ssh-keyscan over a network you trust; for the simulator, `make up` writes it. "
-            "Machines that this lab creates have no keys yet; for them, set fabric.host_keys: secret"
-        ) from None
-    known = KnownHosts(lines)
+    known = read_known_hosts(access, root)
     found: dict[str, str] = {}
     faults: list[str] = []
     for node, (address, port) in endpoints.items():
@@ -103,6 +95,21 @@ def read_host_keys(
     if faults:
         raise LabError("\n".join(faults))
     return found
+
+
+def read_known_hosts(access: Access, root: Path) -> "KnownHosts":
+    """The lab's known_hosts file.
+
+    Raises:
+        LabError: when it cannot be read.
+    """
+    text = read_text(
+        root / access.known_hosts_file,
+        f"access.known_hosts_file: {access.known_hosts_file}",
+        "Write it with ssh-keyscan over a network you trust; for the simulator, `make up` writes it. "
+        "Machines that this lab creates have no keys yet; for them, set fabric.host_keys: secret",
+    )
+    return KnownHosts(text.splitlines())
 
 
 def known_hosts_name(address: str, port: int) -> str:

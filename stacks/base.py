@@ -6,13 +6,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
 """What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
@@ -21,7 +15,6 @@ Effect = Literal["none", "link", "pods", "reboot", "replace"]
 T = TypeVar("T", int, str)
 LocalPath = TypeVar("LocalPath", str, Path)
 Addressed = TypeVar("Addressed", IPv4Address, IPv4Interface, IPv4Network)
-MAKE_UP_WRITES_IT = "For the simulator, `make up` writes it"
 
 
 class Section(BaseModel):
@@ -36,18 +29,6 @@ class LabError(Exception):
 
 class UnreachableError(LabError):
     """Something outside rocelab could not be read or reached, so its content is unknown."""
-
-
-def read_simulator_file(field: str, path: Path | None, root: Path) -> str:
-    """The text of a file that the simulator writes and a field of the lab file names.
-
-    Raises:
-        LabError: when it cannot be read.
-    """
-    try:
-        return (root / (path or "")).read_text()
-    except OSError as error:
-        raise LabError(f"{field}: {path} cannot be read ({error.strerror}). {MAKE_UP_WRITES_IT}") from None
 
 
 def repeated(values: Iterable[T]) -> list[T]:

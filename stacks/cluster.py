@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from stacks.base import LocalFile, Name, Network, Section, read_simulator_file
+from stacks.base import LocalFile, Name, Network, Section
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
+from stacks.files import read_simulator_file
 from stacks.ipam import Ipam, NvIpam
 
 LONGEST_PREFIX = 28
@@ -25,10 +26,7 @@ def _large_enough(network: IPv4Network) -> IPv4Network:
 
 ClusterNetwork = Annotated[Network, AfterValidator(_large_enough)]
 
-VendorId = Annotated[
-    str,
-    Field(pattern=r"^[0-9a-f]{4}$"),
-]
+VendorId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$")]
 
 
 class Cluster(Section):

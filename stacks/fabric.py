@@ -5,7 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InterfaceAddress, InventoryName, LocalFile, Name, Port, Section, read_simulator_file, repeated
+from stacks.base import InterfaceAddress, InventoryName, LocalFile, Name, Port, Section, repeated
+from stacks.files import read_simulator_file
 from stacks.nodes import VsphereVm
 
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]

@@ -9,6 +9,37 @@ from pathlib import Path
 
 from stacks.base import LabError
 
+MAKE_UP_WRITES_IT = "For the simulator, `make up` writes it"
+
+
+def read_text(path: Path, name: str = "", remedy: str = "") -> str:
+    """The text of a file in UTF-8.
+
+    Args:
+        path: of the file.
+        name: of the file in errors, if that is not the path.
+        remedy: what to do about a file that cannot be read.
+
+    Raises:
+        LabError: when it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = f" ({error.strerror}). {remedy}" if remedy else f": {error.strerror}"
+        raise LabError(f"{name or path} cannot be read{reason}") from None
+    except UnicodeDecodeError as error:
+        raise LabError(f"{name or path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+
+
+def read_simulator_file(field: str, path: Path | None, root: Path) -> str:
+    """The text of a file that the simulator writes and a field of the lab file names.
+
+    Raises:
+        LabError: when it cannot be read.
+    """
+    return read_text(root / (path or ""), f"{field}: {path}", MAKE_UP_WRITES_IT)
+
 
 def write_file(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Replaces a file in one step, so that a reader sees the old content or the new. A device or a pipe is written to.

@@ -15,8 +15,9 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from stacks.access import read_host_keys
-from stacks.base import MAKE_UP_WRITES_IT, LabError, read_simulator_file
+from stacks.base import LabError
 from stacks.fabric import Fabric
+from stacks.files import MAKE_UP_WRITES_IT, read_simulator_file
 from stacks.lab import Lab
 from stacks.machines import Machine
 from stacks.nodes import VsphereVm

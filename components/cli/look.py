@@ -23,8 +23,8 @@ from components.inventory.switches import SwitchTarget
 from components.ssh import credentials
 from components.stack import Stack
 from components.switches.os import SWITCH_OSES
-from stacks.access import KnownHosts, known_hosts_name
-from stacks.files import require_writable
+from stacks.access import KnownHosts, known_hosts_name, read_known_hosts
+from stacks.files import read_text, require_writable
 from stacks.sets import folded, names_of
 from stacks.words import plural
 
@@ -49,7 +49,7 @@ class LookOptions:
     @property
     def private_key(self) -> str | None:
         """The key of --key; None for the ssh-agent's."""
-        return self.key.read_text() if self.key else None
+        return read_text(self.key) if self.key else None
 
 
 def look_options(verb: Verb) -> Verb:
@@ -144,9 +144,9 @@ def _of_options(options: LookOptions) -> LookRequest:
         raise click.UsageError("--hosts needs --user and --known-hosts")
     return LookRequest(
         hosts=_targets(options.sets, options.user, options.port),
-        known_hosts=KnownHosts(options.known_hosts.read_text().splitlines()),
+        known_hosts=KnownHosts(read_text(options.known_hosts).splitlines()),
         private_key=options.private_key,
-        kubeconfig=options.kubeconfig.read_text() if options.kubeconfig else None,
+        kubeconfig=read_text(options.kubeconfig) if options.kubeconfig else None,
         switches=[_switch(text, options.switch_user) for text in options.switches],
     )
 
@@ -154,7 +154,7 @@ def _of_options(options: LookOptions) -> LookRequest:
 def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
     if options.user or options.known_hosts or options.key or options.switches:
         raise click.UsageError("--user, --known-hosts, --key and --switch need --hosts; a lab file has its own")
-    kubeconfig = options.kubeconfig.read_text() if options.kubeconfig else None
+    kubeconfig = read_text(options.kubeconfig) if options.kubeconfig else None
     lab = stack.lab()
     user = lab.access.user
     if kubeconfig is None and lab.cluster is not None and lab.cluster.bootstrap is None:
@@ -164,7 +164,7 @@ def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
             LookTarget(name=node.name, address=str(node.address), ssh_port=node.ssh_port, user=user)
             for node in lab.active_nodes
         ],
-        known_hosts=KnownHosts((stack.root / lab.access.known_hosts_file).read_text().splitlines()),
+        known_hosts=read_known_hosts(lab.access, stack.root),
         private_key=credentials.private_key(lab, stack.secret, stack.root),
         kubeconfig=kubeconfig,
         switches=[

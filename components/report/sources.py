@@ -16,6 +16,7 @@ from components.validation.memory.store import RAW, folder_of, read_document
 from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from stacks.base import LabError, UnreachableError
+from stacks.files import read_text
 
 PROMPT = "$ "
 """A raw output begins with the command that made it, behind this."""
@@ -62,16 +63,10 @@ def read_outputs(stack: Stack, file: Path | None) -> dict[str, JsonValue]:
     Raises:
         LabError: when there is no such stack, or what was read are no outputs.
     """
-    if file is not None:
-        try:
-            text = file.read_text()
-        except OSError as error:
-            raise LabError(f"{file} cannot be read: {error.strerror}") from None
-    else:
-        text = _ask(stack)
+    text = read_text(file) if file is not None else _ask(stack)
     try:
         outputs = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         outputs = None
     if not isinstance(outputs, dict):
         raise LabError(f"{file or f'stack {stack.name}'}: no outputs in JSON were found")

@@ -106,6 +106,13 @@ def test_a_missing_known_hosts_file_says_how_to_get_one(tmp_path: Path) -> None:
         read_host_keys(ACCESS, NODES, tmp_path)
 
 
+def test_a_known_hosts_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "known_hosts").write_bytes("10.0.0.1 ssh-ed25519 AAAA".encode("utf-16"))
+
+    with pytest.raises(LabError, check=stating("access.known_hosts_file", "known_hosts", "UTF-8", "byte 0")):
+        read_host_keys(ACCESS, NODES, tmp_path)
+
+
 def test_a_public_key_in_place_of_the_private_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"ssh-ed25519 {HOST_KEY}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stacks.base import LabError
-from stacks.files import require_writable, write_file
+from stacks.files import read_text, require_writable, write_file
 from tests.disk import full_disk
 from tests.messages import stating
 
@@ -105,3 +105,12 @@ def test_a_folder_that_takes_no_file_is_found_before(tmp_path: Path) -> None:
     require_writable(tmp_path / "inventory.json")
 
     assert names_in(tmp_path) == ["link"]
+
+
+def test_a_file_that_holds_no_text_is_refused_with_its_first_wrong_byte(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"ab\xff")
+
+    with pytest.raises(LabError, check=stating(tmp_path / "binary", "UTF-8", "byte 2")):
+        read_text(tmp_path / "binary")
+    with pytest.raises(LabError, check=stating("--key", "No such file or directory", "make up")):
+        read_text(tmp_path / "nowhere", "--key", "Run make up")

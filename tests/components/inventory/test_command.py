@@ -61,6 +61,18 @@ def test_a_missing_folder_is_reported_before_anything_is_looked_at(
     assert asked == []
 
 
+@pytest.mark.parametrize("option", ["--known-hosts", "--key", "--kubeconfig"])
+def test_a_file_that_is_not_utf_8_is_bad_input(
+    asked: list[LookRequest], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("binary").write_bytes(b"ab\xff")
+
+    assert main(["look", "--hosts", "gpu01", *LOGIN, option, "binary"]) == 2
+
+    assert states(capsys.readouterr().err, "binary", "UTF-8", "byte 2")
+    assert asked == []
+
+
 @pytest.mark.parametrize(("place", "port"), [("192.0.2.201", 22), ("192.0.2.201:2222", 2222)])
 def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(
     asked: list[LookRequest], place: str, port: int
