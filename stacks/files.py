@@ -1,8 +1,11 @@
-"""Files that a user named: text in, and whole files out."""
+"""Files that a user named: read with an error that names what is wrong, and written whole."""
 
+import lzma
 import os
 import secrets
+import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +42,28 @@ def read_simulator_file(field: str, path: Path | None, root: Path) -> str:
         LabError: when it cannot be read.
     """
     return read_text(root / (path or ""), f"{field}: {path}", MAKE_UP_WRITES_IT)
+
+
+@contextmanager
+def opened_tar(path: Path, refusal: str) -> Iterator[tarfile.TarFile]:
+    """A tar, compressed or not.
+
+    Args:
+        path: of the file.
+        refusal: the error for a file that is no tar.
+
+    Raises:
+        LabError: when it is no tar, is cut off, or is damaged.
+    """
+    try:
+        if not tarfile.is_tarfile(path):
+            raise LabError(refusal)
+        with tarfile.open(path) as tar:
+            yield tar
+    except (EOFError, tarfile.ReadError, zlib.error, lzma.LZMAError, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise  # gzip and bz2 have OSErrors of their own, without a number
+        raise LabError(f"{path} is cut off or damaged: {error}; copy it again") from None
 
 
 def write_file(path: Path, content: str | bytes, *, private: bool = False) -> None:

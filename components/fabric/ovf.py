@@ -1,12 +1,12 @@
 """The networks and properties that the descriptor of an OVA or OVF file declares."""
 
 import re
-import tarfile
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
 from stacks.base import LabError
+from stacks.files import opened_tar
 
 OVF = "{http://schemas.dmtf.org/ovf/envelope/1}"
 VSSD = "{http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData}"
@@ -50,8 +50,6 @@ def read_descriptor(path: Path) -> Descriptor:
         text = _from_ova(path) if path.suffix == ".ova" else path.read_bytes()[: MOST_BYTES + 1]
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
-    except tarfile.TarError:
-        raise LabError(f"{path} is not a tar archive, so not a valid OVA") from None
     if len(text) > MOST_BYTES:
         raise LabError(f"{path}: its descriptor exceeds {MOST_BYTES} bytes; not a valid OVF")
     return parse_descriptor(text, str(path))
@@ -67,7 +65,7 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
         raise LabError(f"{name}: its descriptor defines XML entities; not a valid OVF")
     try:
         root = ET.fromstring(text)  # noqa: S314  # without entities there is nothing to blow up
-    except ET.ParseError as error:
+    except (ET.ParseError, LookupError, ValueError) as error:  # the last two: an encoding that expat does not know
         raise LabError(f"{name}: its descriptor is not XML: {error}") from None
     if root.tag != f"{OVF}Envelope":
         raise LabError(f"{name}: its descriptor is {root.tag}, not an OVF 1.x envelope")
@@ -84,7 +82,7 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
 
 
 def _from_ova(path: Path) -> bytes:
-    with tarfile.open(path) as archive:
+    with opened_tar(path, f"{path} is not a tar archive, so not a valid OVA") as archive:
         for member in archive:
             if member.name.endswith(".ovf") and (content := archive.extractfile(member)) is not None:
                 return content.read(MOST_BYTES + 1)

@@ -3,16 +3,18 @@
 Codename and package names come from the image itself. Nothing is unpacked or run, so any machine can check any image.
 """
 
-import json
 import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from pydantic import BaseModel, ValidationError
+
 from components.jobs.image.pvrdma_inside import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
 from components.jobs.image.recipe import run_line
 from stacks.base import LabError
+from stacks.files import opened_tar
 from stacks.guests import BitfusionClient
 
 CONTENT = re.compile(
@@ -48,6 +50,24 @@ class ImageFiles:
             self.content.pop(known, None)
 
 
+class OciPlatform(BaseModel):
+    architecture: str = "amd64"
+
+
+class OciEntry(BaseModel):
+    """A layer, or an image of an index."""
+
+    digest: str
+    platform: OciPlatform = OciPlatform()
+
+
+class OciManifest(BaseModel):
+    """An index, which has no layers, or a manifest."""
+
+    manifests: tuple[OciEntry, ...] = ()
+    layers: tuple[OciEntry, ...] | None = None
+
+
 def read_image(place: Path) -> ImageFiles:
     """The files of an unpacked root, of its tar (`docker export`), or of an OCI layout (`skopeo copy … oci:folder`).
 
@@ -58,19 +78,18 @@ def read_image(place: Path) -> ImageFiles:
         return _of_layers(_oci_layers(place))
     if (place / "etc").is_dir():
         return _of_folder(place)
-    if place.is_file() and tarfile.is_tarfile(place):
-        found = ImageFiles()
-        with tarfile.open(place) as tar:
-            _take(found, tar)
-        if found.content:
-            return found
-        raise LabError(
-            f"{place} is a tar without a root file system; use `docker export` of a container, or an OCI layout"
-        )
-    raise LabError(
+    refusal = (
         f"{place} is not an image; name the folder of an unpacked root, its tar (docker export), or an OCI layout "
         "(skopeo copy docker://… oci:FOLDER)"
     )
+    if not place.is_file():
+        raise LabError(refusal)
+    found = ImageFiles()
+    with opened_tar(place, refusal) as tar:
+        _take(found, tar)
+    if found.content:
+        return found
+    raise LabError(f"{place} is a tar without a root file system; use `docker export` of a container, or an OCI layout")
 
 
 def _of_folder(root: Path) -> ImageFiles:
@@ -91,14 +110,11 @@ def _of_folder(root: Path) -> ImageFiles:
 def _of_layers(layers: Iterable[Path]) -> ImageFiles:
     found = ImageFiles()
     for layer in layers:
-        try:
-            with tarfile.open(layer) as tar:
-                _take(found, tar)
-        except tarfile.ReadError:
-            raise LabError(
-                f"layer {layer.name[:12]} is not a tar that Python reads (zstd?); copy it with "
-                "--dest-compress-format gzip"
-            ) from None
+        refusal = (
+            f"layer {layer.name[:12]} is not a tar that Python reads (zstd?); copy it with --dest-compress-format gzip"
+        )
+        with opened_tar(layer, refusal) as tar:
+            _take(found, tar)
     return found
 
 
@@ -120,18 +136,25 @@ def _take(found: ImageFiles, tar: tarfile.TarFile) -> None:
 
 def _oci_layers(layout: Path) -> Iterator[Path]:
     """The layers of the layout's one image for amd64, the lowest first."""
-    manifest = json.loads((layout / "index.json").read_text())
-    while "layers" not in manifest:
-        fitting = [
-            one
-            for one in manifest.get("manifests", [])
-            if one.get("platform", {}).get("architecture", "amd64") == "amd64"
-        ]
+    manifest = _manifest(layout / "index.json")
+    while manifest.layers is None:
+        fitting = [one for one in manifest.manifests if one.platform.architecture == "amd64"]
         if len(fitting) != 1:
             raise LabError(f"{layout} holds {len(fitting)} images for amd64; copy one of them into its own folder")
-        manifest = json.loads(_blob(layout, fitting[0]["digest"]).read_text())
-    for layer in manifest["layers"]:
-        yield _blob(layout, layer["digest"])
+        manifest = _manifest(_blob(layout, fitting[0].digest))
+    for layer in manifest.layers:
+        yield _blob(layout, layer.digest)
+
+
+def _manifest(file: Path) -> OciManifest:
+    try:
+        return OciManifest.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise LabError(f"{file} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise LabError(f"{file} is not an OCI manifest or index ({where or 'JSON'}); copy the image again") from None
 
 
 def _blob(layout: Path, digest: str) -> Path:

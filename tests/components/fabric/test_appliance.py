@@ -1,6 +1,7 @@
 """Bitfusion servers: what they are told, what their OVA would not take, and how they are placed."""
 
 import copy
+import gzip
 import hashlib
 import json
 from collections.abc import Callable
@@ -148,6 +149,8 @@ def test_an_ova_that_could_have_pvrdma_or_does_not_report_it_passes(lab: Lab, sy
     ("content", "said"),
     [
         (b"<a", "is not XML"),
+        (b'<?xml version="1.0" encoding="nonsense"?><a/>', "is not XML: unknown encoding"),
+        (b'<?xml version="1.0" encoding="gb2312"?><a/>', "is not XML: multi-byte encodings"),
         (b"<a/>", "not an OVF 1.x envelope"),
         (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "defines XML entities"),
     ],
@@ -171,6 +174,17 @@ def test_what_is_no_ova_and_another_file_than_the_named_one_are_refused(tmp_path
     with pytest.raises(LabError, check=stating(digest, "0" * 64)):
         checked_descriptor(wrong.bitfusion, ROOT)
     assert checked_descriptor(right.bitfusion, ROOT).networks == ("Management",)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_an_ova_that_is_cut_off_is_bad_input(
+    tmp_path: Path, ova: Path, compress: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = compress(ova.read_bytes()[:1500])
+    (tmp_path / "x.ova").write_bytes(whole if compress is bytes else whole[: len(whole) // 2])
+
+    assert main(["ovf", str(tmp_path / "x.ova")]) == 2
+    assert states(capsys.readouterr().err, tmp_path / "x.ova", "cut off", "copy it again")
 
 
 def test_its_names_are_listed_for_who_writes_the_lab(ova: Path, capsys: pytest.CaptureFixture[str]) -> None:

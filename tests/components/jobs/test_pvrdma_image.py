@@ -183,6 +183,36 @@ def test_a_place_that_is_no_image_says_what_would_be_one(tmp_path):
         read_image(tmp_path / "saved.tar")
 
 
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_an_image_that_is_cut_off_is_bad_input(tmp_path, capsys, compress, share):
+    noise = {"usr/share/noise": os.urandom(100_000)}  # does not compress, so that the cut is inside of a file
+    whole = compress(tar_of({**DEBIAN, **noise}))
+    (tmp_path / "cut.tar").write_bytes(whole[: int(len(whole) * share)])
+
+    assert main(["image", "check", str(tmp_path / "cut.tar")]) == 2
+    assert states(capsys.readouterr().err, tmp_path / "cut.tar", "cut off", "copy it again")
+
+
+def test_a_damaged_image_is_bad_input(tmp_path, capsys):
+    numbers = "".join(map(str, range(100_000))).encode()
+    whole = bytearray(gzip.compress(tar_of({**DEBIAN, "usr/share/numbers": numbers}), mtime=0))
+    whole[len(whole) // 2 :] = b"\xff" * (len(whole) // 2)
+    (tmp_path / "bad.tar.gz").write_bytes(whole)
+
+    assert main(["image", "check", str(tmp_path / "bad.tar.gz")]) == 2
+    assert states(capsys.readouterr().err, tmp_path / "bad.tar.gz", "damaged", "copy it again")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"manifests": [{}]}', '{"layers": 1}', "\xff"])
+def test_a_layout_with_a_damaged_index_is_bad_input(tmp_path, capsys, text):
+    layout = as_layout([DEBIAN], tmp_path / "image")
+    (layout / "index.json").write_text(text, encoding="latin-1")
+
+    assert main(["image", "check", str(layout)]) == 2
+    assert states(capsys.readouterr().err, layout / "index.json", "OCI", "copy the image again")
+
+
 LINKS = {"usr/lib/x86_64-linux-gnu/libibverbs.so.1": LIBRARY}
 """What a root has beside the files that the check from outside reads."""
 INSIDE = {
