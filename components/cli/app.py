@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
@@ -113,23 +114,28 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _reported(error: Exception) -> Exit:
     """Prints an error; what is neither about the lab nor about a file has its traceback."""
+    code = Exit.USAGE
     match error:
+        case UnreachableError():
+            message, code = str(error), Exit.UNREACHED
         case LabError():
             message = str(error)
         case OSError() if error.filename is not None:
             message = f"{error.filename}: {error.strerror}"
         case OSError() if error.errno in UNWRITABLE:
-            _discard_output()
+            _discard(sys.stdout)
             message = f"the output cannot be written: {error.strerror}"
         case _:
-            traceback.print_exception(error)
-            return Exit.BUG
-    click.echo(message, err=True)
-    return Exit.UNREACHED if isinstance(error, UnreachableError) else Exit.USAGE
+            message, code = "".join(traceback.format_exception(error)).rstrip(), Exit.BUG
+    try:
+        click.echo(message, err=True)
+    except OSError:  # both streams may go to one full disk
+        _discard(sys.stderr)
+    return code
 
 
-def _discard_output() -> None:
-    """Python would write what is left of the output when it exits, fail again, and end with a code of its own."""
+def _discard(stream: TextIO) -> None:
+    """Python would write what is left of a stream when it exits, fail again, and end with a code of its own."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
