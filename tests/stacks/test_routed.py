@@ -174,7 +174,11 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str, str]] = {
         "rails[0].pod.vlan_id",
         "missing",
     ),
-    "a PCI address without its domain": ((pf(0, 0, pci="19:00.0"),), "nodes[0].pfs[0].pci", "0000:19:00.0, in lower case"),
+    "a PCI address without its domain": (
+        (pf(0, 0, pci="19:00.0"),),
+        "nodes[0].pfs[0].pci",
+        "0000:19:00.0, in lower case",
+    ),
     "two PFs in one slot": (
         (pf(0, 0, pci="0000:19:00.0"), pf(0, 1, pci="0000:19:00.0")),
         "nodes[0]",
