@@ -19,7 +19,7 @@ from pulumi.dynamic import (
 )
 
 from components.ssh import credentials
-from components.ssh.configured import Configured
+from components.ssh.configured import Configured, plainly
 from components.ssh.credentials import admin_config, control_planes_of
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -33,6 +33,7 @@ class KubeconfigProvider(Configured, ResourceProvider):
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         return DiffResult(changes=_olds.get("cluster") != _news.get("cluster"))
 
+    @plainly()
     def create(self, props: Props) -> CreateResult:
         """Reads it from a control plane.
 
@@ -50,6 +51,7 @@ class KubeconfigProvider(Configured, ResourceProvider):
             pulumi.log.warn(str(error))
             return ReadResult(id_, props, inputs)
 
+    @plainly()
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         return UpdateResult({**_news, "kubeconfig": self._read()})
 
