@@ -8,6 +8,8 @@ from stacks.rules.parts import Fault, Parts
 
 COUNTS = (1, 3)
 """Control planes: one, or three, which keep the quorum when one is lost. Two lose it more often than one."""
+NODE_PREFIX = 24
+"""Each node's share of the pod network: the default of kube-controller-manager's `--node-cidr-mask-size`."""
 
 
 def refuse_other_counts_of_control_planes(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
@@ -27,6 +29,17 @@ def refuse_other_counts_of_control_planes(parts: Parts, cluster: Cluster) -> Ite
         yield Fault(
             ("cluster", "bootstrap", "control_plane_endpoint"),
             "missing; three control planes need the load balancer or virtual IP in front of them",
+        )
+
+
+def refuse_a_pod_network_without_room(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+    nodes = sum(node.state != "absent" for node in parts.nodes.values())
+    room = 2 ** (NODE_PREFIX - cluster.pod_subnet.prefixlen) if cluster.pod_subnet.prefixlen <= NODE_PREFIX else 0
+    if cluster.bootstrap and nodes > room:
+        yield Fault(
+            ("cluster", "pod_subnet"),
+            f"{cluster.pod_subnet} has room for {room} nodes with a /{NODE_PREFIX} each, and the lab has {nodes}; use "
+            "a larger network, usually /16",
         )
 
 

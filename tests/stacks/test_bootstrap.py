@@ -79,6 +79,8 @@ def test_a_control_plane_and_two_workers_are_a_lab():
         (lambda lab: lab["nodes"][1].pop("pfs"), "nodes[1]", ["worker", "PF"]),
         (lambda lab: lab["cluster"].pop("bootstrap"), "nodes[0].role", ["control_plane"]),
         (lambda lab: lab["cluster"].update(pod_subnet="10.10.0.0/16"), "cluster.pod_subnet", ["rail-a"]),
+        (lambda lab: lab["cluster"].update(pod_subnet="10.244.0.0/26"), "cluster.pod_subnet", ["room for 0 nodes"]),
+        (lambda lab: lab["cluster"].update(pod_subnet="10.244.0.0/23"), "cluster.pod_subnet", ["room for 2 nodes"]),
         (
             lambda lab: lab["nodes"][1].update(address="10.244.1.1"),
             "nodes[1].address",
