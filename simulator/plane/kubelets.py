@@ -167,8 +167,6 @@ def _settings(dns: str) -> dict[str, object]:
         # evicts nothing: otherwise it asks every ten seconds what each container uses, which keeps the node busy
         "evictionHard": {"memory.available": "0%"},
         "localStorageCapacityIsolation": False,
-        # a watch per volume, the default, is not in sync within its second: the pod is then tried again much later
-        "configMapAndSecretChangeDetectionStrategy": "Get",
     }
 
 
