@@ -49,7 +49,7 @@ def _warnings(summary: Summary) -> Iterator[str]:
         yield ""
     if summary.simulated:
         yield (
-            "All of this was measured on the simulator: behaviour is real, speed is not, and no number here says "
+            "All of this was measured on the simulator: behavior is real, speed is not, and no number here says "
             "anything about hardware."
         )
         yield ""
