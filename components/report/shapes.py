@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
+from components.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.report.lines import test_name
 from components.validation.memory.document import RunDocument
 from components.validation.memory.history import Entry
-from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.validation.records import CurvePoint, RunRecord, TransferResult
 from components.validation.summary import Summary
 from stacks.benchmarks import VerbsTest

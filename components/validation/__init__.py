@@ -1,6 +1,6 @@
 """The proof that the lab works: what is measured, how it is read, and how it is judged.
 
-Each folder imports only those before it: physics, training, planning, judging, memory, cluster, benchmarks, running.
+Each folder imports only those before it: training, planning, judging, memory, cluster, benchmarks, running.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from components.jobs.programs import NcclPlan, all_reduce_job, node_ring_job
 from components.jobs.workers import JobRequest, workers_of
-from components.validation.physics.ceilings import goodput_ratio
+from components.physics.ceilings import goodput_ratio
 from components.validation.planning.jobs import PlannedJob, jobs_of
 from components.validation.planning.jobs import estimate_s as jobs_estimate_s
 from components.validation.planning.pods import HARDWARE_S, SIMULATED_S, PodPlan, pods_of

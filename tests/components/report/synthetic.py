@@ -3,6 +3,7 @@
 import random
 from ipaddress import IPv4Address
 
+from components.physics.ceilings import Path, bandwidth_ceiling
 from components.report.sources import Material, raw_files
 from components.ssh.session import CommandResult
 from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
@@ -11,7 +12,6 @@ from components.validation.benchmarks.verbs.commands import INSPECT
 from components.validation.benchmarks.verbs.run import as_raw
 from components.validation.memory.document import DeclaredRail, RunDocument
 from components.validation.memory.history import Entry, Value
-from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.planning.plan import End, Plan, PlannedRail, plan_of
 from components.validation.records import (
     CurvePoint,

@@ -26,7 +26,7 @@ JUDGES = (
     *(VALIDATION / "benchmarks" / "verbs" / name for name in ("levels.py", "signs.py")),
     VALIDATION / "verdict.py",
     VALIDATION / "benchmarks" / "pod_rails" / "faults.py",
-    VALIDATION / "physics" / "mtu.py",
+    ROOT / "components" / "physics" / "mtu.py",
 )
 CODE = re.compile(r"[A-Z][A-Z0-9_]{5,}")
 FAMILIES = {"MTU_FINGERPRINT_": (256, 512, 1024, 2048)}

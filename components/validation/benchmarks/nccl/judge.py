@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from components.physics.ceilings import Ceiling, Path, bandwidth_ceiling, nccl_ceiling_gbyte_s
 from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
-from components.validation.physics.ceilings import Ceiling, Path, bandwidth_ceiling, nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
 from components.validation.records import NcclResult, RunRecord, median_of, outcome_counts
 from components.validation.summary import Finding, JudgedTest

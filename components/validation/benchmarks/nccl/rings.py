@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
 from components.kubernetes.client import KubernetesApi
+from components.physics.ceilings import nccl_ceiling_gbyte_s
 from components.validation import Say
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
 from components.validation.benchmarks.nccl.table import parse_nccl
@@ -14,7 +15,6 @@ from components.validation.cluster.evidence import evidence_of
 from components.validation.cluster.mpijob import JobError, MpiJobs
 from components.validation.cluster.pulls import refuse_missing_image
 from components.validation.judging.states import NOTHING, function_of_counts, rate, worse_of
-from components.validation.physics.ceilings import nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
 from components.validation.records import NodeRing, Outcome, RunRecord, outcome_counts
 from components.validation.summary import Finding, JudgedTest

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
 
+from components.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.judging.states import (
     NOTHING,
@@ -16,7 +17,6 @@ from components.validation.judging.states import (
     worse_of,
 )
 from components.validation.judging.statistics import repeats
-from components.validation.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult, median_of, outcome_counts, unit_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
-from components.validation.physics.pcie import pcie_link
+from components.physics.pcie import pcie_link
 from components.validation.planning.plan import End
 from components.validation.records import MeasuredHost
 from stacks.base import LabError

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from components.physics.ceilings import Operation
 from components.validation.benchmarks.verbs.perftest import ROUND_TRIP
-from components.validation.physics.ceilings import Operation
 from stacks.benchmarks import VerbsTest
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
+from components.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.benchmarks.verbs.judge import (
     JITTER,
     ceiling_of,
@@ -13,7 +14,6 @@ from components.validation.benchmarks.verbs.judge import (
 from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.judging.states import where_of
 from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
-from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult

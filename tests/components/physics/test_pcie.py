@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.physics.pcie import PcieLink, pcie_link
+from components.physics.pcie import PcieLink, pcie_link
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.physics.ceilings import (
+from components.physics.ceilings import (
     Operation,
     Path,
     bandwidth_ceiling,

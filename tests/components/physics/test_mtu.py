@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.validation.physics.ceilings import Path
-from components.validation.physics.mtu import mtu_fingerprint
+from components.physics.ceilings import Path
+from components.physics.mtu import mtu_fingerprint
 from tests.messages import states
 
 DEEPOPS = Path(line_rate_gbit_s=100, path_mtu_bytes=4096)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from components.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.benchmarks.nccl.judge import nccl_ceiling
-from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from tests.messages import states
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from components.validation.physics.ceilings import Path, bandwidth_ceiling, smaller_mtu_at
+from components.physics.ceilings import Path, bandwidth_ceiling, smaller_mtu_at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
