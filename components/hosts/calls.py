@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from components.hosts.pack import LOADER, packed
-from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S
+from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S, PROBE_S
 from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
 from components.ssh.session import CommandResult, feed
 
@@ -31,6 +31,10 @@ Say = Callable[[str], None]
 
 def _silent(_: str) -> None:
     pass
+
+
+class StuckError(NoAnswerError):
+    """A host whose SSH answers, but whose command does not end."""
 
 
 @asynccontextmanager
@@ -75,11 +79,14 @@ class HostCalls:
 
         Raises:
             NoAnswerError: when the host cannot be reached.
+            StuckError: when it can, and the verb does not end in its time.
         """
         command = f'{SENT}"{LOADER}" {len(packed())} {verb}'
         sent = packed() + json.dumps(document).encode()
         deadline_s = document.get("deadline_s", DEADLINE_S)
-        answer_s = (deadline_s if isinstance(deadline_s, int) else DEADLINE_S) + SPARE_S
+        if verb == "probe" or not isinstance(deadline_s, int):
+            deadline_s = PROBE_S if verb == "probe" else DEADLINE_S
+        answer_s = deadline_s + SPARE_S
         what = f"{document.get('host') or endpoint.place}: waits for the end of {verb}"
         async with announced(lambda: what, self._say):
             try:
@@ -108,7 +115,7 @@ class HostCalls:
                 async with asyncio.timeout(answer_s), connected(endpoint, self._keys) as connection:
                     return [_printed(endpoint, await feed(connection, *one)) for one in inputs.items()]
             except TimeoutError:
-                raise NoAnswerError(f"{endpoint.place} gave no answer in time") from None
+                raise StuckError(f"{endpoint.place} gave no answer within {answer_s:.0f} s") from None
 
 
 def _printed(endpoint: Endpoint, done: CommandResult) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pydantic import JsonValue
 
-from components.hosts.calls import HostCalls, Report, Say, each
+from components.hosts.calls import HostCalls, Report, Say, StuckError, each
 from components.hosts.changes import shorten
 from components.hosts.effects import follows_a_reboot, may_repair, repair_class
 from components.hosts.facts import Facts, kept, qos_limits, warnings_of
@@ -20,6 +20,7 @@ Result = dict[str, str]
 
 UNDO_S = 240
 """Bound on the undo of one host: a host that hangs must not hang a destroy."""
+STUCK = "see what hangs there (ps, dmesg) and run again, or set its state to drained to leave it as it is"
 STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 
 
@@ -161,11 +162,19 @@ async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept
             crew.say(f"{name}: is undone")
             report = await crew.hosts.call(record.endpoint, "undo", record.document)
     except (NoAnswerError, TimeoutError) as error:
-        reason = f"{str(error) or f'no end within {UNDO_S} s'}: {STAYS}"
-        return {"status": "unreachable", "reason": reason, "hint": "list it once more with state: absent to try again"}
+        return _left_behind(error)
     if _is_anothers(report):
         return {"status": "undone", **(report.failed or {})}
     return {"status": "failed", **report.failed} if report.failed else {"status": "undone"}
+
+
+def _left_behind(error: NoAnswerError | TimeoutError) -> Result:
+    """A host that is off cannot fail a destroy, or none would ever end; one that hangs must."""
+    if isinstance(error, NoAnswerError) and not isinstance(error, StuckError):
+        hint = "list it once more with state: absent to try again"
+        return {"status": "unreachable", "reason": f"{error}: {STAYS}", "hint": hint}
+    late = str(error) or f"no end within {UNDO_S} s"
+    return {"status": "failed", "reason": f"{late}, although its SSH answers: {STAYS}", "hint": STUCK}
 
 
 def _nameless(looked: Report) -> Result:

@@ -23,22 +23,36 @@ def _is_starting(machine: Machine) -> bool:
 
 
 class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
-    """The second run waits, and a killed one leaves nothing behind.
+    """The second run waits, and a killed one leaves nothing behind. The file names the run that holds it.
 
     With `confirmed` it also waits until no network waits for its confirmation.
     """
 
-    def __init__(self, machine: Machine, wait_s: float = LOCK_WAIT_S, *, confirmed: bool = False) -> None:
-        self.machine, self.wait_s, self.confirmed, self.descriptor = machine, wait_s, confirmed, -1
+    def __init__(self, machine: Machine, verb: str, wait_s: float = LOCK_WAIT_S, *, confirmed: bool = False) -> None:
+        self.machine, self.verb, self.wait_s = machine, verb, wait_s
+        self.confirmed, self.descriptor = confirmed, -1
 
     def __enter__(self) -> None:
         if not self.machine.wait(self._taken, self.wait_s):
-            raise StepError(
-                f"another run holds {LOCK_FILE} for more than {self.wait_s:.0f} s", "wait until it ends, then run again"
-            )
+            raise self._too_late()
+        os.ftruncate(self.descriptor, 0)  # a killed run has left its name
+        os.pwrite(self.descriptor, f"{os.getpid()} {self.verb} {self.machine.now_s():.0f}\n".encode(), 0)
 
     def __exit__(self, *_: object) -> None:
+        os.ftruncate(self.descriptor, 0)
         os.close(self.descriptor)
+
+    def _too_late(self) -> StepError:
+        waited = f"waited {self.wait_s:.0f} s for {LOCK_FILE}"
+        holder = self.machine.read(LOCK_FILE).split()
+        if len(holder) != 3 or not self.machine.exists(f"/proc/{holder[0]}"):
+            return StepError(f"{waited}, which another run holds", "wait until it ends, then run again")
+        pid, verb, since_s = holder
+        held_s = self.machine.now_s() - float(since_s)
+        return StepError(
+            f"{waited}, which process {pid} ({verb}) holds for {held_s:.0f} s",
+            f"wait until it ends, then run again; `ps -o etime,wchan:30,args {pid}` on this host shows what it does",
+        )
 
     def _taken(self) -> bool:
         path = self.machine.path(LOCK_FILE)

@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 SELINUX = "security.selinux"
 MISSING = 127
 """Exit code of a program that is not installed."""
+KILL_WAIT_S = 2
+"""A killed program ends at once, unless it hangs in the kernel: then nothing ends it, and the run leaves it behind."""
 
 
 class StepError(Exception):
@@ -29,6 +31,9 @@ class Done(NamedTuple):
 
 class Machine:
     """Files and programs of the host. Tests give it another root and other answers."""
+
+    running = ""
+    """The program that runs now, or the last one: what a run that takes too long waits for."""
 
     def __init__(self, root: str = "") -> None:
         self.root = root
@@ -127,15 +132,23 @@ class Machine:
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
         """Runs a program within a time limit; one that is not installed ends with `MISSING`."""
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "LC_ALL": "C"}
+        pipe = subprocess.PIPE
+        self.running = " ".join(words)
         try:
-            ended = subprocess.run(
-                words, input=stdin, capture_output=True, text=True, timeout=timeout_s, env=environment, check=False
-            )
+            process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)
         except FileNotFoundError:
+            self.running = ""
             return Done(MISSING, "", f"{words[0]} is not installed")
+        try:
+            out, err = process.communicate(stdin, timeout=timeout_s)
         except subprocess.TimeoutExpired:
+            _kill(process)
             return Done(124, "", f"{words[0]} did not end within {timeout_s:.0f} s")
-        return Done(ended.returncode, ended.stdout, ended.stderr)
+        except BaseException:
+            _kill(process)
+            raise
+        self.running = ""
+        return Done(process.returncode, out, err)
 
     def must(self, *words: str, stdin: str = "", timeout_s: float = 30) -> str:
         """Runs a program that must succeed, and returns what it printed."""
@@ -166,6 +179,18 @@ class Machine:
                 return False
             self.pause(0.1)
         return True
+
+
+def _kill(process: "subprocess.Popen[str]") -> None:
+    """Ends a program, without `with`, which would wait for as long as it hangs in the kernel."""
+    process.kill()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+    try:
+        process.wait(KILL_WAIT_S)
+    except subprocess.TimeoutExpired:
+        return
 
 
 def _label_as(target: str, descriptor: int) -> None:

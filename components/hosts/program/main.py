@@ -12,7 +12,7 @@ from .identity import devices_are_there
 from .lock import locked, wait_for_boot
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
-from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
+from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, PROBE_S, SCHEMA
 from .revert import revert
 from .steps import target_fields
 from .verbs import (
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str], program: bytes) -> int:
     if verb == "boot" and not machine.exists(DOCUMENT_FILE):
         sys.stderr.write("no confirmed document yet: nothing to do\n")
         return 0
-    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
     result = perform(verb, machine, machine.read(DOCUMENT_FILE) if verb == "boot" else sys.stdin.read(), program)
     sys.stdout.write(json.dumps(result, sort_keys=True, separators=(",", ":")) + "\n")
     return 1 if verb == "boot" and result["failed"] else 0
@@ -64,27 +64,27 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     }  # fmt: skip
     host: Optional[Host] = None
     step = verb
-    ended = announce(lambda: f"{verb}: {host.at if host else 'reading its document'}")
+    ended = announce(lambda: f"{verb}: {host.at if host else 'its document'}, {machine.running or 'no program'}")
     try:
         document = read_document(text)
         only = document.pop("only", None)
         result["host"] = document["host"]
-        signal.alarm(int(document.get("deadline_s", DEADLINE_S)))
+        signal.alarm(PROBE_S if verb == "probe" else int(document.get("deadline_s", DEADLINE_S)))
         host = Host(machine, document, program)
         if verb == "boot":
             host, result["failed"] = boot(host, text)
         else:
             wait_for_boot(machine)
         if verb == "apply":
-            with locked(machine):
+            with locked(machine, verb):
                 refuse_another_owner(host)
                 result["failed"] = apply(host, None if only is None else set(only))
         elif verb in ("confirm", "undo"):
-            with locked(machine):
+            with locked(machine, verb):
                 refuse_another_owner(host)
                 confirm(host) if verb == "confirm" else undo(host)
         elif verb in CLUSTER_VERBS:
-            with locked(machine):
+            with locked(machine, verb):
                 refuse_another_owner(host)
                 CLUSTER_VERBS[verb](host)
             result["facts"] = answer(host)
@@ -113,7 +113,7 @@ def boot(host: Host, text: str) -> Tuple[Host, Optional[Failure]]:
     """Applies the confirmed document once the devices exist. The owner installed the unit, so it is not checked."""
     machine = host.machine
     machine.wait(lambda: devices_are_there(host), BOOT_DEVICE_WAIT_S)
-    with locked(machine, BOOT_LOCK_WAIT_S, confirmed=True):
+    with locked(machine, "boot", BOOT_LOCK_WAIT_S, confirmed=True):
         confirmed = Host(machine, read_document(machine.read(DOCUMENT_FILE) or text), host.program)
         confirmed.booting = True
         signal.alarm(int(confirmed.document.get("deadline_s", DEADLINE_S)))
@@ -147,5 +147,6 @@ def read_document(text: str) -> Document:
     return dict(document)
 
 
-def _out_of_time(*_: object) -> None:
-    raise StepError("exceeded the time limit of its document", "check what hangs on this host: ps, dmesg")
+def _out_of_time(machine: Machine) -> None:
+    waits = f"it waits for `{machine.running}`" if machine.running else "no program of this host was running"
+    raise StepError(f"exceeded its time limit: {waits}", "check what hangs on this host: ps, dmesg")

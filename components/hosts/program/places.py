@@ -5,6 +5,8 @@ MARK = "# Written by rocelab: change the lab file instead.\n"
 """First line of files that belong to rocelab alone."""
 LOCK_WAIT_S = 60
 VF_WAIT_S = 120
+PROBE_S = 120
+"""Bound of a probe. It takes seconds; a vendor's tools may need a minute, and so may the unit of a starting host."""
 DEADLINE_S = 420
 """Bound of a run whose document has none: the full VF wait of two PFs, and the rest."""
 BOOT_DEVICE_WAIT_S = 60

@@ -72,7 +72,7 @@ def arm_revert(
 def revert(machine: Machine) -> int:
     """Waits for the deadline, which a running apply may move, and puts the links back."""
     while True:
-        with locked(machine, wait_s=LONGEST_RUN_S):
+        with locked(machine, "revert", LONGEST_RUN_S):
             pending = load_json(machine, REVERT_FILE)
             left_s = pending["deadline_s"] - machine.now_s() if pending else 0
             if not pending:

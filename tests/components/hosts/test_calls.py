@@ -9,8 +9,9 @@ from typing import Any
 import asyncssh
 import pytest
 
-from components.hosts import calls
-from components.hosts.calls import HostCalls, Report
+from components.hosts import calls, repair
+from components.hosts.calls import HostCalls, Report, StuckError
+from components.hosts.program.places import PROBE_S
 from components.ssh import connection
 from components.ssh.connection import NoAnswerError
 from tests.components.ssh.server import HOST_KEY, USER_KEY, Serve, endpoint, server, text_of
@@ -157,8 +158,23 @@ def test_a_command_that_never_ends_is_left_in_time():
         async with server(serve) as port:
             await HostCalls(text_of(USER_KEY)).run(endpoint(port), "true", answer_s=0.5)
 
-    with pytest.raises(NoAnswerError, match=r"\bin time\b"):
+    with pytest.raises(StuckError, match=r"127\.0\.0\.1:\d+ .*0 s"):
         asyncio.run(scene())
+
+
+def test_a_probe_is_bound_more_tightly_than_a_run_that_changes_the_host(monkeypatch):
+    waited = {}
+
+    async def run(_self, _endpoint, command, _sent, answer_s):
+        waited[command.split()[-1]] = answer_s
+        return json.dumps({"schema": 1, "host": "gpu01"})
+
+    monkeypatch.setattr(HostCalls, "run", run)
+    for verb in ("probe", "apply"):
+        asyncio.run(HostCalls(text_of(USER_KEY)).call(endpoint(1), verb, {**DOCUMENT, "deadline_s": 900}))
+
+    assert waited == {"probe": PROBE_S + calls.SPARE_S, "apply": 900 + calls.SPARE_S}
+    assert waited["probe"] < repair.UNDO_S
 
 
 def test_a_port_where_nothing_listens_is_named():

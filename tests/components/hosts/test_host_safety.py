@@ -3,18 +3,22 @@
 import fcntl
 import json
 import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from components.hosts.program.lock import locked
 from components.hosts.program.machine import Done, Machine
-from components.hosts.program.main import perform
+from components.hosts.program.main import _out_of_time, perform
 from components.hosts.program.places import (
     BASELINE_FILE,
     BOOT_RUN_WAIT_S,
     DOCUMENT_FILE,
     LOCK_FILE,
+    LOCK_WAIT_S,
     REVERT_FILE,
     UNCONFIRMED_FILE,
 )
@@ -240,14 +244,26 @@ def test_a_boot_arms_nothing_since_its_document_was_confirmed(machine, document)
     assert not [line for line in machine.commands if line.startswith("systemd-run")]
 
 
-def test_a_second_run_waits_and_then_says_who_is_in_the_way(machine, document):
+def test_a_second_run_waits_and_then_names_the_run_that_holds_the_lock(machine, document):
     machine.file(LOCK_FILE, "")
-    with Path(machine.path(LOCK_FILE)).open() as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    machine.file(f"/proc/{os.getpid()}/comm", "python3")
+    with locked(machine, "undo"):
+        machine.clock_s += 95
         result = run("apply", machine, document)
 
-    assert states(result["failed"]["reason"], "/run/rocelab.lock")
+    waited_s = 95 + LOCK_WAIT_S
+    assert states(result["failed"]["reason"], "/run/rocelab.lock", os.getpid(), "undo", waited_s)
     assert machine.written == []
+
+
+def test_a_lock_is_not_blamed_on_a_process_that_has_ended(machine, document):
+    machine.file(LOCK_FILE, "4711 apply 12\n")
+    with Path(machine.path(LOCK_FILE)).open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        reason = run("apply", machine, document)["failed"]["reason"]
+
+    assert states(reason, "/run/rocelab.lock")
+    assert "4711" not in reason
 
 
 @pytest.mark.parametrize(
@@ -314,6 +330,22 @@ def test_a_program_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
 
     assert done.code == 124
     assert "did not end" in done.err
+
+
+def test_a_run_that_takes_too_long_names_the_program_it_waits_for(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("components.hosts.program.main.PROBE_S", 1)
+    monkeypatch.setattr(Machine, "exists", lambda machine, _: machine.run("sh", "-c", "sleep 7 & wait") and False)
+    before = signal.getsignal(signal.SIGALRM)
+    begun_s = time.monotonic()
+    try:
+        machine = Machine(str(tmp_path))
+        signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
+        result = perform("probe", machine, json.dumps({"schema": 1, "host": "gpu01", "pfs": []}), b"")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert time.monotonic() - begun_s < 5
+    assert states(result["failed"]["reason"], "`sh -c sleep 7 & wait`")
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:

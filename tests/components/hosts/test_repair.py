@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.hosts.calls import Report
+from components.hosts.calls import Report, StuckError
 from components.hosts.repair import converge, leave, observe, undo_all
 from components.hosts.roll import Roll, batches, rail_peers
+from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
 from tests.components.hosts.fleet_hosts import TOO_OLD, FakeHosts, converged, crew, record
 from tests.messages import states
@@ -226,18 +227,35 @@ def test_a_host_whose_python_is_too_old_does_not_keep_a_stack_from_its_end(hosts
     assert "undo" not in hosts.verbs(2202)
 
 
-def test_the_undo_of_a_hanging_host_ends(hosts, said, monkeypatch):
+@pytest.mark.parametrize("verb", ["probe", "undo"])
+def test_the_undo_of_a_host_that_hangs_ends_and_fails(hosts, said, monkeypatch, verb):
     monkeypatch.setattr("components.hosts.repair.UNDO_S", 0.05)
+    hosts.knows(record("gpu01", 1))
+    answer = hosts.call
 
-    async def hang(*_: object) -> Report:
-        await asyncio.sleep(60)
-        raise AssertionError
+    async def hang(endpoint: Endpoint, called: str, document: dict[str, Any]) -> Report:
+        if called == verb:
+            await asyncio.sleep(60)
+        return await answer(endpoint, called, document)
 
     monkeypatch.setattr(hosts, "call", hang)
     result = asyncio.run(leave(crew(hosts, said), "gpu01", record("gpu01", 1), "", set()))
 
-    assert result["status"] == "unreachable"
+    assert result["status"] == "failed"
     assert "stay on it" in result["reason"]
+
+
+def test_a_host_that_answers_but_never_ends_a_command_differs_from_one_that_is_off(hosts, said, monkeypatch):
+    errors = {2201: StuckError("127.0.0.1:2201 gave no answer within 180 s"), 2202: NoAnswerError("refused")}
+
+    async def silent(endpoint: Endpoint, *_: object) -> Report:
+        raise errors[endpoint.port]
+
+    monkeypatch.setattr(hosts, "call", silent)
+    both = {"gpu01": record("gpu01", 1), "gpu02": record("gpu02", 2)}
+    results = asyncio.run(undo_all(crew(hosts, said), both, {}))
+
+    assert {name: result["status"] for name, result in results.items()} == {"gpu01": "failed", "gpu02": "unreachable"}
 
 
 def test_a_change_that_was_reverted_is_reported_as_such(hosts, said):
