@@ -13,7 +13,7 @@ Shape = Literal["one_way", "both_ways", "sizes", "incast"]
 """both_ways: the value is the sum of the directions. sizes: one transfer over many message sizes. incast: n to one."""
 
 MOST_SENDERS = 8
-"""sshd allows ten sessions per connection (MaxSessions); a node needs one for the lease and one per sender."""
+"""Enough to send several times what one port receives."""
 LARGEST_MESSAGE_BYTES = 8_388_608
 """The end of perftest's own sweep, 2^23."""
 ITERATIONS = 5000

@@ -1,7 +1,7 @@
 """Programs on a host over an open connection, each with a deadline. Nothing keeps running after a session."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -58,8 +58,52 @@ class Session:
         return CommandResult(code=self._process.exit_status, out=out, err=err, left_out=left_out)
 
 
+class Pool:
+    """The connections to one host, for any number of programs at once.
+
+    sshd limits the sessions per connection (MaxSessions in sshd_config(5), 10 by default), and only root can read the
+    limit. So a refused session opens the next connection.
+    """
+
+    def __init__(self, first: Connection, connect: Callable[[], Awaitable[Connection]]) -> None:
+        self._connections = [first]
+        self._connect = connect
+        self._started = 0
+        self._opening = asyncio.Lock()
+
+    async def create_process(self, command: str, **options: str) -> "asyncssh.SSHClientProcess[str]":
+        """As the method of a connection."""
+        process = await self._on_open_connection(command, options)
+        if process is not None:
+            return process
+        async with self._opening:
+            # another program may have opened a connection meanwhile
+            process = await self._on_open_connection(command, options)
+            if process is None:
+                connection = await self._connect()
+                process = await connection.create_process(command, **options)
+                self._connections.append(connection)
+            return process
+
+    async def _on_open_connection(
+        self, command: str, options: dict[str, str]
+    ) -> "asyncssh.SSHClientProcess[str] | None":
+        """The program on a connection that has room for it, each connection the first choice in its turn."""
+        import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
+
+        self._started += 1
+        first = self._started % len(self._connections)
+        for connection in [*self._connections[first:], *self._connections[:first]]:
+            try:
+                return await connection.create_process(command, **options)
+            except asyncssh.ChannelOpenError:
+                if connection.is_closed():
+                    raise  # the host is gone, and with it the lease of the run
+        return None
+
+
 @asynccontextmanager
-async def session(connection: Connection, command: str) -> AsyncIterator[Session]:
+async def session(connection: "Connection | Pool", command: str) -> AsyncIterator[Session]:
     """Starts a remote program.
 
     Raises:
@@ -82,7 +126,9 @@ async def session(connection: Connection, command: str) -> AsyncIterator[Session
         process.close()
 
 
-async def run(connection: Connection, command: str, timeout_s: float, most: int = LARGEST_OUTPUT) -> CommandResult:
+async def run(
+    connection: "Connection | Pool", command: str, timeout_s: float, most: int = LARGEST_OUTPUT
+) -> CommandResult:
     """Runs a remote program to its end, and keeps that many characters of its output.
 
     Raises:

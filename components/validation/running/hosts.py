@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from components.kubernetes.client import KubernetesApi
 from components.ssh.connection import Connection, connected
 from components.ssh.credentials import LabAccess, Login
-from components.ssh.session import run, session
+from components.ssh.session import Pool, run, session
 from components.validation.benchmarks.verbs.commands import HELD, INSPECT, inspect, inspect_words, lease
 from components.validation.benchmarks.verbs.ports import HostPorts, parse_ports
 from components.validation.benchmarks.verbs.run import Bench, BusyError, as_raw
@@ -59,26 +59,29 @@ async def taken(plan: Plan, access: LabAccess, run_id: str, notes: list[str]) ->
         yield Bench(plan=plan, connections=connections, ports=ports, unreachable=unreachable, raw=raw)
 
 
-async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> tuple[dict[str, Connection], dict[str, str]]:
+async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> tuple[dict[str, Pool], dict[str, str]]:
     """The connections, and why hosts cannot be reached, each by node."""
-    connections: dict[str, Connection] = {}
+    connections: dict[str, Pool] = {}
     unreachable: dict[str, str] = {}
     gate, keys = asyncio.Semaphore(AT_ONCE), login.keys
 
-    async def connect(node: str) -> None:
+    async def connect(node: str) -> Connection:
+        async with gate:
+            return await stack.enter_async_context(
+                connected(login.endpoints[node], keys, name=node, keepalive_s=KEEPALIVE_S)
+            )
+
+    async def first(node: str) -> None:
         try:
-            async with gate:
-                connections[node] = await stack.enter_async_context(
-                    connected(login.endpoints[node], keys, name=node, keepalive_s=KEEPALIVE_S)
-                )
+            connections[node] = Pool(await connect(node), lambda: connect(node))
         except LabError as error:
             unreachable[node] = str(error)
 
-    await asyncio.gather(*(connect(node) for node in sorted(plan.nodes)))
+    await asyncio.gather(*(first(node) for node in sorted(plan.nodes)))
     return connections, unreachable
 
 
-async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_id: str, limit_s: int) -> str:
+async def _lease(stack: AsyncExitStack, connection: Pool, node: str, run_id: str, limit_s: int) -> str:
     """Holds a host's lease until the stack ends; returns why it has none, unless another run holds it."""
     try:
         holder = await stack.enter_async_context(session(connection, lease(run_id, limit_s)))
@@ -93,7 +96,7 @@ async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_i
     return f"{node}: no lease: {said or done.err.strip()[:160] or f'exit {done.code}'} (does sudo require a password?)"
 
 
-async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, HostPorts | str, str]:
+async def _inspect(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPorts | str, str]:
     """The node, its ports or why they are unknown, and the raw output."""
     ends = [end for rail in plan.rails for end in rail.ends if end.node == node]
     try:

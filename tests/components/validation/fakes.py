@@ -8,6 +8,7 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import asyncssh
 
@@ -28,6 +29,8 @@ class Host:
     asked: list[str] = field(default_factory=list)
     ended_by_us: list[str] = field(default_factory=list)
     """Programs whose input was closed while they ran."""
+    connections: int = 0
+    """How many were opened to it."""
 
     async def handle(self, process: Process) -> None:
         words = shlex.split(process.command or "")
@@ -108,8 +111,31 @@ async def reset(process: Process, _words: list[str]) -> None:
     process.channel.get_connection().abort()
 
 
+class LimitedServer(asyncssh.SSHServer):
+    """One connection to a host, with no more sessions at a time than MaxSessions of sshd_config(5) allows.
+
+    The refusal is OpenSSH's (serverloop.c, server_input_channel_open); OpenSSH 9.2p1 answers the same to AsyncSSH.
+    """
+
+    def __init__(self, host: Host, most_sessions: int) -> None:
+        self.host, self.room = host, most_sessions
+        host.connections += 1
+
+    def session_requested(self) -> asyncssh.SSHServerProcess[str]:
+        if not self.room:
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "open failed")
+        self.room -= 1
+        return asyncssh.SSHServerProcess(self.handle, None, 3, False)
+
+    async def handle(self, process: Process) -> None:
+        try:
+            await self.host.handle(process)
+        finally:
+            self.room += 1
+
+
 @asynccontextmanager
-async def running(hosts: list[Host], *, wrong_key_on: str = "") -> AsyncIterator[Login]:
+async def running(hosts: list[Host], *, wrong_key_on: str = "", most_sessions: int = 10) -> AsyncIterator[Login]:
     """The hosts as SSH servers on loopback, and the login that opens them."""
     user_key = asyncssh.generate_private_key("ssh-ed25519")
     endpoints: dict[str, Endpoint] = {}
@@ -117,12 +143,11 @@ async def running(hosts: list[Host], *, wrong_key_on: str = "") -> AsyncIterator
     for host in hosts:
         key = asyncssh.generate_private_key("ssh-ed25519")
         server = await asyncssh.create_server(
-            asyncssh.SSHServer,
+            partial(LimitedServer, host, most_sessions),
             "127.0.0.1",
             0,
             server_host_keys=[key],
             authorized_client_keys=asyncssh.import_authorized_keys(user_key.export_public_key().decode()),
-            process_factory=host.handle,
         )
         servers.append(server)
         shown = asyncssh.generate_private_key("ssh-ed25519") if host.name == wrong_key_on else key

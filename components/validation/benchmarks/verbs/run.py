@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from components.ssh.connection import Connection, NoAnswerError
-from components.ssh.session import CommandResult, session
+from components.ssh.connection import NoAnswerError
+from components.ssh.session import CommandResult, Pool, session
 from components.validation.benchmarks.verbs.commands import (
     LATE,
     LISTENING,
@@ -55,10 +55,10 @@ class Hcas(Protocol):
 
 @dataclass(kw_only=True, slots=True)
 class Bench:
-    """The hosts of a run, each with an open connection and its ports."""
+    """The hosts of a run, each with its connections and its ports."""
 
     plan: Plan
-    connections: dict[str, Connection]
+    connections: dict[str, Pool]
     ports: dict[str, HostPorts]
     unreachable: dict[str, str]
     """Why a node is left out."""

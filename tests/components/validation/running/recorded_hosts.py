@@ -63,11 +63,13 @@ def without_nccl(lab: Lab, timeout_s: int = 60) -> Plan:
     return plan_for(changed(lab, nccl=None, verbs=verbs))
 
 
-def run(plan: Plan, hosts: list[Host], *, wrong_key_on: str = "") -> tuple[RunRecord, list[str]]:
+def run(
+    plan: Plan, hosts: list[Host], *, wrong_key_on: str = "", most_sessions: int = 10
+) -> tuple[RunRecord, list[str]]:
     lines: list[str] = []
 
     async def whole() -> RunRecord:
-        async with running(hosts, wrong_key_on=wrong_key_on) as login:
+        async with running(hosts, wrong_key_on=wrong_key_on, most_sessions=most_sessions) as login:
             done = await measure(plan, LabAccess(login=login, kubeconfig=None), lines.append)
             return done.record
 

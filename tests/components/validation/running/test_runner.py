@@ -4,18 +4,20 @@ import asyncio
 import contextlib
 import re
 import time
+from contextlib import AsyncExitStack
 
 import pytest
 
 from components.ssh import connection
 from components.ssh.credentials import LabAccess, Login
-from components.ssh.session import LARGEST_OUTPUT
+from components.ssh.session import LARGEST_OUTPUT, session
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
-from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN
+from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN, bounded
 from components.validation.benchmarks.verbs.ports import parse_ports
 from components.validation.records import PodFault, PodRails, RunRecord
 from components.validation.running import runner
+from components.validation.running.hosts import taken
 from components.validation.running.runner import Run, all_failed, measure
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
@@ -117,6 +119,31 @@ def test_rails_behind_one_slot_share_its_link_as_long_as_they_run_at_once(
     assert len({t.pcie_gbit_s for t in record.transfers}) == 1, "what the link carries stays as it is told"
 
 
+def test_all_is_measured_on_hosts_whose_sshd_allows_one_session_per_connection(lab: Lab) -> None:
+    hosts = two_hosts()
+    record, _ = run(without_nccl(lab), hosts, most_sessions=1)
+
+    assert {(t.outcome, t.reasons) for t in record.transfers} == {("measured", ())}
+    assert all(host.connections > 1 for host in hosts), "the lease holds the first"
+
+
+def test_sixteen_rails_and_the_lease_take_two_connections_of_sshd_s_default(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[0].programs["client"] = stalled
+
+    async def started_at_once() -> int:
+        async with AsyncExitStack() as stack:
+            login = await stack.enter_async_context(running(hosts))
+            access = LabAccess(login=login, kubeconfig=None)
+            bench = await stack.enter_async_context(taken(without_nccl(lab), access, "run", []))
+            command = bounded(["ib_write_bw"], 60)
+            programs = [session(bench.connections["gpu01"], command) for _ in range(16)]
+            return len(await asyncio.gather(*map(stack.enter_async_context, programs)))
+
+    assert asyncio.run(started_at_once()) == 16
+    assert [host.connections for host in hosts] == [2, 1]
+
+
 def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
     hosts = two_hosts()
     record, _ = run(without_nccl(lab), hosts, wrong_key_on="gpu02")
@@ -174,6 +201,7 @@ def test_a_connection_reset_in_the_middle_is_a_result(lab: Lab) -> None:
 
     assert {t.outcome for t in record.transfers} == {"error"}, "nothing is known of the fabric"
     assert all(t.reasons for t in record.transfers)
+    assert hosts[0].connections == 1, "the lease went with its connection"
 
 
 def test_a_host_that_accepts_and_never_answers_is_left_in_time(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
