@@ -34,12 +34,15 @@ START = $(ENTER) -- simulator.cli up --stack $(STACK)
 RECOVER = -- engine.recover $(STACK)
 SELECT = -- pulumi stack select --create $(STACK)
 
+# The verdict's table ends a run; the stack's outputs above it would be the same in 60 lines (`pulumi stack output`).
+UP = begun=$$(date -u +%FT%TZ); $(IN) pulumi up --yes --skip-preview --suppress-outputs --stack $(STACK)
+VERDICT = status=$$?; mkdir -p .sim/report; $(IN) rocelab report --stack $(STACK) --html .sim/report/$(STACK).html \
+  --after-up $$status $$begun; exit $$status
+
 # --refresh: a node that was killed or reset comes back as its clean snapshot, and the state does not show that
 up:  ## Starts the simulator, runs pulumi up, and reports the verdict
 	@$(GUARD) $(ALONE) $(IMAGE) $(SETUP) $(START) $(RECOVER) $(SELECT)
-	begun=$$(date -u +%FT%TZ); $(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
-	  mkdir -p .sim/report; $(IN) rocelab report --stack $(STACK) --html .sim/report/$(STACK).html \
-	    --after-up $$status $$begun; exit $$status
+	$(UP) --refresh --run-program; $(VERDICT)
 
 preview: ON_HARDWARE = pulumi preview --diff --stack $(STACK)
 preview:  ## Shows what `make up` would change
@@ -60,7 +63,7 @@ validate: ON_HARDWARE = ROCELAB_VALIDATE=$(MEASURE) pulumi up --stack $(STACK)
 validate:  ## Measures again, even if nothing changed (REBASELINE=1 discards earlier baselines)
 	@$(GUARD) $(SETUP) $(MADE)
 	@$(RUNS)
-	ROCELAB_VALIDATE=$(MEASURE) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
+	export ROCELAB_VALIDATE=$(MEASURE); $(UP); $(VERDICT)
 
 ports: ON_HARDWARE = rocelab ports --check --stack $(STACK)
 ports:  ## Tests each connection of the lab's port matrix from its source
@@ -84,7 +87,7 @@ recover:  ## Cleans up after an interrupted run
 destroy: ON_HARDWARE = pulumi destroy --run-program --stack $(STACK)
 destroy:  ## Undoes all changes on the hosts and in the cluster
 	@$(GUARD) $(IMAGE) $(SETUP) $(MADE) $(START) $(RECOVER)
-	$(IN) pulumi destroy --yes --run-program --skip-preview --stack $(STACK)
+	$(IN) pulumi destroy --yes --run-program --skip-preview --suppress-outputs --stack $(STACK)
 
 down:  ## Stops the simulator and keeps its state
 	@if [ -x .engine/bin/sim ]; then $(IN) sim down; fi

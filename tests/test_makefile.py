@@ -211,7 +211,8 @@ def test_a_lab_that_does_not_run_is_not_measured(checkout: Path) -> None:
     assert lines_naming(done.stderr, "simulator", "make up STACK=lab")
     assert not any("pulumi up" in line for line in calls(checkout) if line.startswith("run"))
     assert make("validate", cwd=checkout).returncode == 0
-    assert "pulumi up" in calls(checkout)[-1]
+    assert "pulumi up" in calls(checkout)[-2]
+    assert "rocelab report" in calls(checkout)[-1]
 
 
 def test_ports_are_tried_of_a_lab_that_runs(checkout: Path) -> None:

@@ -221,6 +221,14 @@ def test_what_ports_count_gives_their_rail_its_state(
     assert rows(summary, "ib_write_bw")[0].performance == state
 
 
+def test_packets_that_the_emulation_loses_are_no_finding_but_a_broken_link_is(lab: Lab) -> None:
+    slow = measured("rail-a", "gpu01", "gpu02", 1.2, counters={"out_of_seq_request": 40, "link_downed": 1})
+    summary = judged(lab, record(plan_for(lab), nccl=reduced(1.0), also=[slow]))
+
+    assert lab.simulated
+    assert [found.code for found in summary.findings] == ["LINK_ERRORS"]
+
+
 @pytest.mark.parametrize(("lost", "code"), [(100, []), (20_000, ["PACKETS_LOST"])])
 def test_packets_lost_are_held_against_what_a_run_by_time_sent(lab: Lab, lost: int, code: list[str]) -> None:
     """Five seconds at 97 Gbit/s are 15 million packets of 4096 bytes, of which 1e-5 are 148; a count has 80,000."""

@@ -99,9 +99,14 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 
 
 def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
-    """Errors that the ports counted: each finding with a transfer that it concerns and the state of that test."""
+    """Errors that the ports counted: each finding with a transfer that it concerns and the state of that test.
+
+    A simulated port that loses packets only shows how fast this computer emulates it.
+    """
     by_stage = {(stage.test, stage.shape): stage for stage in plan.stages}
     for names, code, state, hint in COUNTERS:
+        if names is LOST and record.simulated:
+            continue
         hits = [(t, n) for t in record.transfers if (n := _counted(t, names))]
         if names is LOST:
             hits = [(t, n) for t, n in hits if n > LOST_SHARE * _packets(plan, by_stage.get((t.test, t.shape)), t)]
