@@ -69,12 +69,14 @@ class Clock(Section):
 class KernelArguments(Section):
     """Words on the kernel's command line. rocelab adds them and never removes them: others may rely on them by then."""
 
-    iommu: Literal["keep", "auto", "intel", "amd"] = "keep"
-    """The IOMMU in pass-through mode. auto: intel_iommu=on iommu=pt on Intel, iommu=pt on AMD, by the host's CPU."""
+    iommu: Literal["keep", "auto"] = "keep"
+    """auto: iommu=pt, so that an IOMMU that is on does not translate. It is not switched on: netdevice VFs need none,
+    and an active IOMMU makes Linux switch on ACS redirection, which slows GPUDirect. Devices for VMs (vfio) need
+    `extra: [intel_iommu=on, iommu=pt]` on Intel."""
     pci_realloc: bool = False
     """pci=realloc: for a BIOS that leaves too little address space for the VFs."""
     extra: tuple[KernelArgument, ...] = Field(default=(), max_length=20)
-    """Further words, such as `pcie_acs_override=off` or `processor.max_cstate=1`."""
+    """Further words, such as `pci=disable_acs_redir=pci:1000:c030` or `processor.max_cstate=1`."""
 
     @model_validator(mode="after")
     def _extra_says_nothing_else_says(self) -> "KernelArguments":

@@ -7,6 +7,7 @@ from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import check
 from components.audit.view import View, fault
+from components.hosts.program.look.pci import ACS_REMEDY, HYPERVISORS
 from components.inventory.model import Host
 
 COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
@@ -16,7 +17,6 @@ NCCL_ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 IOMMU = "https://github.com/torvalds/linux/blob/master/Documentation/ABI/testing/sysfs-kernel-iommu_groups"
 
 INTEGRITY = ("rx_pci_signal_integrity", "tx_pci_signal_integrity")
-HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazon ec2|google compute")
 COMPLAINTS = {
     r"health compromised": "the NIC's firmware stopped answering",
     r"unrecoverable": "the NIC reports an unrecoverable error",
@@ -127,8 +127,7 @@ def pci_missing(view: View) -> Iterator[AuditFault]:
     good="no redirection on the bridges between a GPU and its NIC, on bare metal",
     why="packets pass through the root complex, which costs bandwidth or hangs GPUDirect",
     source=NCCL,
-    remedy="switch ACS off for these bridges (BIOS, or the kernel argument config_acs); `rdma_topo check` of rdma-core "
-    "knows what a platform needs; leave it on where VMs use the devices",
+    remedy=f"{ACS_REMEDY}; on platforms that `rdma_topo check` of rdma-core supports, do what it says",
 )
 def acs(view: View) -> Iterator[AuditFault]:
     for place, reading, redirecting in view.each(view.places, lambda place: place.host.system.acs_bridges):

@@ -1,10 +1,12 @@
 """GPUs as the driver's own tools show them, and how a NIC can reach their memory."""
 
 import re
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
 from .host import Host
-from .machine import Done, Machine
+from .look import pci
+from .look.leaves import UnknownError
+from .machine import Done
 
 SMI_S = 90
 """Without persistence mode, nvidia-smi has to wake each GPU."""
@@ -114,37 +116,45 @@ def way_of(host: Host) -> Way:
     )
 
 
-def path_facts(machine: Machine) -> Dict[str, Any]:
-    """What slows the path between NIC and GPU: an IOMMU that translates, and bridges with ACS.
-
-    ACS sends peer-to-peer traffic through the root complex. Both are only reported: they are set in the BIOS, and
-    virtual machines need them.
-    """
+def path_facts(host: Host) -> Dict[str, Any]:
+    """What slows the path between NIC and GPU: an IOMMU that translates, and bridges that redirect peers (ACS)."""
+    machine = host.machine
     groups = machine.names("/sys/kernel/iommu_groups")
     kinds = {machine.read(f"/sys/kernel/iommu_groups/{group}/type") for group in groups}
     iommu = "off" if not groups else "passthrough" if kinds <= {"identity"} else "translating"
-    return {"iommu_groups": iommu, "acs_bridges": acs_bridges(machine.run("lspci", "-vvv").out)}
+    return {"iommu_groups": iommu, "acs_bridges": _redirecting_bridges(host)}
+
+
+def _redirecting_bridges(host: Host) -> Union[List[str], str]:
+    """Bridges with ACS between a rail's NIC and its nearest GPUs, or why they are unknown."""
+    machine = host.machine
+    names = [machine.read(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
+    if pci.HYPERVISORS.search(" ".join(names)):
+        return "unknown: the hypervisor of this virtual machine sets ACS"
+    between = set()
+    try:
+        for pf in host.pfs:
+            between.update(pci.bridges_to_gpus(machine, host.pci_address(pf["interface"])))
+        return sorted(between.intersection(pci.acs_bridges(machine)))
+    except (UnknownError, OSError) as error:
+        return f"unknown: {error}"
 
 
 def slow_path(path: Dict[str, Any]) -> List[str]:
     """Warnings about a slow path between GPUs and NICs on bare metal."""
-    found = []
+    warnings = []
     if path["iommu_groups"] == "translating":
-        found.append(
+        warnings.append(
             "the IOMMU translates NIC-to-GPU writes, which costs bandwidth: set the kernel argument iommu=pt "
-            "(system.kernel_arguments.iommu), or turn it off in the BIOS"
+            "(system.kernel_arguments.iommu: auto)"
         )
-    if path["acs_bridges"]:
-        found.append(
-            f"{path['acs_bridges']} PCI bridges have ACS on, so NIC-to-GPU writes pass through the root complex: "
-            "turn ACS off in the BIOS unless virtual machines need it"
+    redirecting = path["acs_bridges"]
+    if redirecting and isinstance(redirecting, list):
+        warnings.append(
+            f"ACS of {', '.join(redirecting)} sends NIC-to-GPU writes through the root complex, which costs bandwidth "
+            f"or hangs GPUDirect: {pci.ACS_REMEDY}"
         )
-    return found
-
-
-def acs_bridges(printed: str) -> int:
-    """How many PCI bridges have ACS switched on."""
-    return len(re.findall(r"^\s*ACSCtl:\s.*\bSrcValid\+", printed, re.MULTILINE))
+    return warnings
 
 
 def _numbers(version: str) -> Tuple[int, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from components.hosts.program.steps.hosts_file import count_on
-from components.hosts.program.steps.kernel_arguments import IOMMU
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 from stacks.system import KernelArguments, ManagementUser
@@ -39,9 +38,7 @@ def system_seconds(lab: Lab) -> int:
 
 def _words(asked: KernelArguments) -> Iterator[str]:
     if asked.iommu == "auto":
-        yield "iommu=auto"  # the host knows its CPU
-    elif asked.iommu != "keep":
-        yield from IOMMU[asked.iommu]
+        yield "iommu=pt"
     if asked.pci_realloc:
         yield "pci=realloc"
     yield from asked.extra

@@ -81,7 +81,7 @@ def test_licence_guest_and_gpu_are_in_the_state_but_not_what_changes_at_each_rea
     said: dict[str, Any] = {
         "machine_id": "m", "licence": {"status": "Licensed"}, "bitfusion": {"version": "3.0.1-4"},
         "guest_network": {"tool": "netplan"}, "gpu": {"count": 8}, "gpudirect": "none: no GPU", "carrier": {"a": True},
-        "os": "debian 12", "iommu": "off", "secure_boot": "no EFI", "pcie": {}, "acs_bridges": 0,
+        "os": "debian 12", "iommu": "off", "secure_boot": "no EFI", "pcie": {}, "acs_bridges": [],
     }  # fmt: skip
 
     assert kept(Report(host="gpu01", facts=said)).keys() == said.keys() - {"carrier"}

@@ -2,7 +2,9 @@
 
 import pytest
 
-from components.hosts.program.host import Document
+from components.hosts.program import nvidia
+from components.hosts.program.host import Document, Host
+from components.hosts.program.look.read_only import ReadOnly
 from components.hosts.program.places import STATE
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, run
@@ -16,6 +18,7 @@ from tests.components.hosts.vendor_lab import (
     with_gpu,
     with_module_file,
 )
+from tests.components.inventory.tree import Tree, acs
 from tests.messages import states
 
 
@@ -30,9 +33,8 @@ def test_a_gpu_driver_that_works_is_kept_and_reported(host, lab):
         "driver": "535.230.02", "cuda": "12.2", "product": "Tesla V100-SXM2-32GB", "architecture": "Volta", "count": 8
     }  # fmt: skip
     assert states(facts["gpudirect"], "peermem", "Volta")
-    assert facts["acs_bridges"] == 1
-    [warning] = facts["warnings"]
-    assert states(warning, 1, "PCI bridges", "ACS")
+    assert states(facts["acs_bridges"], "unknown"), "this host has no readable PCI tree"
+    assert "warnings" not in facts
     assert host.exists("/sys/module/nvidia_peermem")
 
 
@@ -86,6 +88,40 @@ def test_an_iommu_that_translates_is_a_warning_where_nics_reach_gpus_and_only_th
 
     warnings = run("probe", host, asks(lab, gpu={}))["facts"]["warnings"]
     assert any("the IOMMU translates" in warning for warning in warnings)
+
+
+def acs_of(tree: Tree, *, product: str = "PowerEdge XE9680") -> object:
+    tree.file("/sys/class/dmi/id/product_name", product)
+    rails = {"pfs": [{"interface": name} for name in ("ens1np0", "ens2np0")]}
+    return nvidia.path_facts(Host(ReadOnly(str(tree.root)), rails, b""))["acs_bridges"]
+
+
+def test_only_a_bridge_that_redirects_between_a_rails_nic_and_its_gpu_is_a_warning(tmp_path):
+    tree = Tree(tmp_path)
+    root_port, of_the_nic, of_the_gpu, elsewhere = "0000:15:01.0", "0000:18:00.0", "0000:18:01.0", "0000:3a:00.0"
+    tree.binary(f"/sys/bus/pci/devices/{elsewhere}/config", acs(redirects=True))
+    assert acs_of(tree) == [of_the_nic], "no GPU is behind the other one"
+
+    tree.binary(f"/sys/bus/pci/devices/{of_the_gpu}/config", acs(redirects=True))
+    tree.binary(f"/sys/bus/pci/devices/{root_port}/config", acs(redirects=True))
+    assert acs_of(tree) == [root_port, of_the_nic, of_the_gpu]
+
+    [warning] = nvidia.slow_path({"iommu_groups": "off", "acs_bridges": acs_of(tree)})
+    assert states(warning, of_the_nic, of_the_gpu, "disable_acs_redir", "4.19", "setpci", "VMs")
+    for bridge in (root_port, of_the_nic, of_the_gpu):
+        tree.binary(f"/sys/bus/pci/devices/{bridge}/config", acs(redirects=False))
+    assert acs_of(tree) == []
+
+
+def test_acs_is_unknown_where_it_cannot_be_read_and_in_a_virtual_machine(tmp_path):
+    tree = Tree(tmp_path)
+    assert states(str(acs_of(tree, product="KVM")), "unknown", "hypervisor")
+
+    tree.binary("/sys/bus/pci/devices/0000:18:00.0/config", bytes(64))
+    reason = str(acs_of(tree))
+
+    assert states(reason, "unknown", "0000:18:00.0")
+    assert nvidia.slow_path({"iommu_groups": "off", "acs_bridges": reason}) == []
 
 
 PACKAGED = {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}

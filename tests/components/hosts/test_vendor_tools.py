@@ -156,10 +156,6 @@ def test_the_way_to_gpu_memory_follows_from_gpu_driver_and_kernel(what: str):
     assert why in way.why
 
 
-def test_bridges_with_acs_are_counted():
-    assert nvidia.acs_bridges((WRITTEN / "lspci-acs.txt").read_text()) == 1
-
-
 @pytest.mark.parametrize(
     ("printed", "version"),
     [

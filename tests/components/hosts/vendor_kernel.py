@@ -181,8 +181,6 @@ class VendorHost(FakeHost):
                 return done(f"containerd {self.containerd}\n") if self.containerd else missing(words)
             case ("systemctl", "show", "-p", "MainPID", "--value", "containerd.service"):
                 return done(f"{CONTAINERD_PID if self.containerd else 0}\n")
-            case ("lspci", "-vvv"):
-                return done((WRITTEN / "lspci-acs.txt").read_text())
             case ("systemctl", "daemon-reload"):
                 self.reloads += 1
             case ("prlimit", "--pid", _, limits):

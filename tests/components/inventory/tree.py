@@ -124,7 +124,7 @@ class Tree:
     def _link(self, path: str, target: Path) -> None:
         place = self.root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(os.path.relpath(target, place.parent))
+        place.symlink_to(f"{os.path.relpath(target.parent, place.parent)}/{target.name}")  # as sysfs names a target
 
     def _function(self, address: str, kind: str, vendor: str, device: str) -> str:
         """A PCI function below its bridges, which are functions too."""
@@ -287,9 +287,12 @@ class Tree:
 
 
 def acs(*, redirects: bool) -> bytes:
-    """A configuration space with an ACS capability behind another one (PCI Express Base Specification, 7.7)."""
+    """A configuration space with an ACS capability behind another one (PCI Express Base Specification, 7.7).
+
+    0x1D is what Linux sets under an active IOMMU, 0x11 what `pci=disable_acs_redir=` leaves of it (drivers/pci/pci.c).
+    """
     space = bytearray(4096)
     space[0x100:0x104] = (0x0001 | 1 << 16 | 0x148 << 20).to_bytes(4, "little")
     space[0x148:0x14C] = (0x000D | 1 << 16).to_bytes(4, "little")
-    space[0x14E:0x150] = (0x1D if redirects else 0x01).to_bytes(2, "little")
+    space[0x14E:0x150] = (0x1D if redirects else 0x11).to_bytes(2, "little")
     return bytes(space)

@@ -4,6 +4,7 @@ import os
 import re
 from typing import Dict, List, Tuple
 
+from ..machine import Machine
 from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, reading
 from .read_only import ReadOnly
 
@@ -14,26 +15,34 @@ GPU_CLASSES = ("0x03", "0x12")
 GPU_VENDORS = ("0x10de", "0x1002")
 """NVIDIA and AMD: the display of a baseboard controller is not a GPU."""
 ACS, ACS_CONTROL = 0x000D, 6
-ACS_REDIRECTS = 0x04 | 0x08 | 0x10
-"""Request redirect, completion redirect, upstream forwarding (PCI Express Base Specification, ACS control register)."""
+ACS_REDIRECTS = 0x04 | 0x08 | 0x20
+"""Request redirect, completion redirect and egress control: what `pci=disable_acs_redir=` switches off, and what
+Linux counts (drivers/pci/p2pdma.c, pci_bridge_has_acs_redir). Upstream forwarding alone redirects nothing."""
+ACS_REMEDY = (
+    "on bare metal add the kernel argument pci=disable_acs_redir=BRIDGE (Linux 4.19 or newer; for BRIDGE, "
+    "pci:VENDOR:DEVICE means every bridge of that model), or run setpci -s BRIDGE ECAP_ACS+6.w=0 at each boot; with an "
+    "active IOMMU Linux switches ACS on itself, whatever the BIOS says; leave ACS on if the host gives devices to VMs"
+)
+HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazon ec2|google compute")
+"""Vendor or product of a virtual machine, whose ACS belongs to the hypervisor."""
 FIRST_EXTENDED, CONFIG_BYTES = 0x100, 4096
 MOST_CAPABILITIES = 100
 SMI = ("nvidia-smi", "--query-gpu=pci.bus_id,memory.total", "--format=csv,noheader,nounits")
 NVIDIA = "/proc/driver/nvidia/version"
 
 
-def functions(machine: ReadOnly) -> Dict[str, str]:
+def functions(machine: Machine) -> Dict[str, str]:
     """Class of each PCI function that is not a VF."""
     names = os.listdir(machine.path(DEVICES))
     own = (name for name in sorted(names) if not machine.exists(f"{DEVICES}/{name}/physfn"))
     return {name: machine.read(f"{DEVICES}/{name}/class") for name in own}
 
 
-def nics(machine: ReadOnly) -> List[str]:
+def nics(machine: Machine) -> List[str]:
     return [name for name, kind in functions(machine).items() if kind.startswith(NETWORK)]
 
 
-def gpu_addresses(machine: ReadOnly) -> List[str]:
+def gpu_addresses(machine: Machine) -> List[str]:
     return [
         name
         for name, kind in functions(machine).items()
@@ -41,13 +50,13 @@ def gpu_addresses(machine: ReadOnly) -> List[str]:
     ]
 
 
-def bridges(machine: ReadOnly, address: str) -> List[str]:
+def bridges(machine: Machine, address: str) -> List[str]:
     """PCI addresses of the bridges above a function, root port first."""
     parts = os.path.realpath(machine.path(f"{DEVICES}/{address}")).split("/")
     return [part for part in parts if ADDRESS.match(part)][:-1]
 
 
-def nearest_gpus(machine: ReadOnly, address: str) -> Json:
+def nearest_gpus(machine: Machine, address: str) -> Json:
     """The GPUs that share the deepest bridge with a NIC."""
     own = bridges(machine, address)
     above = {gpu: bridges(machine, gpu) for gpu in gpu_addresses(machine)}
@@ -56,6 +65,16 @@ def nearest_gpus(machine: ReadOnly, address: str) -> Json:
         if below:
             return {"gpus": below, "bridge": bridge, "hops": hops}
     return {"gpus": []}
+
+
+def bridges_to_gpus(machine: Machine, address: str) -> List[str]:
+    """The bridges between a NIC and its nearest GPUs, on both sides, with the one that they share."""
+    near = nearest_gpus(machine, address)
+    found: List[str] = []
+    for function in [address, *near["gpus"]] if near["gpus"] else []:
+        path = bridges(machine, function)
+        found += path[path.index(near["bridge"]) :]
+    return sorted(set(found))
 
 
 def gpus(machine: ReadOnly) -> List[Json]:
@@ -101,7 +120,7 @@ def parse_memory(text: str, address: str) -> int:
     raise UnknownError("nvidia-smi does not list this GPU")
 
 
-def acs_bridges(machine: ReadOnly) -> List[str]:
+def acs_bridges(machine: Machine) -> List[str]:
     """Bridges above NICs and GPUs that redirect peer-to-peer traffic upstream (ACS)."""
     above = sorted({bridge for each in (*nics(machine), *gpu_addresses(machine)) for bridge in bridges(machine, each)})
     found = []

@@ -54,7 +54,7 @@ class GpuDirect(Step):
 
     def facts(self, host: Host) -> Dict[str, Any]:
         way = nvidia.way_of(host)
-        path = nvidia.path_facts(host.machine)
+        path = nvidia.path_facts(host)
         slow = nvidia.slow_path(path) if way.name != "none" else []
         return {"gpudirect": f"{way.name}: {way.why}", **path, **({"warnings": slow} if slow else {})}
 

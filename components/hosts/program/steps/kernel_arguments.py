@@ -20,17 +20,10 @@ GRUBBY_ARGS = re.compile(r'^args="(.*)"$', re.MULTILINE)
 OWN_ENTRIES = re.compile(r"### BEGIN /etc/grub.d/10_linux ###(.*?)### END /etc/grub.d/10_linux ###", re.DOTALL)
 LAST_COUNTS = ("intel_iommu", "amd_iommu", "iommu")
 """Keys for which the kernel takes the last value; for other keys each one may count."""
-IOMMU = {"intel": ("intel_iommu=on", "iommu=pt"), "amd": ("iommu=pt",)}
-"""AMD's IOMMU is on by default when the firmware offers it."""
-VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 
 
 class KernelArgumentsStep(Step):
-    """Adds words and never removes one.
-
-    An item is a word, or `iommu=auto` for the words that this host's CPU needs. Without `hosts.allow_reboot` a host
-    that lacks a word only reports it.
-    """
+    """Adds words and never removes one. Without `hosts.allow_reboot` a host that lacks a word only reports it."""
 
     name = FIELD
     order = 230
@@ -43,52 +36,45 @@ class KernelArgumentsStep(Step):
     def observed(self, host: Host) -> Fields:
         now = host.machine.read("/proc/cmdline").split()
         entries = _boot_entries(host.machine)
-        return {FIELD: [self._state(host.machine, item, now, entries) for item in host.document[FIELD]["words"]]}
+        return {FIELD: [_state(word, now, entries) for word in host.document[FIELD]["words"]]}
 
     def refuse(self, host: Host) -> None:
-        words = host.document[FIELD]["words"]
-        now = host.machine.read("/proc/cmdline").split()
-        if not self._lacking(host.machine, words, now) or _grub(host.machine):
+        missing = _lacking(host.document[FIELD]["words"], host.machine.read("/proc/cmdline").split())
+        if not missing or _grub(host.machine):
             return
         raise StepError(
-            f"{' '.join(self._lacking(host.machine, words, now))} is not on this kernel's command line, and this host "
+            f"{' '.join(missing)} is not on this kernel's command line, and this host "
             f"({distribution(host.machine).name}) boots without a GRUB that update-grub or grubby can write",
             "add it in the configuration of its boot loader or hypervisor, or remove it from system.kernel_arguments",
         )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         machine, words = host.machine, host.document[FIELD]["words"]
-        missing = self._lacking(machine, words, machine.read("/proc/cmdline").split())
+        missing = _lacking(words, machine.read("/proc/cmdline").split())
         if missing:
             when = "holds from the next boot on"
             if not host.document[FIELD]["may_reboot"]:
                 when = "is missing, and is set only when hosts.allow_reboot is true"
             host.wait_for_reboot(FIELD, f"{FIELD}: {' '.join(missing)} {when}")
         if host.document[FIELD]["may_reboot"] or not missing:
-            lacking = [word for entry in _boot_entries(machine) for word in self._lacking(machine, words, entry)]
+            lacking = [word for entry in _boot_entries(machine) for word in _lacking(words, entry)]
             _write(machine, list(dict.fromkeys(lacking)))
 
-    def _state(self, machine: Machine, item: str, now: List[str], entries: List[List[str]]) -> str:
-        """The item if it is in effect and stays so; otherwise what is missing."""
-        holds = not self._lacking(machine, [item], now)
-        # without a readable boot loader, only the running kernel's words are known
-        stays = not any(self._lacking(machine, [item], entry) for entry in entries) if entries else holds
-        if holds and stays:
-            return item
-        return f"{item} until the next boot" if holds else f"{item} {'after the next boot' if stays else 'missing'}"
 
-    def _lacking(self, machine: Machine, items: Iterable[str], line: List[str]) -> List[str]:
-        return [word for item in items for word in _words(machine, item) if not _has(line, word)]
+def _state(word: str, now: List[str], entries: List[List[str]]) -> str:
+    """The word if it is in effect and stays so; otherwise what is missing."""
+    holds = _has(now, word)
+    # without a readable boot loader, only the running kernel's words are known
+    stays = all(_has(entry, word) for entry in entries) if entries else holds
+    if holds and stays:
+        return word
+    if holds:
+        return f"{word} until the next boot"
+    return f"{word} {'after the next boot' if stays else 'missing'}"
 
 
-def _words(machine: Machine, item: str) -> Iterable[str]:
-    kind = item.partition("iommu=")[2] if item.startswith("iommu=") else ""
-    if kind == "auto":
-        vendor = re.search(r"^vendor_id\s*:\s*(\S+)", machine.read("/proc/cpuinfo"), re.MULTILINE)
-        kind = VENDORS.get(vendor[1] if vendor else "", "")
-        if not kind:
-            raise StepError("this CPU is neither Intel nor AMD", "set system.kernel_arguments.iommu: keep")
-    return IOMMU.get(kind, (item,))
+def _lacking(words: Iterable[str], line: List[str]) -> List[str]:
+    return [word for word in words if not _has(line, word)]
 
 
 def _has(line: List[str], word: str) -> bool:
