@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from stacks.base import Name, Ratio, Seconds, Section, repeated
 from stacks.bill import Image
+from stacks.delivery import LabelKey, LabelValue
 from stacks.transports import Application, Comparison
 
 VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
@@ -203,6 +204,29 @@ class Mpi(Section):
         return self
 
 
+class Toleration(Section):
+    """A taint that the benchmarks' pods tolerate, in Kubernetes' own words."""
+
+    key: LabelKey | None = None
+    """None: every taint; then write `operator: Exists`."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: LabelValue | None = Field(default=None, exclude_if=lambda value: value is None)
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """None: all three."""
+
+    @model_validator(mode="after")
+    def _kubernetes_accepts_it(self) -> Self:
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError(f"operator Exists takes no value, but value is {self.value}; remove one")
+        if self.operator == "Equal" and self.key is None:
+            raise ValueError("without a key it is for every taint; write operator: Exists")
+        return self
+
+
+OWN_KEYS = ("rocelab.dev/", "training.kubeflow.org/", "k8s.v1.cni.cncf.io/")
+"""Prefixes of the labels and annotations by which rocelab, the MPI operator and Multus know a pod."""
+
+
 class Benchmarks(Section):
     """The validation of the lab. Its verdict has two axes: function, and performance where it can be rated."""
 
@@ -216,6 +240,13 @@ class Benchmarks(Section):
     says that it is stale.
     """
     namespace: Name = "rocelab-bench"
+    tolerations: tuple[Toleration, ...] = ()
+    """Taints of your GPU nodes, besides `nvidia.com/gpu`, which every job tolerates."""
+    labels: dict[LabelKey, LabelValue] = Field(default={})
+    """Labels of each MPIJob, and of each pod that a benchmark starts. The queue of Kueue is such a label,
+    `kueue.x-k8s.io/queue-name`; its ClusterQueue must cover `nvidia.com/gpu` and the resource of each rail."""
+    annotations: dict[LabelKey, str] = Field(default={})
+    """Annotations of the same objects."""
     budget_s: Seconds = 900
     """Time limit of the plan. With verbs.schedule auto, a longer plan samples its pairs; otherwise it is refused."""
     repeats: int = Field(default=3, ge=1, le=20)
@@ -227,6 +258,13 @@ class Benchmarks(Section):
     """RoCE against TCP and the hosts' own network; needs nccl, whose image it runs."""
     application: Application | None = None
     """Needs images.training."""
+
+    @model_validator(mode="after")
+    def _labels_are_not_rocelab_s_own(self) -> Self:
+        for key in (*self.labels, *self.annotations):
+            if key.startswith(OWN_KEYS):
+                raise ValueError(f"{key} is a key by which jobs and networks are found; remove it")
+        return self
 
     @model_validator(mode="after")
     def _a_comparison_has_an_image(self) -> Self:

@@ -152,12 +152,15 @@ node hides no other.
 
 
 def mpi_job(name: str, workers: Workers, program: MpiProgram, labels: dict[str, str]) -> dict[str, JsonValue]:
-    """The job; its pods get the same labels."""
-    label_map: dict[str, JsonValue] = dict(labels)
+    """The job; its pods get the same labels and annotations."""
+    placement = workers.placement
+    marks: dict[str, JsonValue] = {"labels": {**placement.labels, **labels}}
+    if placement.annotations:
+        marks["annotations"] = {**placement.annotations}
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "MPIJob",
-        "metadata": {"name": name, "namespace": workers.namespace, "labels": label_map},
+        "metadata": {"name": name, "namespace": workers.namespace, **marks},
         "spec": {
             "slotsPerWorker": workers.ranks_per_node,
             # mpirun fails if it starts before the workers' sshd answers
@@ -172,19 +175,19 @@ def mpi_job(name: str, workers: Workers, program: MpiProgram, labels: dict[str, 
                 "Launcher": {
                     "replicas": 1,
                     "restartPolicy": "Never",
-                    "template": _launcher(workers, program, label_map),
+                    "template": _launcher(workers, program, marks),
                 },
                 "Worker": {
                     "replicas": len(workers.nodes),
                     "restartPolicy": "Never",
-                    "template": _worker(name, workers, label_map),
+                    "template": _worker(name, workers, marks),
                 },
             },
         },
     }
 
 
-def _launcher(workers: Workers, program: MpiProgram, labels: dict[str, JsonValue]) -> JsonValue:
+def _launcher(workers: Workers, program: MpiProgram, marks: dict[str, JsonValue]) -> JsonValue:
     """Without GPU and rail: it only starts the ranks and shows what rank 0 prints."""
     apart = program.apart_s is not None
     start = ["sh", "-c", APART, "sh", str(program.apart_s), str(workers.gpus_per_node)] if apart else ["mpirun"]
@@ -204,13 +207,13 @@ def _launcher(workers: Workers, program: MpiProgram, labels: dict[str, JsonValue
         **_host_network(workers),
         **_login(workers),
         # a small cluster has only tainted GPU nodes and the control plane
-        "tolerations": CONTROL_PLANE_TOO,
+        "tolerations": workers.placement.tolerated(CONTROL_PLANE_TOO),
         "containers": [container],
     }
     if workers.host:
         # mpirun gets the interfaces by name, and needs one of them on its own node
         spec["affinity"] = {"nodeAffinity": _on_our_nodes(workers)}
-    return {"metadata": {"labels": labels}, "spec": spec}
+    return {"metadata": marks, "spec": spec}
 
 
 def _launcher_needs(workers: Workers) -> dict[str, JsonValue]:
@@ -244,7 +247,7 @@ def _mpirun(workers: Workers, program: MpiProgram, ranks: int) -> list[str]:
     return words
 
 
-def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonValue:
+def _worker(name: str, workers: Workers, marks: dict[str, JsonValue]) -> JsonValue:
     """Without a command the operator starts sshd. Each worker has one VF per rail and all GPUs of its node."""
     host = workers.host
     limits: dict[str, JsonValue] = dict(workers.limits)
@@ -264,14 +267,16 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
         },
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  # in the pod, not here
     }
-    networks: dict[str, JsonValue] = {NETWORKS: ",".join(workers.networks)}
+    if workers.networks:
+        annotations = {**workers.placement.annotations, NETWORKS: ",".join(workers.networks)}
+        marks = {**marks, "annotations": {**annotations}}
     return {
-        "metadata": {"labels": labels, **({"annotations": networks} if workers.networks else {})},
+        "metadata": marks,
         "spec": {
             **_host_network(workers),
             **({"runtimeClassName": workers.runtime_class} if workers.runtime_class else {}),
             **_login(workers),
-            "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
+            "tolerations": workers.placement.tolerated([{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]),
             "containers": [container],
             # NCCL's shared memory between the ranks of a node outgrows the 64 MB that a container has
             "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],

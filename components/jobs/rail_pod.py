@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, NETWORKS, RUN_LABEL
-from components.jobs.workers import GPU, FrozenModel, RailAttachment
+from components.jobs.workers import GPU, FrozenModel, PodPlacement, RailAttachment
 
 CHECK_LABEL = "rocelab.dev/check"
 PEERS = "rocelab.dev/peers"
@@ -81,6 +81,7 @@ class RailPod(FrozenModel):
     pull_secret: str | None = None
     node: str
     attachments: tuple[RailAttachment, ...]
+    placement: PodPlacement = PodPlacement()
 
 
 def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonValue]:
@@ -94,8 +95,8 @@ def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonVa
         "metadata": {
             "name": name,
             "namespace": pod.namespace,
-            "labels": {LAB_LABEL: lab, RUN_LABEL: run_id, CHECK_LABEL: "rails"},
-            "annotations": {NETWORKS: networks},
+            "labels": {**pod.placement.labels, LAB_LABEL: lab, RUN_LABEL: run_id, CHECK_LABEL: "rails"},
+            "annotations": {**pod.placement.annotations, NETWORKS: networks},
         },
         "spec": {
             "restartPolicy": "Never",
@@ -103,7 +104,7 @@ def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonVa
             "terminationGracePeriodSeconds": 1,
             "automountServiceAccountToken": False,
             **({"imagePullSecrets": [{"name": pod.pull_secret}]} if pod.pull_secret else {}),
-            "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
+            "tolerations": pod.placement.tolerated([{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]),
             "affinity": {
                 "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_node]}}
             },

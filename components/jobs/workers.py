@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from components.cluster.gpus import RUNTIME_CLASS
 from stacks.base import LabError
+from stacks.benchmarks import Toleration
 from stacks.cluster import Cluster
 from stacks.delivery import WORKERS_SSH_PORT, Pvrdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
@@ -25,6 +26,30 @@ class FrozenModel(BaseModel):
     """Base of immutable models without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PodPlacement(FrozenModel):
+    """What a cluster's scheduler, queues and policies read on the pods of its benchmarks."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+    def tolerated(self, own: list[JsonValue]) -> list[JsonValue]:
+        """The pod's tolerations: the job's own, then the lab's."""
+        return [*own, *(taint.model_dump(exclude_none=True) for taint in self.tolerations)]
+
+
+def placement_of(lab: Lab) -> PodPlacement:
+    """What the lab file says about it."""
+    benchmarks = lab.benchmarks
+    if benchmarks is None:
+        return PodPlacement()
+    return PodPlacement(
+        tolerations=benchmarks.tolerations,
+        labels=benchmarks.labels,
+        annotations=benchmarks.annotations,
+    )
 
 
 class RailAttachment(FrozenModel):
@@ -72,6 +97,7 @@ class Workers(FrozenModel):
     """TOS byte of RoCE traffic, if the lab has quality of service; NIC and switch classify by it."""
     routed: bool = False
     """Whether each rail has a router, so that a NIC of one rail reaches the NICs of the others."""
+    placement: PodPlacement = Field(default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement())
     timeout_s: int
 
     @property
@@ -165,6 +191,7 @@ def workers_of(lab: Lab, request: JobRequest) -> Workers:
         gpu_direct=not isinstance(delivery, Pvrdma),
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
         routed=bool(rails) and all(rail.name in routed if in_host else rail.pod and rail.pod.gateway for rail in rails),
+        placement=placement_of(lab),
         timeout_s=request.timeout_s,
     )
 

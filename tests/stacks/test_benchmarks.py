@@ -66,3 +66,24 @@ def test_each_test_has_the_threshold_that_fits_it() -> None:
     assert verbs.threshold_of("ib_read_bw", "one_way", pvrdma=True).fail_below == 0.70
     assert verbs.latency_of().fail_above_us == 10
     assert verbs.latency_of(pvrdma=True).fail_above_us == 50
+
+
+@pytest.mark.parametrize(
+    ("placement", "field", "facts"),
+    [
+        ({"tolerations": [{"key": "sku", "operator": "Exists", "value": "gpu"}]}, ".tolerations[0]", ["Exists", "gpu"]),
+        ({"tolerations": [{"effect": "NoSchedule"}]}, ".tolerations[0]", ["key", "Exists"]),
+        ({"labels": {"rocelab.dev/run": "mine"}}, "", ["rocelab.dev/run"]),
+        ({"annotations": {"k8s.v1.cni.cncf.io/networks": "other"}}, "", ["k8s.v1.cni.cncf.io/networks"]),
+    ],
+)
+def test_a_placement_that_kubernetes_or_rocelab_cannot_keep_is_refused(
+    placement: dict[str, Any], field: str, facts: list[str]
+) -> None:
+    lab = copy.deepcopy(LAB)
+    lab["benchmarks"].update(placement)
+
+    with pytest.raises(LabError) as refused:
+        parse_lab(json.dumps(lab), "lab.yaml")
+
+    assert has_fault(str(refused.value), f"benchmarks{field}", *facts)

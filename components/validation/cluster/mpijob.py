@@ -99,6 +99,8 @@ class MpiJobs:
             for condition in pod.conditions:
                 if condition.status == "False" and condition.message:
                     return f"{pod.name}: {condition.message[:200]}"
+        if "Suspended" in self.conditions(name):
+            return "the job is suspended, so its queue has not admitted it (kubectl get workloads)"
         return "no pod reports why"
 
     def log(self, name: str) -> str:

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Sequence
 from ipaddress import IPv4Network
 from itertools import combinations
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from components.jobs.programs import job_name
 from components.jobs.rail_pod import RailPod, rail_pod
-from components.jobs.workers import RailAttachment
+from components.jobs.workers import PodPlacement, RailAttachment, placement_of
 from components.validation.records import Frozen
 from stacks.delivery import Pvrdma, SriovPlain
 from stacks.lab import Lab
@@ -53,6 +53,7 @@ class PodPlan(Frozen):
     own_vf: bool
     """Whether each pod has VFs of its own; else a macvlan, over the RDMA device that all pods of the node share."""
     rails: tuple[PodRail, ...]
+    placement: PodPlacement = Field(default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement())
     impossible: str = ""
     """Why no pod can be started."""
 
@@ -80,6 +81,7 @@ class PodPlan(Frozen):
             pull_secret=self.pull_secret,
             node=node,
             attachments=attachments,
+            placement=self.placement,
         )
         return rail_pod(self.pod_name(run_id, node), pod, lab, run_id)
 
@@ -135,6 +137,7 @@ def pods_of(lab: Lab) -> PodPlan | None:
         pull_secret=cluster.registry.pull_secret,
         own_vf=cluster.delivery.profile != "shared_rdma",
         rails=rails,
+        placement=placement_of(lab),
         impossible=impossible,
     )
 

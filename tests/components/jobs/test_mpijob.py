@@ -1,13 +1,14 @@
 """The seeds' jobs in v2beta1: what they ask for comes from the rails, and what kept such jobs from working is set."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.jobs.mpijob import RUN_LABEL
-from components.jobs.programs import job_name
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL
+from components.jobs.programs import all_reduce_job, job_name, node_ring_job
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.delivery import Delivery, Pvrdma, SharedRdma, SriovOperator
@@ -374,3 +375,55 @@ def test_nodes_that_are_kept_for_gpus_take_the_workers_and_the_launcher(lab: Lab
     for role in ("Launcher", "Worker"):
         tolerated = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["tolerations"]
         assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in tolerated
+
+
+DEDICATED = {"key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}
+"""The taint of GPU pools in AKS's own documentation."""
+QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
+NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
+
+
+def placed(lab: Lab) -> Lab:
+    file = lab.model_dump(mode="json", exclude_unset=True)
+    file["benchmarks"] |= {"tolerations": [DEDICATED], "labels": QUEUE, "annotations": NO_SIDECAR}
+    return Lab.model_validate(file)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_and_each_of_its_pods_have_the_queue_and_the_tolerations_of_the_lab(
+    lab: Lab, name: str, transport: str
+) -> None:
+    job, without = rendered(placed(lab), name, transport), rendered(lab, name, transport)
+    pods = [replica["template"] for replica in job["spec"]["mpiReplicaSpecs"].values()]
+
+    assert len(pods) == 2
+    for owner in (job, *pods):
+        assert QUEUE.items() <= owner["metadata"]["labels"].items()
+        assert NO_SIDECAR.items() <= owner["metadata"]["annotations"].items()
+    for pod in pods:
+        assert pod["spec"]["tolerations"][-1] == DEDICATED
+    assert worker(job)["metadata"]["annotations"].get(NETWORKS) == worker(without)["metadata"].get(
+        "annotations", {}
+    ).get(NETWORKS), "the networks stay"
+
+
+def test_every_job_and_pod_of_a_plan_is_placed_as_the_lab_says(lab: Lab) -> None:
+    plan = plan_for(placed(lab))
+    assert plan.nccl
+    assert plan.pods
+    jobs = [all_reduce_job(plan.nccl, "lab", "r1"), node_ring_job(plan.nccl, "lab", "r1")]
+    documents: list[Any] = [*jobs, *(plan.pods.document(node, "lab", "r1") for node in plan.pods.nodes)]
+
+    assert len(documents) == 4
+    for document in documents:
+        assert QUEUE.items() <= document["metadata"]["labels"].items()
+        assert str(DEDICATED) in str(document)
+
+
+def test_the_labels_by_which_a_run_is_found_stay(lab: Lab) -> None:
+    plan = plan_for(placed(lab))
+    assert plan.nccl
+
+    job: Any = all_reduce_job(plan.nccl, "lab", "r1")
+    assert job["metadata"]["labels"] == {**QUEUE, LAB_LABEL: "lab", RUN_LABEL: "r1"}

@@ -161,6 +161,8 @@ def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
             ),
             ["x-worker", "Insufficient intel.com/sriov_111"],
         ),
+        # what a queue makes of a job (mpi-operator pkg/controller/mpi_job_controller.go)
+        (FakeApi(statuses=[true("Suspended", "MPIJob suspended")]), ["suspended", "queue"]),
         (FakeApi(statuses=[true("Succeeded")], log="killed"), ["nccl-tests"]),
         (FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")), ["sockets", "RDMA"]),
     ],
