@@ -36,6 +36,8 @@ class SwitchBase(Section):
     """Whether untagged frames of an unconfigured port are in VLAN 1."""
     LOSSLESS_IS_GLOBAL: ClassVar[bool] = False
     """Whether a port pauses only priorities that a switch-wide command has made lossless."""
+    HAS_PORT_WATCHDOG: ClassVar[bool] = False
+    """Whether the PFC watchdog is a setting of each port."""
 
     name: Name
     """Name of the switch, and of its text."""
@@ -51,7 +53,8 @@ class SwitchBase(Section):
     allow_global: bool = False
     """Whether commands that concern ports of others are part of it: switch-wide QoS. Never without being asked."""
     save: bool = True
-    """Whether an applied and verified configuration is written so that it survives the switch's reboot."""
+    """Whether an applied and verified configuration is written so that it survives the switch's reboot. Cumulus Linux
+    writes it by itself from 5.9 on: rocelab refuses `false` until the switch's auto save is off."""
     confirm_s: int = Field(default=300, ge=60, le=3600)
     """Time after which the switch itself takes an unconfirmed change back, where its system can do that."""
 
@@ -75,6 +78,8 @@ class OnyxSwitch(SwitchBase):
 
 class NvueSwitch(SwitchBase):
     """NVIDIA Spectrum with Cumulus Linux and NVUE."""
+
+    HAS_PORT_WATCHDOG = True
 
     os: Literal["nvue"]
     mtu_bytes: MtuBytes = 9216

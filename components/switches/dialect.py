@@ -119,7 +119,7 @@ class Dialect(ABC):
 
     def __init__(self, switch: Switch) -> None:
         """An OS with settings of its own takes them from its model here."""
-        del switch
+        self.allow_global = switch.allow_global
 
     @abstractmethod
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
@@ -150,6 +150,11 @@ class Dialect(ABC):
     @abstractmethod
     def global_lines(self, qos: Qos) -> list[str]:
         """Switch-wide settings, sent only with `allow_global`."""
+
+    def requirements(self, qos: Qos | None) -> list[str]:
+        """What must be true of the switch before a person pastes the text. `facts` refuses what it can read of it."""
+        del qos
+        return []
 
     @abstractmethod
     def questions(self, ports: Sequence[str]) -> list[str]:

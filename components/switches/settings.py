@@ -23,6 +23,10 @@ KEYED = {"dscp_": "dscp_priority", "ecn_tc": "ecn", "pfc_": "pfc", "scheduling_t
 """Fields of a port that have a value per code point, class or priority, by the prefix of each value's own name."""
 
 
+WATCHDOG = "pfc_watchdog"
+"""The watchdog's name among the fields of a port."""
+
+
 class PortSettings(Section):
     """Settings of a port; what is None or missing is left as it is."""
 
@@ -43,6 +47,8 @@ class PortSettings(Section):
     """By traffic class; None: the queue is not marked."""
     pfc: Mapping[int, bool] = Field(default_factory=dict)
     """By priority: whether the port sends and obeys pause frames of it."""
+    watchdog: bool | None = None
+    """Whether the port ends a storm of pause frames (PFC watchdog). None: left as it is."""
     scheduling: Mapping[int, str] = Field(default_factory=dict)
     """By traffic class: `strict`, or `wrr <weight>`."""
     profiles: Mapping[str, str] = Field(default_factory=dict)
@@ -63,6 +69,8 @@ class PortSettings(Section):
         flat["mtu_bytes"] = self.mtu_bytes
         if self.trust is not None:
             flat["trust"] = self.trust
+        if self.watchdog is not None:
+            flat[WATCHDOG] = _shown(self.watchdog)
         for prefix, name in KEYED.items():
             flat |= {f"{prefix}{key}": _shown(value) for key, value in getattr(self, name).items()}
         return flat
@@ -73,7 +81,9 @@ class PortSettings(Section):
             name: {key: value for key, value in getattr(self, name).items() if f"{prefix}{key}" in fields}
             for prefix, name in KEYED.items()
         }
-        return self.model_copy(update={"trust": self.trust if "trust" in fields else None, **keyed})
+        trust = self.trust if "trust" in fields else None
+        watchdog = self.watchdog if WATCHDOG in fields else None
+        return self.model_copy(update={"trust": trust, "watchdog": watchdog, **keyed})
 
     def text(self) -> str:
         """The settings as the state keeps them."""
@@ -192,12 +202,14 @@ def declared_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = Fa
     qos = lab.qos
     if qos is None:
         return plain
+    lossless = qos.mode == "lossless"
     return plain.model_copy(
         update={
             "trust": "dscp",
             "dscp_priority": {qos.dscp: qos.priority, qos.cnp_dscp: qos.cnp_priority},
             "ecn": {qos.priority: Ecn(min_kbytes=qos.ecn_min_kbytes, max_kbytes=qos.ecn_max_kbytes)},
-            "pfc": {qos.priority: qos.mode == "lossless"},
+            "pfc": {qos.priority: lossless},
+            "watchdog": lossless if switch.HAS_PORT_WATCHDOG else None,
             "scheduling": {qos.cnp_priority: "strict"},
         }
     )
@@ -218,6 +230,7 @@ def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
     return before.model_copy(
         update={
             "trust": found.trust if before.trust is None else before.trust,
+            "watchdog": found.watchdog if before.watchdog is None else before.watchdog,
             **{name: {**getattr(found, name), **getattr(before, name)} for name in (*KEYED.values(), "profiles")},
         }
     )

@@ -41,6 +41,9 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
     session = dialect.session(lab.name, switch.confirm_s)
     quality = f"{lab.qos.mode} RoCE" if lab.qos else "quality of service left alone"
     yield f"{sign} {switch.name}: {dialect.title}, lab {lab.name}, {quality}"
+    if requirements := dialect.requirements(lab.qos):
+        yield f"{sign} before you paste this:"
+        yield from (f"{sign}   {line}" for line in requirements)
     yield from (f"{sign} {note}" for note in session.notes)
     yield from (*session.hello, *session.begin)
     yield from dialect.vlan_lines(vlans_of(cables))
@@ -57,9 +60,10 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
             yield f"{sign} switch-wide, and so left to you (allow_global is false):"
             yield from (f"{sign}   {line}" for line in shared)
     yield from (*session.commit, *session.end)
-    if switch.save:
+    last = (*session.confirm, *(session.save if switch.save else ()))
+    if last:
         yield f"{sign} when it works:"
-        yield from (f"{sign}   {line}" for line in (*session.confirm, *session.save))
+        yield from (f"{sign}   {line}" for line in last)
     yield f"{sign} look at:"
     yield from (f"{sign}   {line}" for line in dialect.checks(ports))
 

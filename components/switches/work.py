@@ -171,6 +171,7 @@ def unheard(switch: str, found: Mapping[str, PortFacts]) -> list[str]:
 def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
     """Why rocelab must not change these ports, each with its remedy."""
     said = []
+    ports_of: dict[str, list[str]] = {}
     for port, facts in found.items():
         owner = facts.settings.owner
         if owner not in (None, task.lab):
@@ -180,7 +181,9 @@ def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
             )
         elif facts.settings.mode not in LAYER_2 and not (port in task.ports and task.ports[port].mode is None):
             said.append(f"{port} is in mode {facts.settings.mode}, which has no VLANs; make it a switch port first")
-        said += [f"{port} {fault}" for fault in facts.faults]
+        for fault in facts.faults:
+            ports_of.setdefault(fault, []).append(port)
+    said += [f"{', '.join(ports)}: {fault}" for fault, ports in ports_of.items()]
     heard = [(cable, found[cable.port].neighbour) for cable in task.cables if cable.port in found]
     wrong = [text for cable, neighbour in heard if (text := wrong_cable(cable, neighbour, task.interfaces))]
     return said + [f"{text}; correct switches[].ports, or move the cable" for text in wrong]

@@ -34,6 +34,7 @@ class Eos(Dialect):
     mac_table = "show mac address-table"
 
     def __init__(self, switch: EosSwitch) -> None:
+        super().__init__(switch)
         self._queue = switch.queue_word
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
@@ -92,6 +93,11 @@ class Eos(Dialect):
             lines.append("priority-flow-control pause watchdog default timeout 0.4")
         return lines
 
+    def requirements(self, qos: Qos | None) -> list[str]:
+        if qos is None or qos.mode == "lossy" or self.allow_global:
+            return []
+        return ["A stuck NIC can pause the whole fabric until the PFC watchdog runs: the switch-wide lines at the end."]
+
     def questions(self, ports: Sequence[str]) -> list[str]:
         return [MAPPINGS, QUEUES, *map(_section, ports)]
 
@@ -126,7 +132,7 @@ class Eos(Dialect):
         )
         queues = set(re.findall(r"^ +((?:uc-)?tx-queue) \d", answers.get(QUEUES, ""), re.MULTILINE))
         wrong = declared.ecn and queues and self._queue not in queues
-        faults = (f"has queues named {queues.pop()}; set switches[].queue_word to that",) if wrong else ()
+        faults = (f"the switch calls its queues {queues.pop()}; set switches[].queue_word to that",) if wrong else ()
         return PortFacts(settings, faults)
 
     def backup(self) -> str:

@@ -1,7 +1,8 @@
 """Cumulus Linux with NVUE: its commands, and its answers as JSON of the applied configuration."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from components.switches.dialect import (
     LLDPCTL,
@@ -20,7 +21,7 @@ from components.switches.dialect import (
     object_at,
     ranges,
 )
-from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
+from components.switches.settings import WATCHDOG, Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import MARKER, NvueSwitch
 
@@ -35,6 +36,16 @@ DEFAULT_MTU_BYTES = 9216
 CLASSES = 8
 HALF = 50
 """Percent of the bandwidth."""
+RELEASE = "cat /etc/os-release"
+FIRST_WITH_WATCHDOG = (5, 6)
+AUTO_SAVE = "nv show system config auto-save --applied -o json"
+AUTO_SAVE_OFF = "nv set system config auto-save state disabled"
+POOLS = "nv show qos traffic-pool"
+LOSSLESS_POOL = (
+    "nv set qos traffic-pool default-lossless memory-percent 50",
+    "nv set qos traffic-pool default-lossy memory-percent 50",
+)
+"""Flow Control Buffers in Cumulus Linux's Quality of Service: by default all memory belongs to default-lossy."""
 
 
 class Nvue(Dialect):
@@ -46,7 +57,9 @@ class Nvue(Dialect):
     mac_table = "bridge -j fdb show"
 
     def __init__(self, switch: NvueSwitch) -> None:
+        super().__init__(switch)
         self._bridge = switch.bridge
+        self._save = switch.save
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
         """A revision, which the switch reverts unless it is confirmed in time. Its message names the lab."""
@@ -84,7 +97,14 @@ class Nvue(Dialect):
             if declared:
                 name = settings.profiles.get(kind, _profile(lab, settings, kind))
                 lines.append(f"{at} qos {kind} profile {name}" if name else f"nv unset interface {port} qos {kind}")
+        if rest.watchdog is not None:
+            on = f"{at} qos pfc-watchdog state enable"
+            lines.append(on if rest.watchdog else f"nv unset interface {port} qos pfc-watchdog")
         return lines
+
+    def usual(self, settings: PortSettings) -> frozenset[str]:
+        """The watchdog is off until someone enables it."""
+        return frozenset() if settings.watchdog else frozenset({WATCHDOG})
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         one = next((each for each in settings if each.ecn), None)
@@ -98,6 +118,7 @@ class Nvue(Dialect):
                 lines.append(f"{marking} traffic-class {tc} ecn enable")
                 lines.append(f"{marking} traffic-class {tc} min-threshold {ecn.min_kbytes * 1000}")
                 lines.append(f"{marking} traffic-class {tc} max-threshold {ecn.max_kbytes * 1000}")
+                lines.append(f"{marking} traffic-class {tc} probability 100")
         for priority, on in one.pfc.items():
             if on:
                 lines += [f"{pausing} switch-priority {priority}", f"{pausing} tx enable", f"{pausing} rx enable"]
@@ -108,8 +129,22 @@ class Nvue(Dialect):
         """NVIDIA's own preset: buffers, maps, ECN and, when lossless, PFC on every port."""
         return [f"nv set qos roce mode {qos.mode}"]
 
+    def requirements(self, qos: Qos | None) -> list[str]:
+        lines: list[str] = []
+        if qos and qos.mode == "lossless":
+            lines.append("Ports get the PFC watchdog, which needs Cumulus Linux 5.6 or newer (cat /etc/os-release).")
+            if not self.allow_global:
+                lines += [
+                    f"Ports pause and still drop unless a lossless pool has memory ({POOLS}). If none has, run:",
+                    *(f"  {line}" for line in (*LOSSLESS_POOL, "nv config apply")),
+                ]
+        if not self._save:
+            lines.append(f"From 5.9 on, apply also saves, which save: false forbids; to stop that: {AUTO_SAVE_OFF}")
+        return lines
+
     def questions(self, ports: Sequence[str]) -> list[str]:
-        return [PROFILES, *(_of_port(port) for port in ports)]
+        saved = [] if self._save else [AUTO_SAVE]
+        return [PROFILES, RELEASE, *saved, *(_of_port(port) for port in ports)]
 
     def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         interface = object_at(json_in(answers, _of_port(port)))
@@ -133,9 +168,30 @@ class Nvue(Dialect):
             ecn={tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc))) for tc in declared.ecn},
             pfc={priority: str(priority) in object_at(of["pfc"], "switch-priority") for priority in declared.pfc},
             scheduling={tc: _scheduled(of["egress-scheduler"], tc, declared) for tc in declared.scheduling},
+            watchdog=None if declared.watchdog is None else _enabled(object_at(quality, "pfc-watchdog")),
             profiles=profiles,
         )
-        return PortFacts(settings)
+        return PortFacts(settings, tuple(self._faults(answers, declared)))
+
+    def _faults(self, answers: Mapping[str, str], declared: PortSettings) -> Iterator[str]:
+        release = re.search(r"^VERSION_ID=\"?(\d+)\.(\d+)", answers.get(RELEASE, ""), re.MULTILINE)
+        if declared.watchdog and release and (int(release[1]), int(release[2])) < FIRST_WITH_WATCHDOG:
+            yield (
+                f"Cumulus Linux {release[1]}.{release[2]} has no PFC watchdog, so one stuck NIC could pause the whole "
+                "fabric; upgrade the switch to 5.6 or newer, or set qos.mode: lossy"
+            )
+        pauses = any(declared.pfc.values())
+        if pauses and not self.allow_global and not _has_lossless_memory(object_at(json_in(answers, PROFILES))):
+            yield (
+                f"would pause and still drop, because no lossless pool has memory ({POOLS}). Run "
+                f"{' and '.join(f'`{line}`' for line in LOSSLESS_POOL)}, then `nv config apply`; or set "
+                "switches[].allow_global: true for NVIDIA's RoCE preset, or qos.mode: lossy"
+            )
+        if _enabled(object_at(json_in(answers, AUTO_SAVE))):
+            yield (
+                "switches[].save is false, but auto save is on, and the switch would save what is applied; run "
+                f"`{AUTO_SAVE_OFF}` and `nv config apply` on it, or set save: true"
+            )
 
     def backup(self) -> str:
         return "nv config show -o commands"
@@ -205,6 +261,23 @@ def _profile(lab: str, settings: PortSettings, kind: str) -> str:
 def _expanded(text: str) -> list[str]:
     first, _, last = text.partition("-")
     return [str(vlan) for vlan in range(int(first), int(last or first) + 1)] if first.isdigit() else []
+
+
+def _enabled(about: Object) -> bool:
+    """Older releases say `enable: on`, newer ones `state: enabled`, and the watchdog `state: enable`."""
+    return about.get("state", about.get("enable")) in ("on", "enable", "enabled")
+
+
+def _has_lossless_memory(qos: Object) -> bool:
+    """Whether the switch has a lossless buffer pool: one of its own, or that of NVIDIA's RoCE preset."""
+    roce, pools = object_at(qos, "roce"), object_at(qos, "traffic-pool")
+    if _enabled(roce) and str(roce.get("mode")).startswith("lossless"):
+        return True
+    for name in pools:
+        percent = object_at(pools, name).get("memory-percent", 0)
+        if "lossless" in name and number_of(percent, f"{PROFILES}: memory-percent of {name}"):
+            return True
+    return False
 
 
 def _trust(profile: Object) -> str:

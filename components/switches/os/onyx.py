@@ -89,6 +89,14 @@ class Onyx(Dialect):
             f"traffic pool roce map switch-priority {qos.priority}",
         ]
 
+    def requirements(self, qos: Qos | None) -> list[str]:
+        if qos is None or qos.mode == "lossy":
+            return []
+        lines = ["rocelab sets no PFC watchdog on Onyx: a stuck NIC can pause the whole fabric, so watch its pauses."]
+        if not self.allow_global:
+            lines.append("Ports pause only after the switch-wide lines at the end, which also make the lossless pool.")
+        return lines
+
     def questions(self, ports: Sequence[str]) -> list[str]:
         return [ALL_SWITCHPORTS, ALL_PFC, *(each for port in ports for each in _of_port(port).values())]
 

@@ -41,10 +41,7 @@ class Sonic(Dialect):
         return ConfigSession(
             talk="shell",
             save=("sudo config save -y",),
-            notes=(
-                "SONiC has no automatic revert; the earlier configuration is in the backup.",
-                "Lossless needs SONiC's tc_to_pg_map, tc_to_queue_map, pfc_to_queue_map and BUFFER_PG with headroom.",
-            ),
+            notes=("SONiC has no automatic revert; the earlier configuration is in the backup.",),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
@@ -91,6 +88,17 @@ class Sonic(Dialect):
             return []
         return ["sudo config pfcwd start --action drop all 400 --restoration-time 400"]
 
+    def requirements(self, qos: Qos | None) -> list[str]:
+        if qos is None or qos.mode == "lossy":
+            return []
+        lines = [
+            "Each port pauses and still drops unless the switch's own QoS template has given it:",
+            *(f"- {need}" for need in _needs(qos.priority).values()),
+        ]
+        if not self.allow_global:
+            lines.append("A stuck NIC can pause the whole fabric until the watchdog runs: the line at the end.")
+        return lines
+
     def questions(self, ports: Sequence[str]) -> list[str]:
         del ports
         return [DATABASE]
@@ -128,13 +136,18 @@ class Sonic(Dialect):
             scheduling=dict.fromkeys(declared.scheduling, "strict" if strict else "wrr 0"),
             profiles=profiles,
         )
-        lossless = [priority for priority, on in declared.pfc.items() if on]
-        lacks = [text for priority in lossless for text in _lacks(database, port, priority)]
+        missing: list[str] = []
+        for priority, on in declared.pfc.items():
+            if on:
+                needs = _needs(priority)
+                missing += [needs[name] for name in _lacks(database, port, priority)]
+        if not missing:
+            return PortFacts(settings)
         fault = (
-            f"would pause and still drop: {'; '.join(lacks)}. Let the switch's own QoS template set these, as they "
-            "depend on its platform and cables, or set qos.mode: lossy"
+            f"would pause and still drop, for lack of: {'; '.join(missing)}. Let the switch's own QoS template set "
+            "these, as they depend on its platform and cables, or set qos.mode: lossy"
         )
-        return PortFacts(settings, (fault,) if lacks else ())
+        return PortFacts(settings, (fault,))
 
     def backup(self) -> str:
         return DATABASE
@@ -240,11 +253,23 @@ def _reference(value: JsonValue) -> str:
     return str(value or "").strip("[]").rpartition("|")[2]
 
 
-def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
-    """What this lossless port lacks of SONiC's own template (sonic-buildimage, qos_config.j2).
+def _needs(priority: int) -> dict[str, str]:
+    """What a lossless port gets from SONiC's own template (sonic-buildimage, qos_config.j2), by table or field.
 
     Traffic class and queue have the number of the priority: ECN is set on that queue.
     """
+    return {
+        "tc_to_pg_map": f"tc_to_pg_map with a priority group for traffic class {priority}",
+        "BUFFER_PG": f"BUFFER_PG with headroom for the priority group of traffic class {priority}",
+        "pfc_to_pg_map": f"pfc_to_pg_map, where the port has one, with the same priority group for priority {priority}",
+        "tc_to_queue_map": f"tc_to_queue_map with queue {priority} for traffic class {priority}",
+        "pfc_to_queue_map": f"pfc_to_queue_map with queue {priority} for priority {priority}",
+        "pfcwd_sw_enable": f"pfcwd_sw_enable with priority {priority}, where the release has this field",
+    }
+
+
+def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
+    """The keys of `_needs` that this port lacks."""
     quality = object_at(database, "PORT_QOS_MAP", port)
 
     def mapped(field: str, table: str) -> str:
@@ -252,19 +277,19 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
 
     group = mapped("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP")
     if not group:
-        yield f"tc_to_pg_map has no priority group for traffic class {priority}"
+        yield "tc_to_pg_map"
     elif not _headroom(database, port, number_of(group, f"{DATABASE}: TC_TO_PRIORITY_GROUP_MAP {priority}")):
-        yield f"BUFFER_PG has no headroom for priority group {group}"
+        yield "BUFFER_PG"
     # only ASICs that want it have this map
     if group and "pfc_to_pg_map" in quality and mapped("pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP") != group:
-        yield f"pfc_to_pg_map does not lead priority {priority} to priority group {group}"
+        yield "pfc_to_pg_map"
     for field, table in (("tc_to_queue_map", "TC_TO_QUEUE_MAP"), ("pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE")):
         if mapped(field, table) != str(priority):
-            yield f"{field} does not lead {priority} to queue {priority}"
+            yield field
     # releases before 202205 have no such field, and watch all priorities of pfc_enable
     knows = any("pfcwd_sw_enable" in object_at(each) for each in object_at(database, "PORT_QOS_MAP").values())
     if knows and priority not in numbers_in(str(quality.get("pfcwd_sw_enable", ""))):
-        yield f"pfcwd_sw_enable leaves priority {priority} without the watchdog"
+        yield "pfcwd_sw_enable"
 
 
 def _headroom(database: Object, port: str, group: int) -> bool:

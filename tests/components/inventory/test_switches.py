@@ -164,7 +164,14 @@ def test_a_switch_is_only_asked(system: str) -> None:
     talk = Recorded({dialect.port_list: "{}", **sample(system)})
     looked_at(dialect, talk)
 
-    reading = ("show ", "nv show ", "sonic-cfggen -d --print-data", "sudo lldpctl -f json", "bridge -j fdb show")
+    reading = (
+        "show ",
+        "nv show ",
+        "cat /etc/os-release",
+        "sonic-cfggen -d --print-data",
+        "sudo lldpctl -f json",
+        "bridge -j fdb show",
+    )
     assert [command for command in talk.asked if not command.startswith(reading)] == []
 
 

@@ -42,6 +42,7 @@ WRONG = {
         ("nv show qos", '"3": {}', '"4": {}', "pfc_3", "off"),
         ("nv show qos", '"bw-percent": 50', '"bw-percent": 0', "scheduling_tc6", "strict, no share for 3"),
         ("swp1", '"111": {}', '"112": {}', "vlans", "trunk, untagged 4094, tagged 112"),
+        ("swp1", '"state": "enable"', '"state": "disable"', "pfc_watchdog", "off"),
     ],
     "sonic": [
         ("sonic-cfggen", '"9216"', '"9100"', "mtu_bytes", 9100),
@@ -82,6 +83,7 @@ UNCONFIGURED = {
         "dscp_48": 6,
         "ecn_tc3": "off",
         "pfc_3": "off",
+        "pfc_watchdog": "off",
         "scheduling_tc6": "wrr 0",
     },
     "sonic": {

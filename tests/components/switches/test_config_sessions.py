@@ -8,9 +8,18 @@ import pytest
 from components.switches.dialect import RefusedError, UnconfirmedError
 from components.switches.os import dialect_of
 from components.switches.records import switch_record, task_of
-from components.switches.settings import cables_of
+from components.switches.settings import PortFacts, cables_of
 from components.switches.text import switch_text
-from components.switches.work import NotOursError, SwitchOutcome, Task, WrongValueError, configure, restore, unconfirmed
+from components.switches.work import (
+    NotOursError,
+    SwitchOutcome,
+    Task,
+    WrongValueError,
+    configure,
+    refusals,
+    restore,
+    unconfirmed,
+)
 from tests.components.switches.labs import switch_entry, with_switches
 from tests.components.switches.systems import BACK, CANCEL, ORDER, PORTS, REVISIONS, WRONG, answers_of
 from tests.messages import states, stating
@@ -59,15 +68,33 @@ def test_a_change_is_backed_up_made_verified_confirmed_and_saved_in_that_order(s
     assert [line.split(" => ")[0].split()[1] for line in outcome.changed] == ["mtu_bytes"]
 
 
-def test_a_sonic_switch_without_headroom_is_not_made_half_lossless() -> None:
-    without = {c: text.replace('"Ethernet0|3-4": ', '"Ethernet8|3-4": ') for c, text in answers_of("sonic").items()}
-    talk = Scripted("sonic", without)
+@pytest.mark.parametrize(
+    ("system", "what", "by", "names"),
+    [
+        ("sonic", '"Ethernet0|3-4": ', '"Ethernet8|3-4": ', ["Ethernet0", "BUFFER_PG"]),
+        ("nvue", '"default-lossless": {"memory-percent": 50}', '"x": {}', ["swp1", "traffic-pool"]),
+    ],
+)
+def test_a_switch_without_buffers_for_it_is_not_made_half_lossless(
+    system: str, what: str, by: str, names: list[str]
+) -> None:
+    without = {command: text.replace(what, by) for command, text in answers_of(system).items()}
+    assert without != answers_of(system)
+    talk = Scripted(system, without)
     talk.before = without
 
-    with pytest.raises(NotOursError, check=stating("Ethernet0", "drop", "BUFFER_PG", "qos.mode: lossy")):
-        run("sonic", talk)
+    with pytest.raises(NotOursError, check=stating(*names, "drop", "qos.mode: lossy")):
+        run(system, talk)
 
-    assert talk.told == []
+    pending = task(system).session.pending
+    assert talk.told == ([pending.listing] if pending else [])
+
+
+def test_a_fault_of_several_ports_is_one_line_with_their_names() -> None:
+    declared = task("nvue")
+    found = {port: PortFacts(declared.ports["swp1"], ("lacks a pool",)) for port in ("swp1", "swp2")}
+
+    assert refusals(declared, found) == ["swp1, swp2: lacks a pool"]
 
 
 @pytest.mark.parametrize("system", PORTS)

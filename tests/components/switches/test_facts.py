@@ -1,5 +1,6 @@
 """What is read out of the answers of each system, and what is said when an answer is another one."""
 
+import json
 from collections.abc import Mapping
 from itertools import product
 
@@ -11,6 +12,7 @@ from components.switches.settings import (
     Announcement,
     Ecn,
     LearnedMac,
+    PortFacts,
     PortSettings,
     cables_of,
     differences,
@@ -26,8 +28,14 @@ def asked(system: str, mode: str = "lossless") -> PortSettings:
     return cables_of(lab, lab.switches[0])[0].settings
 
 
-def facts(system: str, port: int = 0, answers: Mapping[str, str] | None = None, mode: str = "lossless"):
-    lab = with_switches(switch_entry(system), qos={"mode": mode})
+def facts(
+    system: str,
+    port: int = 0,
+    answers: Mapping[str, str] | None = None,
+    mode: str = "lossless",
+    **changes: object,
+) -> PortFacts:
+    lab = with_switches(switch_entry(system, **changes), qos={"mode": mode})
     dialect = dialect_of(lab.switches[0])
     return dialect.facts(PORTS[system][port], answers or answers_of(system), asked(system, mode))
 
@@ -128,6 +136,92 @@ def test_sonic_may_work_out_the_headroom_by_itself_and_older_releases_watch_what
     assert answers not in (dynamic, older)
 
     assert (facts("sonic", answers=dynamic).faults, facts("sonic", answers=older).faults) == ((), ())
+
+
+APPLIED = "nv show qos --applied -o json"
+BY_DEFAULT = {"default-lossy": {"memory-percent": 100, "switch-priority": {str(number): {} for number in range(8)}}}
+"""Traffic pools of Cumulus Linux 5.5.1 as NVUE's API prints the applied configuration: recorded in the automation
+workshop of NVIDIA Air."""
+
+
+def nvue_with(pools: Mapping[str, object], roce: Mapping[str, str]) -> dict[str, str]:
+    """The answers of a Cumulus switch with these buffers."""
+    answers = answers_of("nvue")
+    return {**answers, APPLIED: json.dumps({**json.loads(answers[APPLIED]), "traffic-pool": pools, "roce": roce})}
+
+
+@pytest.mark.parametrize(
+    ("pools", "roce"),
+    [
+        (BY_DEFAULT, {"enable": "off"}),
+        ({**BY_DEFAULT, "default-lossless": {"memory-percent": 0}}, {"enable": "off"}),
+        (BY_DEFAULT, {"enable": "on", "mode": "lossy"}),
+        (BY_DEFAULT, {"state": "disabled", "mode": "lossless"}),
+        ({}, {}),
+    ],
+)
+def test_a_cumulus_switch_whose_lossless_pools_have_no_memory_is_a_fault(
+    pools: Mapping[str, object], roce: Mapping[str, str]
+) -> None:
+    answers = nvue_with(pools, roce)
+
+    [fault] = facts("nvue", answers=answers).faults
+
+    assert states(fault, "drop", "nv show qos traffic-pool", "`nv set qos traffic-pool default-lossless")
+    assert facts("nvue", answers=answers, mode="lossy").faults == ()
+    assert facts("nvue", answers=answers, allow_global=True).faults == (), "the preset brings a pool"
+
+
+@pytest.mark.parametrize(
+    ("pools", "roce"),
+    [
+        ({"default-lossless": {"memory-percent": 50}, "default-lossy": {"memory-percent": 50}}, {"enable": "off"}),
+        ({"roce-lossless": {"memory-percent": 90}, "default-lossy": {"memory-percent": 10}}, {}),
+        (BY_DEFAULT, {"enable": "on", "mode": "lossless"}),
+        (BY_DEFAULT, {"state": "enabled", "mode": "lossless-single-ipool"}),
+    ],
+)
+def test_a_lossless_pool_of_any_kind_lets_a_cumulus_port_pause(
+    pools: Mapping[str, object], roce: Mapping[str, str]
+) -> None:
+    """Pools and modes as RDMA over Converged Ethernet in the Cumulus Linux documentation shows them."""
+    assert facts("nvue", answers=nvue_with(pools, roce)).faults == ()
+
+
+@pytest.mark.parametrize(("release", "refused"), [("5.5.1", True), ("5.6.0", False), ("5.18.0", False)])
+def test_a_cumulus_release_without_a_watchdog_gets_no_lossless_ports(release: str, refused: bool) -> None:
+    """`pfc-watchdog` was introduced in Cumulus Linux 5.6.0 (NVUE reference, Set and Unset Commands, QoS)."""
+    answers = answers_of("nvue")
+    answers["cat /etc/os-release"] = answers["cat /etc/os-release"].replace("5.9.1", release)
+
+    assert bool(facts("nvue", answers=answers).faults) == refused
+    assert facts("nvue", answers=answers, mode="lossy").faults == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        ({"enable": "off"}, False),
+        ({"enable": "on"}, True),
+        ({"state": "disabled"}, False),
+        ({"state": "enabled"}, True),
+    ],
+)
+def test_a_cumulus_switch_that_saves_by_itself_is_a_fault_if_nothing_must_be_saved(
+    answer: Mapping[str, str], refused: bool
+) -> None:
+    """`enable` up to 5.11, as 5.5.1 prints it; `state` from 5.12 on (What's New, changed NVUE commands)."""
+    question = "nv show system config auto-save --applied -o json"
+    answers = {**answers_of("nvue"), question: json.dumps(answer)}
+
+    faults = facts("nvue", answers=answers, save=False).faults
+
+    assert [states(fault, "save", "nv set system config auto-save state disabled") for fault in faults] == (
+        [True] if refused else []
+    )
+    for save in (False, True):
+        dialect = dialect_of(with_switches(switch_entry("nvue", save=save)).switches[0])
+        assert (question in dialect.questions(["swp1"])) == (not save)
 
 
 def test_the_queues_of_an_eos_port_are_called_as_the_switch_calls_them() -> None:

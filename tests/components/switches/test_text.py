@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from itertools import takewhile
 
 import pytest
 import yaml
@@ -89,6 +90,42 @@ def test_a_lossy_port_pauses_for_nothing(system: str) -> None:
     assert pausing or lab.switches[0].LOSSLESS_IS_GLOBAL
     assert pausing & set(text_of(system, "lossy").splitlines()) == set()
     assert pausing <= set(text_of(system, "lossless").splitlines())
+
+
+@pytest.mark.parametrize(
+    ("system", "names"),
+    [
+        ("onyx", ["watchdog", "switch-wide"]),
+        ("nvue", ["5.6", "nv show qos traffic-pool", "nv set qos traffic-pool default-lossless memory-percent 50"]),
+        ("sonic", ["tc_to_pg_map", "BUFFER_PG", "tc_to_queue_map", "pfc_to_queue_map", "pfcwd_sw_enable", "watchdog"]),
+        ("eos", ["watchdog", "switch-wide"]),
+    ],
+)
+def test_a_lossless_text_begins_with_what_the_switch_must_have(system: str, names: list[str]) -> None:
+    """A port whose priority pauses without a lossless buffer still drops, whoever sends the commands."""
+    lines = text_of(system, "lossless").splitlines()
+    comments = list(takewhile(lambda line: line.startswith(lines[0][0]), lines))
+
+    assert "before you paste this" in comments[1]
+    assert [name for name in names if name not in "\n".join(comments)] == []
+    assert "before you paste this" not in text_of(system, "lossy")
+
+
+def test_a_text_whose_switch_wide_lines_bring_the_pool_asks_for_none() -> None:
+    assert "default-lossless" in text_of("nvue", "lossless")
+    assert "default-lossless" not in text_of("nvue", "lossless", allow_global=True)
+
+
+def test_a_text_that_must_not_be_saved_still_says_how_to_confirm_it() -> None:
+    """A revision that nobody confirms is taken back by the switch. From 5.9 on, apply also saves (NVUE reference,
+    Show Commands, System Config).
+    """
+    saved, unsaved = (text_of("nvue", save=save) for save in (True, False))
+
+    assert "nv config apply --confirm-yes" in unsaved
+    assert ("nv config save" in saved, "nv config save" in unsaved) == (True, False)
+    off = "nv set system config auto-save state disabled"
+    assert (off in saved, off in unsaved) == (False, True)
 
 
 @pytest.mark.parametrize("system", PORTS)
