@@ -5,7 +5,7 @@ The state contains the path of this module, so it must not move.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import pulumi
@@ -20,78 +20,10 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
-from components.cluster.manifests import PART_OF, Manifest, part
-from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
-from components.cluster.profiles import programs
+from components.cluster.manifests import PART_OF, Manifest
+from components.cluster.preconditions import Precondition
 from components.kubernetes.client import ApiError, KubernetesApi, at
 from stacks.base import LabError
-from stacks.cluster import Cluster
-from stacks.delivery import SriovOperator
-from stacks.lab import Lab
-
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-HELM = "--repo https://helm.ngc.nvidia.com/nvidia"
-NETWORK_OPERATOR, GPU_OPERATOR = "26.4.1", "v26.7.0"
-"""Chart versions whose custom resources are rendered here."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Required:
-    """One object that must exist before rocelab changes the cluster."""
-
-    path: str
-    """API path."""
-    lack: str
-    """The message if it is missing: what, why it is needed, and the command that installs it."""
-
-
-def required_objects(lab: Lab, cluster: Cluster) -> list[Required]:
-    """All objects that the lab's profile needs."""
-    return [*_operators(cluster), *_login(lab, cluster)]
-
-
-def _operators(cluster: Cluster) -> Iterator[Required]:
-    if isinstance(cluster.delivery, SriovOperator):
-        install = (
-            f"helm install network-operator network-operator {HELM} --version {NETWORK_OPERATOR} "
-            f"--namespace {cluster.delivery.namespace} --create-namespace --set sriovNetworkOperator.enabled=true "
-            # its SriovOperatorConfig would have two owners, Helm and rocelab
-            "--set sriov-network-operator.sriovOperatorConfig.deploy=false "
-            f"--set sriov-network-operator.operator.resourcePrefix={cluster.delivery.resource_prefix}"
-        )
-        for kind in ("nicclusterpolicies.mellanox.com", "sriovnetworknodepolicies.sriovnetwork.openshift.io"):
-            yield Required(path=f"{DEFINITIONS}/{kind}", lack=_lack("cluster.delivery sriov_operator", kind, install))
-    if cluster.gpus == "operator":
-        kind = "clusterpolicies.nvidia.com"
-        install = (
-            f"helm install gpu-operator gpu-operator {HELM} --version {GPU_OPERATOR} --namespace gpu-operator "
-            "--create-namespace --set clusterPolicy.deployCR=false"
-        )
-        yield Required(path=f"{DEFINITIONS}/{kind}", lack=_lack("cluster.gpus operator", kind, install))
-
-
-def _login(lab: Lab, cluster: Cluster) -> Iterator[Required]:
-    """The registry's login, in each namespace whose pods pull with it, except namespaces that rocelab creates later."""
-    secret = cluster.registry.pull_secret
-    if not secret:
-        return
-    agents = [manifest for program in programs(lab, cluster).values() for manifest in program.runs.values()]
-    pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in agents} - {MPI_NAMESPACE}
-    if isinstance(cluster.delivery, SriovOperator):
-        # the chart owns the operator's pods, but those of its policy use the lab's login
-        pulling.add(cluster.delivery.namespace)
-    for namespace in sorted(pulling):
-        yield Required(
-            path=f"/api/v1/namespaces/{namespace}/secrets/{secret}",
-            lack=f"cluster.registry.pull_secret: {namespace} has no secret {secret}, so no pod there could pull. "
-            f"Create it: kubectl -n {namespace} create secret docker-registry {secret} --docker-server=… "
-            "--docker-username=…",
-        )
-
-
-def _lack(where: str, kind: str, install: str) -> str:
-    return f"{where}: the cluster does not know {kind}, so its operator is not installed. Install it: {install}"
-
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"
 """One fixed place: agents run on every node and definitions are cluster-wide, so two labs cannot share a cluster."""
@@ -102,7 +34,7 @@ Properties = dict[str, object]
 
 
 class ClaimedError(LabError):
-    """The cluster is another lab's, or lacks what this one needs."""
+    """The cluster is another lab's, lacks what this one needs, or has what excludes it."""
 
 
 class ClaimProvider(ResourceProvider):
@@ -175,15 +107,19 @@ def _refuse(props: Properties, also_ours: Sequence[str]) -> Manifest | None:
     """The ConfigMap, if it exists.
 
     Raises:
-        ClaimedError: when another stack owns the cluster, or an operator is missing that the lab needs.
+        ClaimedError: when another stack owns the cluster, or a precondition of the lab does not hold.
     """
     with KubernetesApi(str(props["kubeconfig"])) as api:
         found = api.get(PATH)
         if text := refusal(found, str(props["owner"]), also_ours):
             raise ClaimedError(text)
-        required = [Required(**item) for item in json.loads(str(props["required"]))]
-        if lacking := [each.lack for each in required if api.get(each.path) is None]:
-            raise ClaimedError("\n".join(lacking))
+        faults = []
+        for item in json.loads(str(props["required"])):
+            precondition = Precondition(**item)
+            if fault := precondition.fault_of(api.get(precondition.path)):
+                faults.append(fault)
+        if faults:
+            raise ClaimedError("\n".join(faults))
     return found
 
 
@@ -209,8 +145,7 @@ def _claim(props: Properties, also_ours: Sequence[str]) -> None:
 class ClaimArgs:
     lab: str
     kubeconfig: pulumi.Input[str]
-    required: Sequence[Required]
-    """Objects that must exist already."""
+    required: Sequence[Precondition]
 
 
 class Claim(Resource, module="cluster", name="Claim"):

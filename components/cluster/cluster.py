@@ -9,12 +9,13 @@ import pulumi_kubernetes as kubernetes
 from pydantic import JsonValue
 
 from components.cluster.attachments import Attachments, AttachmentsArgs, describe
-from components.cluster.claim import Claim, ClaimArgs, required_objects
+from components.cluster.claim import Claim, ClaimArgs
 from components.cluster.device_plugins import LAYOUT_ANNOTATION
 from components.cluster.foundations import place_foundations
 from components.cluster.node_checks import gate_spec
 from components.cluster.node_gate import NodeGate, NodeGateArgs
 from components.cluster.operators import Operator, OperatorArgs, Owner
+from components.cluster.preconditions import preconditions
 from components.cluster.profiles import DEVICE_PLUGIN, programs
 from components.cluster.roll_out import announce
 from components.outputs import few_faults
@@ -63,7 +64,7 @@ class RdmaCluster(pulumi.ComponentResource):
         owner = Owner(lab=lab.name)
         claim = Claim(
             f"{name}-claim",
-            ClaimArgs(lab=lab.name, kubeconfig=args.kubeconfig, required=required_objects(lab, cluster)),
+            ClaimArgs(lab=lab.name, kubeconfig=args.kubeconfig, required=preconditions(lab, cluster)),
             pulumi.ResourceOptions(parent=self),
         )
         self.provider = kubernetes.Provider(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pulumi
 
+from components.cluster.gpus import OWNER_S_FIELDS
 from components.cluster.manifests import Manifest
 from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
 from components.cluster.operators import Owner, place
@@ -33,7 +34,10 @@ def place_foundations(name: str, lab: Lab, cluster: Cluster, owner: Owner, child
     ordered: list[pulumi.CustomResource] = []
     for key, manifest in policies(lab, cluster).items():
         # in order: the driver before the VFs, and the nodes' mode before their VFs
-        ordered.append(placed(key, manifest, pulumi.ResourceOptions(depends_on=list(ordered))))
+        also = pulumi.ResourceOptions(depends_on=list(ordered))
+        if key == "gpu-policy":
+            also.ignore_changes = list(OWNER_S_FIELDS)
+        ordered.append(placed(key, manifest, also))
     operated = ordered if isinstance(cluster.delivery, SriovOperator) else []
     source = placed_source(cluster)
     pools = [defined[key] for key in source.definitions] if source else []

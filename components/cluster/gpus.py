@@ -24,6 +24,10 @@ POLICY = "cluster-policy"
 """The name that the operator's chart uses, so that two policies collide instead of one being ignored."""
 
 
+OWNER_S_FIELDS = ("spec.dcgm", "spec.dcgmExporter")
+"""What rocelab writes once, because the policy's definition requires it, and then leaves as the owner sets it."""
+
+
 def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
     """The plain plugin, on the lab's nodes with GPUs, driver and container toolkit.
 
@@ -89,9 +93,10 @@ def render_gpu_policy(lab: Lab, cluster: Cluster) -> Manifest:
         "devicePlugin": {"enabled": True, **in_parts(bill.gpu_device_plugin, registry)},
         "validator": in_parts(bill.gpu_operator, registry),
         "gfd": {"enabled": True, **in_parts(bill.gpu_device_plugin, registry)},
-        # the lab does not need GPU metrics, and each would be another image to mirror
+        # without an image of its own, an exporter that is on keeps the policy from ever being ready
         "dcgm": off,
         "dcgmExporter": off,
+        # the lab needs none of these, and each would be another image to mirror
         "nodeStatusExporter": off,
         "migManager": off,
         "vgpuDeviceManager": off,

@@ -44,6 +44,16 @@ def metadata(name: str, app: str, namespace: str | None = None) -> Manifest:
     }
 
 
+def path_of(manifest: Manifest) -> str:
+    """The object's path in the API."""
+    kind, meta = str(manifest["kind"]).lower(), part(manifest, "metadata")
+    plural = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
+    version = str(manifest["apiVersion"])
+    group = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+    return f"{group}{namespace}/{plural}/{meta['name']}"
+
+
 def account(name: str, app: str, namespace: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name, app, namespace)}
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from components.cluster.manifests import Manifest, Program, part
-from components.cluster.roll_out import path_of
+from components.cluster.manifests import Manifest, Program, part, path_of
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 LAB_LABEL = "rocelab.dev/lab"

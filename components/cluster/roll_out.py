@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pulumi
 
-from components.cluster.manifests import Manifest
 from components.kubernetes.client import KubernetesApi, Object, at
 from stacks.base import LabError
 
@@ -54,12 +53,6 @@ def report(kubeconfig: str, pending: set[str], say: Callable[[str], None]) -> No
             missing = [str(error)]
         if missing:
             say(f"still waiting after {time.monotonic() - begun_s:.0f} s: {'; '.join(missing)}")
-
-
-def path_of(manifest: Manifest) -> str:
-    """The path of a DaemonSet or Deployment in the API."""
-    namespace, name = at(manifest, "metadata", "namespace"), at(manifest, "metadata", "name")
-    return f"/apis/apps/v1/namespaces/{namespace}/{str(manifest['kind']).lower()}s/{name}"
 
 
 def shortfall(found: Object) -> str:

@@ -145,12 +145,29 @@ def test_the_end_leaves_another_s_claim_alone(cluster: dict[str, Any]) -> None:
 
 
 def test_what_is_missing_is_reported_before_the_cluster_is_claimed(cluster: dict[str, Any]) -> None:
-    lacking = {**PROPS, "required": '[{"path": "/apis/x", "lack": "no operator; install it: helm install x"}]'}
+    lacking = {**PROPS, "required": '[{"path": "/apis/x", "fault": "no operator; install it: helm install x"}]'}
 
     with pytest.raises(ClaimedError, match="helm install x"):
         ClaimProvider().create(lacking)
 
     assert cluster == {}
+
+
+def test_what_is_in_the_way_is_refused_in_the_first_preview_and_left_alone(cluster: dict[str, Any]) -> None:
+    theirs = {"metadata": {"name": "cluster-policy"}}
+    cluster["/apis/x"] = {"items": [theirs]}
+    conflict = '[{"path": "/apis/x", "conflict": true, "fault": "{names} offers GPUs; set cluster.gpus: none"}]'
+    crowded = {**PROPS, "required": conflict}
+
+    [failure] = ClaimProvider().check({}, crowded).failures
+    assert failure.reason == "cluster-policy offers GPUs; set cluster.gpus: none"
+    with pytest.raises(ClaimedError, match="cluster-policy"):
+        ClaimProvider().create(crowded)
+    assert cluster == {"/apis/x": {"items": [theirs]}}
+
+    theirs["metadata"]["labels"] = {"app.kubernetes.io/part-of": "rocelab"}  # type: ignore[assignment]  # of an earlier run
+    ClaimProvider().create(crowded)
+    assert cluster[claim.PATH]["data"] == {"owner": OURS}
 
 
 def test_a_claim_without_an_owner_cannot_be_taken() -> None:

@@ -211,3 +211,10 @@ def test_an_upstream_file_that_cannot_be_had_is_a_plain_error(
 
     with pytest.raises(pulumi.RunError, match=r"deploy/crd\.yaml"):
         build(engine, lab)
+
+
+def test_the_owner_s_gpu_metrics_are_not_turned_off_again(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator"))
+
+    assert seen["cluster-gpu-policy"].ignored == {"spec.dcgm", "spec.dcgmExporter"}
+    assert seen["cluster-nic-policy"].ignored == set()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.cluster.claim import required_objects
 from components.cluster.manifests import in_parts
+from components.cluster.preconditions import Precondition, preconditions
 from components.cluster.profiles import images_of, programs
 from stacks.bill import Registry
 from stacks.images import Images, TrainingRecipe
@@ -22,6 +22,12 @@ def mirrored(lab: Lab) -> Lab:
     assert lab.cluster is not None
     registry = Registry(mirrors=MIRRORS, pull_secret="lab-registry")
     return lab.model_copy(update={"cluster": lab.cluster.model_copy(update={"registry": registry})})
+
+
+def required(lab: Lab) -> list[Precondition]:
+    """What must exist in the lab's cluster."""
+    assert lab.cluster is not None
+    return [each for each in preconditions(lab, lab.cluster) if not each.conflict]
 
 
 def test_with_a_mirror_for_each_registry_nothing_is_pulled_from_outside(lab: Lab) -> None:
@@ -99,11 +105,10 @@ def test_the_command_shows_the_name_and_the_mirror(
 
 def test_a_missing_registry_login_is_reported_before_anything_is_placed(lab: Lab) -> None:
     secured = mirrored(lab)
-    assert secured.cluster is not None
-    [lack] = required_objects(secured, secured.cluster)
+    [lack] = required(secured)
 
     assert lack.path == "/api/v1/namespaces/kube-system/secrets/lab-registry"
-    assert "kubectl -n kube-system create secret docker-registry lab-registry" in lack.lack
+    assert "kubectl -n kube-system create secret docker-registry lab-registry" in lack.fault
 
 
 def test_the_login_is_looked_for_where_pods_pull_with_it_and_nowhere_else(lab: Lab) -> None:
@@ -111,8 +116,7 @@ def test_the_login_is_looked_for_where_pods_pull_with_it_and_nowhere_else(lab: L
 
     def namespaces(variant: Lab) -> list[str]:
         secured = mirrored(variant)
-        assert secured.cluster is not None
-        needed = [each.path for each in required_objects(secured, secured.cluster)]
+        needed = [each.path for each in required(secured)]
         return [path.split("/")[4] for path in needed if path.endswith("/secrets/lab-registry")]
 
     operated = {"profile": "sriov_operator", "vfs": 8}
@@ -123,8 +127,7 @@ def test_the_login_is_looked_for_where_pods_pull_with_it_and_nowhere_else(lab: L
 
 def test_an_operator_that_is_not_installed_is_named_with_its_command(lab: Lab) -> None:
     operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator")
-    assert operated.cluster is not None
-    lacks = {each.path.rpartition("/")[2]: each.lack for each in required_objects(operated, operated.cluster)}
+    lacks = {each.path.rpartition("/")[2]: each.fault for each in required(operated)}
 
     assert set(lacks) == {
         "nicclusterpolicies.mellanox.com",
@@ -134,5 +137,4 @@ def test_an_operator_that_is_not_installed_is_named_with_its_command(lab: Lab) -
     assert "--version 26.4.1" in lacks["nicclusterpolicies.mellanox.com"]
     assert "sriovOperatorConfig.deploy=false" in lacks["nicclusterpolicies.mellanox.com"], "it would have two owners"
     assert "clusterPolicy.deployCR=false" in lacks["clusterpolicies.nvidia.com"]
-    assert lab.cluster is not None
-    assert required_objects(lab, lab.cluster) == []
+    assert required(lab) == []

@@ -31,6 +31,7 @@ from tests.components.cluster.rendered import objects, variants
 pytestmark = pytest.mark.sim
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GPU_POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 NAMESPACES = ("nvidia-network-operator", "mpi-operator", "rocelab-bench")
 
 Served = dict[str, Upstream]
@@ -173,6 +174,10 @@ def test_a_profile_comes_up_stays_and_goes(api: Api, variant: Lab, layout: Layou
         first = lone.up(LONE_LAB=str(file))
         assert lone.output("faults") == {}, first
         assert lone.changes("--expect-no-changes", LONE_LAB=str(file)) == []
+        if variant.cluster.gpus == "operator":
+            api.merge(GPU_POLICY, {"spec": {"dcgmExporter": {"enabled": True}}})
+            lone.up("--refresh", LONE_LAB=str(file))
+            assert api.get(GPU_POLICY)["spec"]["dcgmExporter"] == {"enabled": True}, "the owner turned it on"
         lone.destroy()
     # definitions of this file's own have the label too
     assert settled(lambda: [left for left in labelled(api) if not left.startswith("CustomResourceDefinition")]) == []

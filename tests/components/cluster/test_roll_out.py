@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from components.cluster import roll_out
+from components.cluster.manifests import path_of
 from components.cluster.mpi import render_mpi_operator
 from components.cluster.multus import render_multus
-from components.cluster.roll_out import path_of, report, shortfall
+from components.cluster.roll_out import report, shortfall
 from components.kubernetes.client import ApiError, KubernetesApi
 from stacks.cluster import Cluster
 

@@ -1,0 +1,265 @@
+"""What a cluster must have, and what must not be in the way, before rocelab changes it. Pure: the claim reads it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from components.cluster.manifests import PART_OF, Manifest, part, path_of
+from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
+from components.cluster.profiles import policies, programs
+from components.cluster.rails import interfaces, populated_rails
+from components.kubernetes.client import Object, at
+from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
+from stacks.lab import Lab
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CHARTS = "--repo https://helm.ngc.nvidia.com/nvidia"
+NETWORK_OPERATOR, GPU_OPERATOR = "26.4.1", "v26.7.0"
+"""Chart versions whose custom resources are rendered here."""
+[OWNER_LABEL] = PART_OF
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Precondition:
+    """One object that must exist, or must not be somebody else's."""
+
+    path: str
+    """API path of an object or of a collection."""
+    fault: str
+    """What is wrong, why that matters, and how to fix it. `{names}` becomes the objects in the way."""
+    conflict: bool = False
+    """Whether an object that rocelab did not create is in the way. Otherwise the object must exist."""
+    fields: Sequence[str] = ()
+    """Of a conflict: an object without any of these fields, as dotted paths, is not in the way."""
+    nics: Sequence[str] = ()
+    """Of a conflict with an SriovNetworkNodePolicy: PFs and vendors; a policy of other NICs is not in the way."""
+
+    def fault_of(self, answer: Object | None) -> str:
+        """The fault of what the API server answered at the path, if there is one."""
+        if not self.conflict:
+            return self.fault if answer is None else ""
+        names = [_name(item, self.fields) for item in _objects(answer) if self._is_in_the_way(item)]
+        return self.fault.replace("{names}", ", ".join(names)) if names else ""
+
+    def _is_in_the_way(self, item: JsonValue) -> bool:
+        if at(item, "metadata", "labels", OWNER_LABEL) == PART_OF[OWNER_LABEL]:
+            return False
+        if self.fields and not _set_fields(item, self.fields):
+            return False
+        return not self.nics or _selects(item, self.nics)
+
+
+def _objects(answer: Object | None) -> list[JsonValue]:
+    """The object, or those of a collection."""
+    if answer is None:
+        return []
+    items = answer.get("items")
+    return items if isinstance(items, list) else [answer]
+
+
+def _set_fields(item: JsonValue, fields: Sequence[str]) -> list[str]:
+    """The fields that an object sets; ConfigMaps write false as text."""
+    return [field for field in fields if at(item, *field.split(".")) not in (None, False, "false")]
+
+
+def _selects(policy: JsonValue, nics: Sequence[str]) -> bool:
+    """Whether an SriovNetworkNodePolicy may select one of these NICs; `pf#0-3` is a part of a PF's VFs."""
+    selector = at(policy, "spec", "nicSelector")
+    names = at(selector, "pfNames")
+    if isinstance(names, list) and names:
+        return any(str(name).partition("#")[0] in nics for name in names)
+    vendor = at(selector, "vendor")
+    return vendor is None or vendor in nics
+
+
+def _name(item: JsonValue, fields: Sequence[str]) -> str:
+    name = str(at(item, "metadata", "name"))
+    present = _set_fields(item, fields)
+    return f"{name} ({', '.join(present)})" if present else name
+
+
+def preconditions(lab: Lab, cluster: Cluster) -> list[Precondition]:
+    """All that the claim checks before anything is placed."""
+    return [
+        *_operators(cluster),
+        *_login(lab, cluster),
+        *_cilium(cluster),
+        *_owners_of_rails(lab, cluster),
+        *_owners_of_gpus(cluster),
+        *_taken_places(lab, cluster),
+    ]
+
+
+def _operators(cluster: Cluster) -> Iterator[Precondition]:
+    """The definitions that prove that a profile's operators are installed."""
+    if isinstance(cluster.delivery, SriovOperator):
+        install = (
+            f"helm install network-operator network-operator {CHARTS} --version {NETWORK_OPERATOR} "
+            f"--namespace {cluster.delivery.namespace} --create-namespace "
+            "--set sriovNetworkOperator.enabled=true "
+            # its SriovOperatorConfig would have two owners, Helm and rocelab
+            "--set sriov-network-operator.sriovOperatorConfig.deploy=false "
+            f"--set sriov-network-operator.operator.resourcePrefix={cluster.delivery.resource_prefix}"
+        )
+        yield _installed("cluster.delivery sriov_operator", "nicclusterpolicies.mellanox.com", install)
+        yield _installed(
+            "cluster.delivery sriov_operator",
+            "sriovnetworknodepolicies.sriovnetwork.openshift.io",
+            install,
+        )
+    if cluster.gpus == "operator":
+        install = (
+            f"helm install gpu-operator gpu-operator {CHARTS} --version {GPU_OPERATOR} "
+            "--namespace gpu-operator --create-namespace --set clusterPolicy.deployCR=false"
+        )
+        yield _installed("cluster.gpus operator", "clusterpolicies.nvidia.com", install)
+
+
+def _installed(where: str, kind: str, install: str) -> Precondition:
+    return Precondition(
+        path=f"{DEFINITIONS}/{kind}",
+        fault=f"{where}: the cluster does not know {kind}, so its operator is not installed. Install it: {install}",
+    )
+
+
+def _login(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
+    """The registry's login, in each namespace whose pods pull with it and that exists already."""
+    secret = cluster.registry.pull_secret
+    if not secret:
+        return
+    pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in _agents(lab, cluster)}
+    pulling.discard(MPI_NAMESPACE)
+    if isinstance(cluster.delivery, SriovOperator):
+        # the chart owns the operator's pods, but those of its policy use the lab's login
+        pulling.add(cluster.delivery.namespace)
+    for namespace in sorted(pulling):
+        yield Precondition(
+            path=f"/api/v1/namespaces/{namespace}/secrets/{secret}",
+            fault=f"cluster.registry.pull_secret: {namespace} has no secret {secret}, so no pod "
+            f"there could pull. Create it: kubectl -n {namespace} create secret docker-registry "
+            f"{secret} --docker-server=… --docker-username=…",
+        )
+
+
+def _cilium(cluster: Cluster) -> Iterator[Precondition]:
+    """By `cni.exclusive`, its chart's default, Cilium renames Multus' file as soon as it appears."""
+    if isinstance(cluster.delivery, Pvrdma):
+        return
+    yield Precondition(
+        path="/api/v1/namespaces/kube-system/configmaps/cilium-config",
+        conflict=True,
+        fields=("data.cni-exclusive",),
+        fault=f"cluster.delivery {cluster.delivery.profile}: Cilium keeps /etc/cni/net.d to itself "
+        "(ConfigMap kube-system/{names}): it renames 00-multus.conf to 00-multus.conf.cilium_bak, "
+        "and no pod would get a rail. Turn that off: helm upgrade cilium cilium/cilium "
+        "-n kube-system --reuse-values --set cni.exclusive=false, then kubectl -n kube-system "
+        "rollout restart daemonset/cilium",
+    )
+
+
+def _owners_of_rails(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
+    """NVIDIA's operators at work beside a profile that installs the same parts itself."""
+    delivery = cluster.delivery
+    where = f"cluster.delivery {delivery.profile}"
+    parts = ["spec.secondaryNetwork.multus"]
+    if isinstance(delivery, SriovPlain):
+        parts.append("spec.sriovDevicePlugin")
+    elif isinstance(delivery, SharedRdma):
+        parts.append("spec.rdmaSharedDevicePlugin")
+    else:
+        return
+    if cluster.ipam.kind == "nv_ipam":
+        parts.append("spec.nvIpam")
+    yield Precondition(
+        path="/apis/mellanox.com/v1alpha1/nicclusterpolicies",
+        conflict=True,
+        fields=parts,
+        fault=f"{where}: NicClusterPolicy {{names}} already runs what this profile installs, and "
+        "two copies on a node overwrite each other's files. Remove these fields from the policy, "
+        "or delete it and let rocelab write one: cluster.delivery sriov_operator",
+    )
+    if isinstance(delivery, SriovPlain):
+        pfs = [name for rail in populated_rails(lab) for name in interfaces(lab, rail)]
+        yield Precondition(
+            path="/apis/sriovnetwork.openshift.io/v1/sriovnetworknodepolicies",
+            conflict=True,
+            nics=[*pfs, *cluster.rdma_vendor_ids],
+            fault=f"{where}: SriovNetworkNodePolicy {{names}} selects PFs of this lab, so the "
+            "SR-IOV operator and the hosts would undo each other's VFs. Delete it, or name other "
+            "PFs in its nicSelector.pfNames, or let the operator own the VFs: cluster.delivery "
+            "sriov_operator",
+        )
+
+
+def _owners_of_gpus(cluster: Cluster) -> Iterator[Precondition]:
+    if cluster.gpus == "none":
+        return
+    where = f"cluster.gpus {cluster.gpus}"
+    if cluster.gpus == "operator":
+        why = "The operator obeys one policy and ignores others"
+        hand_over = (
+            f". To hand it over: helm upgrade gpu-operator gpu-operator {CHARTS} --version "
+            f"{GPU_OPERATOR} --namespace gpu-operator --reuse-values --set "
+            "clusterPolicy.deployCR=false, then delete the policy if it is still there"
+        )
+    else:
+        why = "A second device plugin would offer the same GPUs"
+        hand_over = ""
+    yield Precondition(
+        path="/apis/nvidia.com/v1/clusterpolicies",
+        conflict=True,
+        fault=f"{where}: ClusterPolicy {{names}} already offers GPUs here. {why}. To leave it and "
+        f"its DCGM as they are, set cluster.gpus: none{hand_over}",
+    )
+    yield Precondition(
+        path="/apis/nvidia.com/v1alpha1/gpuclusters",
+        conflict=True,
+        fault=f"{where}: GPUCluster {{names}} offers GPUs by Dynamic Resource Allocation. It "
+        "excludes a ClusterPolicy and another device plugin, and jobs ask for nvidia.com/gpu. Set "
+        "cluster.gpus: none and leave benchmarks.nccl out, or set gpuCluster.deployCR=false in the "
+        "chart's values",
+    )
+
+
+HAND_OVER = {
+    "NicClusterPolicy": "The network operator obeys one policy. To keep it, leave section cluster "
+    "out and measure the hosts alone. To hand it over, save it (kubectl get nicclusterpolicy {name} "
+    "-o yaml), then delete it while no job runs: Multus, plugins and drivers leave the nodes with it",
+    "SriovOperatorConfig": "Helm would write it again. Hand it over: helm upgrade network-operator "
+    f"network-operator {CHARTS} --version {NETWORK_OPERATOR} --namespace {{namespace}} "
+    "--reuse-values --set sriov-network-operator.sriovOperatorConfig.deploy=false",
+}
+"""How the operators' own objects come into rocelab's hands."""
+
+
+def _taken_places(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
+    """Programs and policies of the same name: applied over them, one object would have two owners."""
+    for manifest in [*_agents(lab, cluster), *policies(lab, cluster).values()]:
+        if manifest["kind"] != "ClusterPolicy":  # of any name: see above
+            yield _taken_place(manifest)
+
+
+def _agents(lab: Lab, cluster: Cluster) -> list[Manifest]:
+    """The DaemonSets and Deployments that rocelab places."""
+    placed = programs(lab, cluster).values()
+    return [manifest for program in placed for manifest in program.runs.values()]
+
+
+def _taken_place(manifest: Manifest) -> Precondition:
+    kind, metadata = str(manifest["kind"]), part(manifest, "metadata")
+    name, namespace = str(metadata["name"]), str(metadata.get("namespace", ""))
+    in_namespace = f"-n {namespace} " if namespace else ""
+    remedy = HAND_OVER.get(
+        kind,
+        "Remove it with the tool that installed it, or by kubectl "
+        f"{in_namespace}delete {kind.lower()} {name}; rocelab then installs its own",
+    )
+    place = f"{namespace}/{name}" if namespace else name
+    return Precondition(
+        path=path_of(manifest),
+        conflict=True,
+        fault=f"cluster: {kind} {place} exists, but rocelab did not create it. "
+        f"{remedy.format(name=name, namespace=namespace)}",
+    )
