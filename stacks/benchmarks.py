@@ -159,8 +159,8 @@ class Verbs(Section):
         return self.latency_pvrdma if pvrdma else self.latency
 
 
-def _refuse_swapped_bounds(smallest_bytes: int, largest_bytes: int) -> None:
-    if smallest_bytes > largest_bytes:
+def _refuse_swapped_bounds(smallest_bytes: int, largest_bytes: int | None) -> None:
+    if largest_bytes is not None and smallest_bytes > largest_bytes:
         raise ValueError(f"smallest_bytes {smallest_bytes} is above largest_bytes {largest_bytes}; swap")
 
 
@@ -170,7 +170,9 @@ class Nccl(Section):
     image: Image
     """Benchmark image, by tag or, better, by digest."""
     smallest_bytes: int = Field(default=8, ge=4)
-    largest_bytes: int = Field(default=2_147_483_648, ge=4, le=68_719_476_736)
+    largest_bytes: int | None = Field(default=None, ge=4, le=68_719_476_736)
+    """The message by which the all-reduce is judged. By default 1 GiB per rail up to 64 GPUs and 2
+    GiB per rail above, from 2 to 16 GiB; a comparison of transports then ends at 2 GiB."""
     timeout_s: Seconds = 900
     threshold: Threshold = Threshold(fail_below=0.85, warn_below=0.93)
     """Bounds when the ceiling is computed, because no rail's bandwidth was measured."""

@@ -17,3 +17,12 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 def some(names: Sequence[str], most: int) -> str:
     """The first names, and how many more there are: `gpu01, gpu02 and 3 more`; empty for no names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def bytes_text(count: float) -> str:
+    """A size in bytes, as benchmarks are used to write it: `64 KiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:g} {unit}" if count == int(count) else f"{count:.1f} {unit}"
+        count /= 1024
+    return ""

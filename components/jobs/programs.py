@@ -6,9 +6,12 @@ from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, MpiProgram, mpi_job
 from components.jobs.workers import Workers
+from components.physics.nccl import largest_message_bytes
+from stacks.benchmarks import Nccl
 
-RING_BYTES = 1_073_741_824
-"""Smallest message of a node's own ring; smaller ones do not measure its links."""
+RING_BYTES = (2**30, 2**31)
+"""Smallest and largest message of a node's own ring: smaller ones do not measure its links, and
+larger ones show no more."""
 RING_S = 180
 """For a node's own ring, which a sound node ends within seconds."""
 
@@ -22,6 +25,17 @@ class NcclPlan(Workers):
     largest_bytes: int
 
 
+def nccl_plan(workers: Workers, nccl: Nccl | None) -> NcclPlan:
+    """The all-reduce over these workers, up to a message that measures their bandwidth."""
+    smallest_bytes, largest_bytes = 8, None
+    if nccl is not None:
+        smallest_bytes, largest_bytes = nccl.smallest_bytes, nccl.largest_bytes
+    if largest_bytes is None:
+        enough_bytes = largest_message_bytes(workers.ranks, len(workers.attachments))
+        largest_bytes = max(smallest_bytes, enough_bytes)
+    return NcclPlan(**dict(workers), smallest_bytes=smallest_bytes, largest_bytes=largest_bytes)
+
+
 def job_name(run_id: str) -> str:
     """The name of a run's job, short enough for a DNS label with `-worker-NNNN`."""
     return f"bench-{run_id}".lower()
@@ -32,9 +46,9 @@ def all_reduce_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue
     return mpi_job(job_name(run_id), plan, all_reduce(plan), {LAB_LABEL: lab, RUN_LABEL: run_id})
 
 
-def all_reduce(plan: NcclPlan, smallest_bytes: int | None = None, apart_s: int | None = None) -> MpiProgram:
-    """nccl-tests' all-reduce with one GPU per rank (the DeepOps RoCE guide's table goes up to 2 GiB)."""
-    sizes = ("-b", str(smallest_bytes or plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
+def all_reduce(plan: NcclPlan, apart_s: int | None = None) -> MpiProgram:
+    """nccl-tests' all-reduce with one GPU per rank."""
+    sizes = ("-b", str(plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
     return MpiProgram(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"}, apart_s=apart_s)
 
@@ -47,8 +61,9 @@ def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> MpiProgram:
 
 def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:
     """The same ring within each node alone, without any rail: what its GPUs reach among themselves."""
-    alone = plan.model_copy(
-        update={"attachments": (), "host": None, "shared_devices": (), "traffic_class": None, "routed": False}
-    )
-    program = all_reduce(plan, min(RING_BYTES, plan.largest_bytes), RING_S)
+    smallest_bytes, largest_bytes = (min(size, plan.largest_bytes) for size in RING_BYTES)
+    off_the_rails = {"attachments": (), "host": None, "shared_devices": (), "traffic_class": None, "routed": False}
+    sizes = {"smallest_bytes": smallest_bytes, "largest_bytes": largest_bytes}
+    alone = plan.model_copy(update=off_the_rails | sizes)
+    program = all_reduce(alone, RING_S)
     return mpi_job(f"{job_name(run_id)}-ring", alone, program, {LAB_LABEL: lab, RUN_LABEL: run_id})

@@ -1,6 +1,5 @@
 """How fast physics lets a rail be: goodput of RoCE v2 over Ethernet, over PCIe, and shared with others."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -105,11 +104,6 @@ def bandwidth_ceiling(path: Path) -> Ceiling:
     value, limited_by, basis = min(limits, key=lambda limit: limit[0])
     both = ", both directions" if path.both_ways else ""
     return Ceiling(value=value * (2 if path.both_ways else 1), unit="Gbit/s", basis=basis + both, limited_by=limited_by)
-
-
-def nccl_ceiling_gbyte_s(rails_gbit_s: Sequence[float]) -> float:
-    """Largest ring busbw in 10^9 bytes a second: the ring crosses each rail's NIC once, so the rails add up."""
-    return sum(rails_gbit_s) / 8
 
 
 def smaller_mtu_at(measured_gbit_s: float, path: Path) -> int | None:

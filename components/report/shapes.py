@@ -295,12 +295,3 @@ def short(name: str, most: int = 12) -> str:
 def three(value: float) -> str:
     """Three significant digits, and no powers of ten: what a chart has room for."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")
-
-
-def bytes_text(count: float) -> str:
-    """A size in bytes, as benchmarks are used to write it."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:g} {unit}" if count == int(count) else f"{count:.1f} {unit}"
-        count /= 1024
-    return ""

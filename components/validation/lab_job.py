@@ -5,7 +5,7 @@ from typing import get_args
 from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, MpiProgram, mpi_job
-from components.jobs.programs import NcclPlan, all_reduce
+from components.jobs.programs import all_reduce, nccl_plan
 from components.jobs.workers import JobRequest, Transport, Workers, workers_of
 from components.validation.training import training_benchmark
 from stacks.base import LabError
@@ -44,9 +44,7 @@ def job_of(
 def _program(job: str, workers: Workers, benchmarks: Benchmarks) -> MpiProgram:
     if job != "nccl":
         return training_benchmark(job).program(workers, by_hand=True)
-    sizes = benchmarks.nccl
-    smallest, largest = (sizes.smallest_bytes, sizes.largest_bytes) if sizes else (8, 2**31)
-    return all_reduce(NcclPlan(**dict(workers), smallest_bytes=smallest, largest_bytes=largest))
+    return all_reduce(nccl_plan(workers, benchmarks.nccl))
 
 
 def _image(lab: Lab, job: str) -> str:

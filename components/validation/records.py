@@ -192,7 +192,7 @@ class NcclResult(LogResult):
     """One all-reduce job over all nodes."""
 
     busbw_gbyte_s: float | None = None
-    """Median out-of-place busbw of the rows from 1 GiB up (else of the largest), in 10^9 bytes a second."""
+    """Out-of-place busbw of the largest row, in 10^9 bytes a second."""
     average_busbw_gbyte_s: float | None = None
     """Mean over all sizes: depends on the size range, so it is no metric; it proves that the table is whole."""
     wrong: int | None = None
@@ -305,6 +305,8 @@ class MeasuredHost(Frozen):
     driver: str = ""
     firmware: str = ""
     kernel: str = ""
+    cpu_vendor: str = ""
+    """As /proc/cpuinfo has it, such as `AuthenticAMD`; empty on Arm, which has none."""
     perftest: str = ""
     mtu_bytes: dict[str, int] = {}
     """By interface."""

@@ -6,9 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from components.report.charts.canvas import INK, MUTED, SMALL, Canvas, end_labels, frame, series_colour
-from components.report.shapes import Band, Sizes, bytes_text, three
+from components.report.shapes import Band, Sizes, three
 from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.records import CurvePoint
+from stacks.words import bytes_text
 
 WIDTH, HEIGHT = 480, 300
 MARGINS = (52, 112, 12, 44)

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, MpiProgram, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce, job_name, mpi_all_reduce
 from components.jobs.workers import JobRequest, Transport, Workers, workers_of
+from components.physics.nccl import LEAST_BYTES
 from components.validation.records import Frozen, Unit
 from components.validation.training import training_benchmark
 from stacks.base import LabError
@@ -151,7 +152,9 @@ def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
 
 
 def _sizes(section: Nccl | Mpi) -> dict[str, object]:
-    return {"smallest_bytes": section.smallest_bytes, "largest_bytes": section.largest_bytes}
+    """Where NCCL's largest message is open, a comparison takes what is enough for one, since TCP needs its time."""
+    largest_bytes = max(LEAST_BYTES, section.smallest_bytes) if section.largest_bytes is None else section.largest_bytes
+    return {"smallest_bytes": section.smallest_bytes, "largest_bytes": largest_bytes}
 
 
 def _planned(

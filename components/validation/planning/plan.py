@@ -8,7 +8,7 @@ from itertools import islice
 
 from pydantic import Field
 
-from components.jobs.programs import NcclPlan, all_reduce_job, node_ring_job
+from components.jobs.programs import NcclPlan, all_reduce_job, nccl_plan, node_ring_job
 from components.jobs.workers import JobRequest, workers_of
 from components.physics.ceilings import goodput_ratio
 from components.validation.planning.jobs import PlannedJob, jobs_of
@@ -311,4 +311,4 @@ def _nccl(lab: Lab, nccl: Nccl, namespace: str) -> NcclPlan | None:
         workers = workers_of(lab, JobRequest(namespace=namespace, image=nccl.image, timeout_s=nccl.timeout_s))
     except LabError:
         return None  # a lab of one node, or without a cluster, has verbs to measure but no job
-    return NcclPlan(**dict(workers), smallest_bytes=nccl.smallest_bytes, largest_bytes=nccl.largest_bytes)
+    return nccl_plan(workers, nccl)

@@ -8,7 +8,6 @@ from components.physics.ceilings import (
     bandwidth_ceiling,
     data_share,
     goodput_ratio,
-    nccl_ceiling_gbyte_s,
     smaller_mtu_at,
 )
 
@@ -37,12 +36,6 @@ def test_goodput_by_path_mtu(path_mtu_bytes: int, plain: float, vlan: float, ipv
     ]
 
     assert [round(100 * ratio, 2) for ratio in ratios] == [plain, vlan, ipv6, both]
-
-
-def test_two_rails_of_100_gbit_carry_a_busbw_of_24_5() -> None:
-    rail = bandwidth_ceiling(path_at(4096)).value
-
-    assert nccl_ceiling_gbyte_s([rail, rail]) == pytest.approx(24.50, abs=0.005)
 
 
 def test_deepops_s_92_40_sits_at_the_ceiling_of_path_mtu_1024() -> None:

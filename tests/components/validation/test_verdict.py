@@ -59,7 +59,9 @@ def test_good_hardware_passes_both_axes(lab: Lab) -> None:
 
     assert (summary.function, summary.performance, summary.findings) == ("pass", "pass", ())
     assert [row.ratio for row in rows(summary, "ib_write_bw")] == [0.9917, 0.9917]
-    assert rows(summary, "nccl_all_reduce", "")[0].ratio == pytest.approx(23.9 / (2 * 97.2 / 8), abs=1e-4)
+    row = rows(summary, "nccl_all_reduce", "")[0]
+    assert row.ratio == pytest.approx(23.9 / (2 * 97.2 / 8), abs=0.002)
+    assert states(row.basis, "24.30 GB/s")
 
 
 def test_one_slow_direction_fails_its_rail_and_is_named(lab: Lab) -> None:
@@ -251,8 +253,8 @@ def test_nccl_without_measured_verbs_is_held_against_the_computed_ceiling_and_wi
     summary = judged(real, record(plan_for(real), nccl=reduced(22.0)))
     row = rows(summary, "nccl_all_reduce", "")[0]
 
-    assert (row.ceiling, row.performance) == (24.503, "warn")
-    assert states(row.basis, "computed", "2 rails")
+    assert (row.ceiling, row.performance) == (24.476, "warn")
+    assert states(row.basis, "24.50 GB/s", "computed", "2 rails")
 
 
 def test_a_threshold_edit_changes_the_verdict_of_the_same_record(lab: Lab) -> None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from components.physics.ceilings import Ceiling, Path, bandwidth_ceiling, nccl_ceiling_gbyte_s
+from components.physics.ceilings import Path, bandwidth_ceiling
+from components.physics.nccl import Ring, nccl_ceiling
 from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
 from components.validation.planning.plan import Plan
 from components.validation.records import NcclResult, RunRecord, median_of, outcome_counts
 from components.validation.summary import Finding, JudgedTest
 from stacks.benchmarks import Benchmarks
-from stacks.words import plural
 
 
 def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
@@ -26,40 +26,39 @@ def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedT
         unit="GB/s",
         **counts,
     )
-    if result.replayed or record.simulated or result.busbw_gbyte_s is None:
+    if result.replayed or record.simulated:
         return shown
-    return _rated(plan, benchmarks, record, shown, result.busbw_gbyte_s)
+    return _rated(plan, benchmarks, record, shown, result)
 
 
-def _rated(
-    plan: Plan, benchmarks: Benchmarks, record: RunRecord, shown: JudgedTest, busbw_gbyte_s: float
-) -> JudgedTest:
-    if plan.nccl is None or benchmarks.nccl is None:
+def _rated(plan: Plan, benchmarks: Benchmarks, record: RunRecord, shown: JudgedTest, result: NcclResult) -> JudgedTest:
+    if plan.nccl is None or benchmarks.nccl is None or result.busbw_gbyte_s is None:
         return shown
     rails, measured = rails_gbit_s(plan, record)
     if not rails:
         return shown.model_copy(update={"because": "no rail that it runs over was measured, or reports its line rate"})
     # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
-    alone = [ring.busbw_gbyte_s for ring in record.rings if ring.busbw_gbyte_s]
-    ceiling = nccl_ceiling(rails, measured=measured, verbs=plan.verbs.test, within_gbyte_s=min(alone, default=None))
+    alone = [node.busbw_gbyte_s for node in record.rings if node.busbw_gbyte_s]
+    vendors = sorted({host.cpu_vendor for host in record.hosts.values()})
+    ring = Ring(
+        nodes=len(plan.nccl.nodes),
+        gpus_per_node=plan.nccl.gpus_per_node,
+        message_bytes=result.curve[-1].message_bytes if result.curve else plan.nccl.largest_bytes,
+        cpu_vendor=vendors[0] if len(vendors) == 1 else "",
+    )
+    within = min(alone, default=None)
+    ceiling = nccl_ceiling(rails, ring, measured=measured, verbs=plan.verbs.test, within_gbyte_s=within)
     threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
-    ratio = busbw_gbyte_s / ceiling.value
+    ratio = result.busbw_gbyte_s / ceiling.value
     return shown.model_copy(
         update={
             "performance": rate(ratio, threshold),
             "because": "",
             "ceiling": round(ceiling.value, 3),
-            "basis": f"{ceiling.basis}{_largest(record.nccl, ceiling.value)}",
+            "basis": ceiling.basis,
             "ratio": round(ratio, 4),
         }
     )
-
-
-def _largest(nccl: NcclResult | None, ceiling_gbyte_s: float) -> str:
-    """The row that guides quote, beside the median of all large ones that is judged."""
-    if nccl is None or not nccl.curve or (largest := nccl.curve[-1].value) == nccl.busbw_gbyte_s:
-        return ""
-    return f"; its largest row alone, {largest:.2f} GB/s, is {largest / ceiling_gbyte_s:.1%} of that"
 
 
 def rails_gbit_s(plan: Plan, record: RunRecord) -> tuple[list[float], bool]:
@@ -98,35 +97,6 @@ def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
             return []
         found.append(min(ceilings))
     return found
-
-
-def nccl_ceiling(
-    rails_gbit_s: Sequence[float],
-    *,
-    measured: bool,
-    verbs: str = "ib_write_bw",
-    within_gbyte_s: float | None = None,
-) -> Ceiling:
-    """Largest busbw of an all-reduce, in 10^9 bytes a second.
-
-    Args:
-        rails_gbit_s: the verbs bandwidth of each rail, measured or computed.
-        measured: whether they are measured; thresholds are stricter then.
-        verbs: the test that measured them.
-        within_gbyte_s: the least busbw that a node reached alone. The ring goes through every node, so it is no faster
-            than the slowest node: on eight GPUs with 400 Gbit/s each, NVLink carries less than the rails.
-    """
-    rails_gbyte_s = nccl_ceiling_gbyte_s(rails_gbit_s)
-    basis = f"{f'measured {verbs}' if measured else 'computed goodput'} of {plural(len(rails_gbit_s), 'rail')}"
-    if within_gbyte_s is not None and within_gbyte_s < rails_gbyte_s:
-        less = f"ring of the slowest node alone; {basis} would be {rails_gbyte_s:.1f} GB/s"
-        return Ceiling(value=within_gbyte_s, unit="GB/s", basis=less, limited_by="node")
-    return Ceiling(
-        value=rails_gbyte_s,
-        unit="GB/s",
-        basis=basis,
-        limited_by="measured verbs" if measured else "line",
-    )
 
 
 def nccl_reasons(record: RunRecord) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
 from components.kubernetes.client import KubernetesApi
-from components.physics.ceilings import nccl_ceiling_gbyte_s
+from components.physics.nccl import rails_gbyte_s
 from components.validation import Say
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
 from components.validation.benchmarks.nccl.table import parse_nccl
@@ -177,7 +177,7 @@ def _through_host(plan: Plan, record: RunRecord) -> list[NodeRing]:
 
 
 def _rails_gbyte_s(plan: Plan, record: RunRecord) -> float:
-    return nccl_ceiling_gbyte_s(rails_gbit_s(plan, record)[0])
+    return rails_gbyte_s(rails_gbit_s(plan, record)[0])
 
 
 def _slowest(rings: Sequence[NodeRing]) -> NodeRing:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 
 from components.validation.parsers import (
@@ -22,7 +21,7 @@ from components.validation.parsers import (
 from stacks.words import plural
 
 LARGE_BYTES = 2**30
-"""From here up busbw is no longer bound by latency (nccl-tests doc/PERFORMANCE.md)."""
+"""From here up latency is a small share of a row's time on a few nodes (nccl-tests doc/PERFORMANCE.md)."""
 ALIGNED_BYTES = 2**20
 """Below, sizes that are rounded to a multiple of the ranks do not grow evenly."""
 SLACK = 1e-6
@@ -72,6 +71,8 @@ class NcclTable:
     average_busbw_gbyte_s: float
     """The footer's mean over all rows and both placements; it depends on the sizes, so it is no metric."""
     out_of_bounds: int
+    memory_bytes: int | None = None
+    """The largest message for which the GPUs have memory, where that is less than the job asked for."""
 
     @property
     def wrong(self) -> int | None:
@@ -81,13 +82,13 @@ class NcclTable:
 
     @property
     def large(self) -> tuple[NcclRow, ...]:
-        """The rows that say what the fabric carries: from 1 GiB up, else the largest one."""
+        """The rows that compare transports: from 1 GiB up, else the largest one."""
         return tuple(row for row in self.rows if row.size_bytes >= LARGE_BYTES) or self.rows[-1:]
 
     @property
     def busbw_gbyte_s(self) -> float:
-        """The metric: median out-of-place busbw of the large rows."""
-        return round(median([row.out_of_place.busbw_gbyte_s for row in self.large]), 4)
+        """The metric: out-of-place busbw of the largest row, in which latency has the least share."""
+        return self.rows[-1].out_of_place.busbw_gbyte_s
 
 
 Measured = tuple[int, NcclPlacement, Rounding]
@@ -198,6 +199,7 @@ def refuse_wrong_footers(
 _LIKE_A_ROW = re.compile(rf"^\s*{INTEGER}\s+{INTEGER}\s")
 _BOUNDS = re.compile(r"^# Out of bounds values\s*: ([0-9]{1,18}) (OK|FAILED)\s*$")
 _AVERAGE = re.compile(rf"^# Avg bus bandwidth\s*: ({NUMBER})(?: (?:OK|FAILED)?)?\s*$")
+_MEMORY = re.compile(r"^# Reducing maxBytes to ([0-9]{1,18}) due to memory limitation\s*$")
 _RANK = re.compile(r"^#\s+Rank\s+([0-9]{1,6}) ")
 _STAMP = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$")
 _TIMES = ("time", "cputime")
@@ -248,6 +250,7 @@ def _table(lines: list[Line], head: int) -> NcclTable:
     if (bounds[2] == "FAILED") != (out_of_bounds > 0):
         raise ResultFormatError(f"out of bounds values: {bounds[1]} {bounds[2]} contradict each other")
     ranks = _ranks(lines[:head])
+    memory = [integer(found[1], "memory limitation") for line in lines if (found := _MEMORY.match(line.text))]
     halves = [half for _, halves in read for half in halves]
     refuse_gaps([row.size_bytes for row, _ in read])
     counts = [integer(line.text.split()[1], "count") for line in printed]
@@ -261,6 +264,7 @@ def _table(lines: list[Line], head: int) -> NcclTable:
         rows=tuple(row for row, _ in read),
         average_busbw_gbyte_s=average_gbyte_s,
         out_of_bounds=out_of_bounds,
+        memory_bytes=min(memory, default=None),
     )
 
 

@@ -137,6 +137,7 @@ def parse_ports(text: str) -> HostPorts:
         nearest_gpu=_nearest(_pairs(said["path"]), _pairs(said["gpu"])),
         cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
         facts=MeasuredHost(
+            cpu_vendor=next(iter(said["cpu"]), ""),
             perftest=version.removeprefix("Version:").strip(),
             mtu_bytes={words[1]: int(words[2]) for words in mtus if len(words) == 3 and words[2].isdecimal()},
             line_rate_gbit_s=speeds,

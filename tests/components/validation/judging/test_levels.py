@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
-
 from components.validation.benchmarks.verbs.judge import NO_LINE_RATE
 from components.validation.benchmarks.verbs.levels import fabric_of
 from components.validation.judging.findings import Located
@@ -14,6 +12,7 @@ from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, measured, paired, plan_for, record, reduced, with_nodes
+from tests.messages import states
 
 OLD = ("gpu02", "gpu05")
 """Nodes with NICs of 40 Gbit/s among those of 100."""
@@ -137,7 +136,7 @@ def test_nccl_s_computed_ceiling_knows_a_narrow_slot(lab: Lab) -> None:
     summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), nccl=reduced(19.0), also=narrow)).verdict()
     row = next(row for row in summary.tests if row.test == "nccl_all_reduce")
 
-    assert row.ceiling == pytest.approx((57.2 + 98.01) / 8, abs=0.001)
+    assert states(row.basis, f"{(57.2 + 98.01) / 8:.2f} GB/s by bandwidth")
 
 
 def test_packets_lost_are_counted_against_those_of_all_queue_pairs(lab: Lab) -> None:

@@ -36,10 +36,17 @@ def test_all_transports_have_the_same_image_nodes_and_sizes(lab: Lab) -> None:
 
     assert len(workers) == 3
     assert len({(w.image, w.nodes, w.gpus_per_node) for w in workers}) == 1
+    assert {(job.smallest_bytes, job.largest_bytes) for job in jobs} == {(8, 2**31)}
+
+
+def test_a_comparison_takes_the_sizes_of_the_all_reduce_that_the_lab_file_sets(lab: Lab) -> None:
     assert lab.benchmarks
     assert lab.benchmarks.nccl
-    of_nccl = (lab.benchmarks.nccl.smallest_bytes, lab.benchmarks.nccl.largest_bytes)
-    assert {(job.smallest_bytes, job.largest_bytes) for job in jobs} == {of_nccl}
+    sizes = {"smallest_bytes": 1024, "largest_bytes": 2**33}
+    nccl = lab.benchmarks.nccl.model_copy(update=sizes)
+    jobs = jobs_of(changed(lab, comparison=HOST, nccl=nccl))
+
+    assert {(job.smallest_bytes, job.largest_bytes) for job in jobs} == {(1024, 2**33)}
 
 
 def test_each_transport_s_job_pins_what_it_measures(lab: Lab) -> None:

@@ -78,10 +78,10 @@ def test_64_nodes_on_two_rails_fit_into_the_default_budget_on_hardware(lab: Lab)
 
 def test_a_tournament_of_64_nodes_is_run_when_it_is_asked_for_and_may_take_its_time(lab: Lab) -> None:
     verbs = Verbs(schedule="pairs", tests=("ib_write_bw",), sizes=())
-    plan = plan_for(changed(with_nodes(hardware(lab), 64), repeats=1, verbs=verbs, budget_s=1200))
+    plan = plan_for(changed(with_nodes(hardware(lab), 64), repeats=1, verbs=verbs, budget_s=1300))
 
     assert (len(plan.rounds), sum(map(len, plan.rounds))) == (126, 64 * 63 * 2)
-    assert plan.estimate_s < 1200
+    assert plan.estimate_s < 1300
     with pytest.raises(LabError, check=stating("benchmarks.budget_s", "900 s", "verbs.schedule", "auto")):
         plan_of(changed(with_nodes(hardware(lab), 64), repeats=20, verbs=verbs))
 
