@@ -7,11 +7,13 @@ from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import check
 from components.audit.view import View, fault
+from components.hosts.program.look.pci import LEGACY
 from components.inventory.kube import KubeNodes, managed_pfs
 from components.inventory.model import Attachment, KubeNode
 from stacks.delivery import SriovOperator
 
 PLUGIN = "https://github.com/k8snetworkplumbingwg/sriov-network-device-plugin/issues/276"
+SWITCHDEV = "https://github.com/torvalds/linux/blob/master/drivers/net/ethernet/mellanox/mlx5/core/esw/legacy.c"
 EXTERNAL = "https://github.com/k8snetworkplumbingwg/sriov-network-operator/pull/436"
 OPERATOR = "https://github.com/k8snetworkplumbingwg/sriov-network-operator"
 MULTUS = "https://github.com/k8snetworkplumbingwg/rdma-cni"
@@ -38,6 +40,23 @@ def vfs(view: View) -> Iterator[AuditFault]:
         return operated.vfs if operated else port.declared.vfs
 
     return view.unlike_declared(view.ports, lambda port: port.pf.vfs_num, declared)
+
+
+@check(
+    "eswitch",
+    Severity.HIGH,
+    title="The NIC's eswitch is not in legacy mode",
+    good="legacy, where VFs are for pods",
+    why="its VFs refuse VLAN, trust and spoof check (EOPNOTSUPP), so the SR-IOV CNI fails every pod",
+    source=SWITCHDEV,
+    remedy="drain the node, write 0 to sriov_numvfs, devlink dev eswitch set pci/ADDRESS mode legacy; stop what sets "
+    "switchdev at boot (OVN, OVS offload); waive it where pods use OVS offload",
+)
+def eswitch(view: View) -> Iterator[AuditFault]:
+    for port, reading, mode in view.each(view.ports, lambda port: port.pf.eswitch_mode):
+        has_vfs = port.declared.vfs if port.declared else port.pf.vfs_num.value
+        if has_vfs and mode not in {"", LEGACY}:
+            yield fault(port, reading, mode, LEGACY)
 
 
 @check(

@@ -411,6 +411,7 @@ SPOILS: Mapping[str, Spoil] = {
     "pause-storm": counters(tx_pause_storm_warning_events=1),
     "pause-rate": counters(rx_prio3_pause=5000 * SECONDS),
     "vfs": lambda inventory: pf(vfs_num=3)(bare(inventory)),
+    "eswitch": pf(eswitch_mode="switchdev"),
     "allocatable": kube_node(allocatable={"nvidia.com/rdma_1": "3", "nvidia.com/rdma_2": "4"}),
     "vf-owners": both(
         cluster(sriov_node_states=(state(),)),

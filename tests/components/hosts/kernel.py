@@ -23,6 +23,8 @@ class FakeHost(Machine):
         self.soft: dict[str, str] = {}
         self.opened: set[str] = set()
         self.commands: list[str] = []
+        self.answers: dict[str, Done] = {}
+        """What further programs print, by their command line."""
         self.written: list[tuple[str, str]] = []
         self.busy_namespaces = False
         self.clock_s = 1000.0
@@ -138,6 +140,8 @@ class FakeHost(Machine):
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
         self.commands.append(" ".join(words))
+        if " ".join(words) in self.answers:
+            return self.answers[" ".join(words)]
         match words:
             case ("ip", "-j", "addr", "show"):
                 return Done(0, json.dumps([{"ifname": name, **found} for name, found in self.links.items()]), "")

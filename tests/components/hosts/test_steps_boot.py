@@ -4,8 +4,11 @@ import json
 import shutil
 import subprocess
 
+import pytest
+
 from components.hosts.calls import Report
 from components.hosts.document import target_fields
+from components.hosts.program.machine import Done
 from components.hosts.program.modules_built import SECURE_BOOT
 from components.hosts.program.steps import kernel_arguments
 from components.hosts.records import HostRecord
@@ -180,3 +183,64 @@ def test_the_facts_of_a_host_stay_small(lab, server):
     made(server, document)
 
     assert len(json.dumps(run("probe", server, document)["facts"])) < 1500
+
+
+def with_eswitch(machine, answer):
+    """An mlx5 NIC whose devlink answers: the text of a NIC of the simulator's kind, with another mode, or an error."""
+    driver = machine.folder / "sys/bus/pci/devices/0000:05:00.0/driver"
+    driver.parent.mkdir(parents=True, exist_ok=True)
+    driver.symlink_to("/sys/bus/pci/drivers/mlx5_core")
+    machine.answers["devlink -j dev eswitch show pci/0000:05:00.0"] = answer
+
+
+def mode(name):
+    """`devlink -j dev eswitch show`: iproute2, devlink/devlink.c (pr_out_eswitch)."""
+    entry = {"mode": name, "inline-mode": "none", "encap-mode": "basic"}
+    return Done(0, json.dumps({"dev": {"pci/0000:05:00.0": entry}}), "")
+
+
+def test_a_nic_in_switchdev_mode_is_refused_before_anything_changes(lab, debian):
+    with_eswitch(debian, mode("switchdev"))
+    before = files(debian)
+
+    failed = run("apply", debian, document_of(lab, {"hostname": True}))["failed"]
+
+    assert failed["step"] == "preflight"
+    assert states(failed["reason"], "enp5s0", "switchdev")
+    assert states(failed["hint"], "sriov_numvfs", "devlink dev eswitch set pci/0000:05:00.0 mode legacy", "vfs: 0")
+    assert files(debian) == before
+
+
+def test_a_nic_that_does_not_control_its_eswitch_is_refused(lab, debian):
+    # mlx5 answers EPERM on a host whose BlueField is in DPU mode
+    with_eswitch(debian, Done(1, "", "kernel answers: Operation not permitted\n"))
+
+    failed = run("apply", debian, document_of(lab, {}))["failed"]
+
+    assert failed["step"] == "preflight"
+    assert states(failed["reason"], "enp5s0", "BlueField", "DPU")
+    assert states(failed["hint"], "INTERNAL_CPU_OFFLOAD_ENGINE=1", "power cycle")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        mode("legacy"),
+        Done(1, "", "kernel answers: Operation not supported\n"),
+        Done(127, "", "devlink is not installed"),
+    ],
+    ids=["legacy", "a kernel that knows no mode without VFs", "no devlink"],
+)
+def test_a_nic_that_is_not_known_to_be_in_another_mode_is_used(lab, debian, answer):
+    with_eswitch(debian, answer)
+
+    assert run("apply", debian, document_of(lab, {}))["failed"] is None
+
+
+def test_a_nic_in_switchdev_mode_without_vfs_in_the_lab_is_used(lab, debian):
+    with_eswitch(debian, mode("switchdev"))
+    document = document_of(lab, {})
+    for pf in document["pfs"]:
+        pf["vfs"] = 0
+
+    assert run("apply", debian, document)["failed"] is None

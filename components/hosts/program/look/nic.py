@@ -10,7 +10,7 @@ from ..machine import StepError
 from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects, traffic_class
 from . import lldp, network, pci
 from .config_files import SOURCE, config_files
-from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, printed_json, reading
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, reading
 from .read_only import ReadOnly
 from .system import uptime_s
 
@@ -18,7 +18,6 @@ UP = 1
 """IFF_UP of an interface's flags."""
 UNSUPPORTED = ("Operation not supported",)
 FIRMWARE_DRIVERS = ("mlx5_core", "mlx4_core")
-ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
 PRIORITIES = range(8)
 SPEED = re.compile(r"(\d+)base\w*/")
 COUNTER = re.compile(
@@ -142,7 +141,11 @@ class NicReader:
                 self._with_interface(lambda: active_fec(printed(machine.run("ethtool", "--show-fec", name)))),
             ),
             Leaf("counters", f"ethtool -S {name}, statistics, hw_counters", self._with_interface(self._counters)),
-            Leaf("eswitch_mode", f"devlink -j dev eswitch show pci/{self.address}", self._eswitch),
+            Leaf(
+                "eswitch_mode",
+                f"devlink -j dev eswitch show pci/{self.address}",
+                lambda: pci.eswitch_mode(machine, self.address),
+            ),
         ]
 
     def _rdma_leaves(self) -> List[Leaf]:
@@ -238,14 +241,6 @@ class NicReader:
             printed(done)
             raise UnknownError("it has no relevant counters")
         return {"uptime_s": at_s, "values": values}
-
-    def _eswitch(self) -> str:
-        if self.machine.target(f"{self.device}/driver") not in ESWITCH_DRIVERS:
-            return ""
-        place = f"pci/{self.address}"
-        return str(
-            printed_json(self.machine.run("devlink", "-j", "dev", "eswitch", "show", place))["dev"][place]["mode"]
-        )
 
     def _pending_firmware(self) -> List[Json]:
         """Only NVIDIA's tool reads it, and only on NVIDIA's NICs."""

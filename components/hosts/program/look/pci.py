@@ -5,7 +5,7 @@ import re
 from typing import Dict, List, Tuple
 
 from ..machine import Machine
-from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, reading
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, printed_json, reading
 from .read_only import ReadOnly
 
 DEVICES = "/sys/bus/pci/devices"
@@ -25,6 +25,8 @@ ACS_REMEDY = (
 )
 HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazon ec2|google compute")
 """Vendor or product of a virtual machine, whose ACS belongs to the hypervisor."""
+ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
+LEGACY = "legacy"
 FIRST_EXTENDED, CONFIG_BYTES = 0x100, 4096
 MOST_CAPABILITIES = 100
 SMI = ("nvidia-smi", "--query-gpu=pci.bus_id,memory.total", "--format=csv,noheader,nounits")
@@ -145,6 +147,18 @@ def redirects_peers(space: bytes) -> bool:
         if at < FIRST_EXTENDED or at + 8 > len(space):
             return False
     return False
+
+
+def eswitch_mode(machine: Machine, address: str) -> str:
+    """legacy, switchdev or another mode; empty for a NIC whose driver has no eswitch that can be set."""
+    if machine.target(f"{DEVICES}/{address}/driver") not in ESWITCH_DRIVERS:
+        return ""
+    place = f"pci/{address}"
+    answer = printed_json(machine.run("devlink", "-j", "dev", "eswitch", "show", place))
+    try:
+        return str(answer["dev"][place]["mode"])
+    except (KeyError, TypeError):
+        raise UnknownError("devlink reports no mode") from None
 
 
 def slot(machine: ReadOnly, address: str) -> str:

@@ -4,6 +4,8 @@ from typing import Any, Dict, List
 
 from ..distribution import distribution
 from ..host import Document, Host
+from ..look.leaves import UnknownError
+from ..look.pci import LEGACY, eswitch_mode
 from ..machine import MISSING, Machine, StepError
 from ..modules_built import SIGNED_GPU, built_by_dkms, missing_headers, refuse_unsigned_modules, secure_boot
 from ..step import Step, section_of
@@ -11,6 +13,8 @@ from .vfs import offered_vfs
 
 BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
 """Driver sources whose modules are built on the host, and so are not signed by the distribution."""
+NOT_ITS_MANAGER = "Operation not permitted"
+"""What devlink prints for root on a PF that is not its eswitch's manager (EPERM)."""
 
 
 class Preflight(Step):
@@ -27,6 +31,9 @@ class Preflight(Step):
     def refuse(self, host: Host) -> None:
         self._refuse_other_nics(host)
         self._refuse_too_few_vfs(host)
+        for pf in host.pfs:
+            if pf["vfs"] and not pf.get("vf_owner"):
+                _refuse_switchdev(host, pf["interface"])
         if section_of(host.document, "driver").get("source") in BUILT_DRIVERS:
             refuse_unsigned_modules(host.machine, "driver.source: inbox")
         gpu = section_of(host.document, "gpu", "driver")
@@ -79,6 +86,33 @@ class Preflight(Step):
                     f"{name} supports {offered} VFs, but the lab file sets {pf['vfs']}",
                     f"{few if offered else none}, or lower vfs",
                 )
+
+
+def _refuse_switchdev(host: Host, pf: str) -> None:
+    """Refuses a PF whose VFs refuse what a pod's attachment sets: VLAN, trust and spoof check.
+
+    mlx5 answers EOPNOTSUPP outside legacy mode, and EPERM on a PF that does not control its eswitch (Linux
+    drivers/net/ethernet/mellanox/mlx5/core, esw/legacy.c and eswitch_offloads.c).
+    """
+    address = host.pci_address(pf)
+    try:
+        mode = eswitch_mode(host.machine, address)
+    except UnknownError as error:
+        if NOT_ITS_MANAGER in str(error):
+            raise StepError(
+                f"the eswitch of {pf} ({address}) is controlled from elsewhere, as by a BlueField in DPU mode: this "
+                "host cannot set VLAN, trust and spoof check of its VFs",
+                f"switch the card to NIC mode (mlxconfig -d {address} set INTERNAL_CPU_OFFLOAD_ENGINE=1, then a power "
+                "cycle), or set vfs: 0 for this PF",
+            ) from None
+        mode = ""  # no devlink, or an older kernel, which knows no mode of a NIC without VFs
+    if mode not in ("", LEGACY):
+        raise StepError(
+            f"{pf} is in eswitch mode {mode}: its VFs refuse the VLAN, trust and spoof check that pods need",
+            f"drain the node, then: echo 0 > /sys/class/net/{pf}/device/sriov_numvfs (the mode changes only without "
+            f"VFs) and devlink dev eswitch set pci/{address} mode {LEGACY}; stop what sets {mode} at boot, such as "
+            "OVN, OVS offload or netplan's embedded-switch-mode; or set vfs: 0 for this PF",
+        )
 
 
 def _lacks_perftest(host: Host) -> bool:
