@@ -18,7 +18,7 @@ SIMULATED_GBIT_S = 0.1
 HARDWARE_ROUND_TRIP_S = 10e-6
 SIMULATED_ROUND_TRIP_S = 3e-3
 MOST_AUTO_RUNS = 4
-"""Runs that finding the number of queue pairs usually takes: 1, 2, 4, and one that no longer helps."""
+"""Runs that finding the number of queue pairs usually takes: up to 2, and two that no longer help."""
 
 
 class Stage(Frozen):

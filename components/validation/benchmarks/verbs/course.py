@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
@@ -24,8 +24,8 @@ from stacks.words import plural
 
 REACH_S = 60
 MOST_QUEUE_PAIRS = 64
-HELPS_FROM = 1.03
-"""Queue pairs are doubled as long as that carries 3 % more: less is noise."""
+AS_GOOD = 0.99
+"""Share of the best bandwidth from which fewer queue pairs are as good: the rest is noise."""
 WARM_UP, WARM_UP_S = "warm-up/", 15
 
 Progress = Callable[[float, float, str], None]
@@ -170,25 +170,26 @@ class Course:
 
     async def _saturate(self, stage: Stage, transfers: list[Transfer]) -> None:
         """Doubles the queue pairs of each rail until its typical transfer no longer gains."""
-        best: dict[str, tuple[int, float]] = {}
-        rising = {transfer.rail for transfer in transfers}
+        reached: dict[str, dict[int, float]] = {transfer.rail: {} for transfer in transfers}
+        rising = set(reached)
         count = 1
         while rising and count <= MOST_QUEUE_PAIRS:
             self.bench.queue_pairs.update(dict.fromkeys(rising, count))
             some = [transfer for transfer in transfers if transfer.rail in rising]
-            done = await run_round(self.bench, stage, some, len(transfers), f"queue-pairs-{count}/")
+            tag = f"queue-pairs-{count}/"
+            done = await run_round(self.bench, stage, some, len(transfers), tag)
             for rail in sorted(rising):
                 values = [result.value for result in done if result.rail == rail and result.samples]
-                value, before = median(values) if values else 0.0, best.get(rail, (0, 0.0))[1]
-                if value > before * HELPS_FROM:
-                    best[rail] = (count, value)
-                else:
+                if values:
+                    reached[rail][count] = median(values)
+                if not values or no_longer_gains(reached[rail]):
                     rising.discard(rail)
             count *= 2
-        self.bench.queue_pairs = {rail: found for rail, (found, _) in best.items()}
+        self.bench.queue_pairs = {rail: fewest(known) for rail, known in reached.items() if known}
         if self.journal:
             self.journal.add_queue_pairs(self.bench.queue_pairs)
-        self.say("queue pairs: " + (", ".join(f"{rail} {found}" for rail, (found, _) in best.items()) or "none worked"))
+        chosen = [f"{rail} {pairs}" for rail, pairs in self.bench.queue_pairs.items()]
+        self.say(f"queue pairs: {', '.join(chosen) or 'none worked'}")
 
     @cached_property
     def _total_s(self) -> float:
@@ -204,6 +205,18 @@ class Course:
         if self.progress:
             self.progress(self._estimated_s / total_s, left_s, "")
         return left_s
+
+
+def fewest(reached: Mapping[int, float]) -> int:
+    """The fewest queue pairs that carry as much as the best number of them."""
+    best = max(reached.values())
+    return min(count for count, value in reached.items() if value >= AS_GOOD * best)
+
+
+def no_longer_gains(reached: Mapping[int, float]) -> bool:
+    """Whether two doublings in a row brought nothing: after a single one, the next may still help."""
+    values = list(reached.values())
+    return len(values) > 2 and max(values[-2:]) * AS_GOOD <= max(values[:-2])
 
 
 def in_short(results: list[TransferResult]) -> str:

@@ -14,6 +14,7 @@ from components.ssh.session import LARGEST_OUTPUT, session
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
 from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN, bounded
+from components.validation.benchmarks.verbs.course import fewest, no_longer_gains
 from components.validation.benchmarks.verbs.ports import parse_ports
 from components.validation.records import PodFault, PodRails, RunRecord
 from components.validation.running import runner
@@ -450,3 +451,25 @@ def test_each_transfer_is_measured_as_often_as_the_lab_asks(lab: Lab) -> None:
     record, _ = run(without_nccl(changed(lab, repeats=2)), two_hosts())
 
     assert [len(transfer.samples) for transfer in record.transfers] == [2] * 4
+
+
+@pytest.mark.parametrize(
+    ("gbit_s", "tried", "chosen"),
+    [
+        ([378.0, 387.7, 388.0, 388.1], 8, 2),  # 96.4 and 98.9 % of 392: two pairs gain 2.6 %
+        ([368.0, 380.0, 395.0, 395.0, 395.0], 16, 4),  # nccl#1464: 368 with one pair, 395 with four
+        ([97.0, 97.2, 97.1], 4, 1),
+        ([90.0, 90.1, 97.5, 97.6, 97.4], 16, 4),  # gains only from the second doubling on
+        ([97.0, 60.0, 40.0], 4, 1),
+    ],
+)
+def test_the_fewest_queue_pairs_within_one_percent_of_the_best_are_taken(
+    gbit_s: list[float], tried: int, chosen: int
+) -> None:
+    reached: dict[int, float] = {}
+    for doublings, value in enumerate(gbit_s):
+        assert not no_longer_gains(reached)
+        reached[2**doublings] = value
+
+    assert no_longer_gains(reached)
+    assert (max(reached), fewest(reached)) == (tried, chosen)
