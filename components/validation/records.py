@@ -182,6 +182,8 @@ class LogResult(Frozen):
     """The log was recorded elsewhere and replayed by a simulated node: it says nothing about this lab."""
     off_rail: tuple[str, ...] = ()
     """Channels of NCCL over an adapter of no rail, or from one rail to another; a few of them, in words."""
+    unchecked: tuple[str, ...] = ()
+    """A few hosts whose rails could not be checked: their channels use adapters that NCCL's log does not name."""
     curve: tuple[CurvePoint, ...] = ()
     """Out-of-place busbw by message size, of a collective."""
     raw: str = ""

@@ -7,7 +7,13 @@ from components.kubernetes.client import KubernetesApi
 from components.validation import Say
 from components.validation.benchmarks.jobs.ucx import faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.log import parse_nccl_log
-from components.validation.benchmarks.nccl.run import ROTATED, curve_of, faults_of_table, network_details, off_rail
+from components.validation.benchmarks.nccl.run import (
+    ROTATED,
+    curve_of,
+    faults_of_table,
+    network_details,
+    rails_of_channels,
+)
 from components.validation.benchmarks.nccl.table import lost_its_beginning, parse_nccl
 from components.validation.cluster.evidence import evidence_of
 from components.validation.cluster.mpijob import JobError, MpiJobs
@@ -115,7 +121,7 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     else:
         network = parse_nccl_log(log)
         faults = faults_of_table(table, network, job.transport, job.largest_bytes)
-        update |= {"details": network_details(network), "off_rail": off_rail(network)}
+        update |= {"details": network_details(network), **rails_of_channels(network)}
     samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
     # a recorded log comes from other machines, so it cannot contradict this lab's plan
     return _measured(job, samples, [] if replayed else faults, replayed=replayed).model_copy(update=update)

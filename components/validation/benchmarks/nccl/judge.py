@@ -1,12 +1,12 @@
 """The verdict on the all-reduce: its busbw against what the rails carry, and faults that its log shows. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from components.physics.ceilings import Path, bandwidth_ceiling
 from components.physics.nccl import Ring, nccl_ceiling
 from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
 from components.validation.planning.plan import Plan
-from components.validation.records import NcclResult, RunRecord, median_of, outcome_counts
+from components.validation.records import LogResult, NcclResult, RunRecord, median_of, outcome_counts
 from components.validation.summary import Finding, JudgedTest
 from stacks.benchmarks import Benchmarks
 
@@ -112,7 +112,8 @@ def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     """
     nccl = record.nccl
     if nccl and not nccl.replayed:
-        yield from _used("nccl_all_reduce", nccl.off_rail, nccl.network.get("gpu_direct") if _asked(plan) else None)
+        direct = nccl.network.get("gpu_direct") if _asked(plan) else None
+        yield from _used("nccl_all_reduce", nccl, direct)
         algorithm = nccl.network.get("algorithm")
         if algorithm is not None and algorithm != "Ring":
             yield Finding(
@@ -125,7 +126,7 @@ def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     for job in (job for job in record.jobs if not job.replayed):
         where = f"{job.program} {job.transport}"
         direct = job.details.get("gpu_direct") if _asked(plan, where) else None
-        for finding in _used(where, job.off_rail, direct):
+        for finding in _used(where, job, direct):
             by_place.setdefault((finding.code, where), finding)  # each transport of a comparison runs twice
     yield from by_place.values()
 
@@ -137,13 +138,21 @@ def _asked(plan: Plan, where: str = "") -> bool:
     return any(job.workers.gpu_direct for job in plan.jobs if job.workers and f"{job.program} {job.transport}" == where)
 
 
-def _used(where: str, off_rail: Sequence[str], gpu_direct: object) -> Iterator[Finding]:
-    if off_rail:
+def _used(where: str, result: LogResult, gpu_direct: object) -> Iterator[Finding]:
+    if result.off_rail:
         yield Finding(
             code="WRONG_RAIL",
             where=where,
-            evidence="; ".join(off_rail[:2]),
+            evidence="; ".join(result.off_rail[:2]),
             hint="see in the job's log whether NCCL_IB_HCA lists the rails' devices in the same order on every node",
+        )
+    if result.unchecked:
+        yield Finding(
+            code="RAILS_UNCHECKED",
+            where=where,
+            evidence=f"on {' and '.join(result.unchecked[:2])} channels use adapters that the log does not name",
+            hint="NCCL fuses the ports of a NIC, and logs their names only with the subsystem NET, so up to 256 ranks: "
+            "measure on fewer nodes, or set NCCL_IB_MERGE_NICS=0 in the image",
         )
     if gpu_direct in {"some", "none"}:
         yield Finding(

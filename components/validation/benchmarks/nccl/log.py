@@ -1,6 +1,6 @@
 """Reads what NCCL says of itself (`NCCL_DEBUG=INFO`): transport, adapters, paths of its channels, settings.
 
-Wordings of 2.4 to 2.29. Judges nothing: a line that is missing is None or empty here, never a good sign.
+Wordings of 2.4 to 2.30. Judges nothing: a line that is missing is None or empty here, never a good sign.
 """
 
 import re
@@ -18,6 +18,9 @@ _SAID = re.compile(
 )
 _USING = re.compile(r"^NET/IB ?: Using (?P<list>.*)$")
 _ADAPTER = re.compile(r"\[(?P<index>[0-9]{1,3})\](?P<device>[A-Za-z][\w.-]{0,63}):[0-9]{1,3}/\w{1,12}")
+_VIRTUAL = re.compile(r"^NET/IB ?: Made virtual device \[(?P<index>[0-9]{1,3})\] name=(?P<names>\S{1,400}) ")
+"""NCCL fuses the ports of one NIC (NCCL_IB_MERGE_NICS) and joins their names by `+`, from 2.24 in this
+line of src/transport/net_ib. It is NET alone, so logs of many ranks lack it."""
 _NETWORK = re.compile(r"^(?:Using network|Assigned NET plugin|Initialized NET plugin) (?P<name>\S+)")
 _SOCKET = re.compile(r"^NET/Socket ?: Using \[0\]")
 _CHANNEL = re.compile(
@@ -44,7 +47,7 @@ class Channel:
     net: str
     """`IB`, `Socket` or a plugin's name."""
     device: str | None
-    """None when the log does not name the adapter, as for sockets."""
+    """`mlx5_0+mlx5_1` for fused ports; None when the log does not name the adapter, as for sockets."""
     gpu_direct: bool
 
     @property
@@ -99,8 +102,10 @@ def parse_nccl_log(text: str) -> NcclNetwork:
     for match in said:
         line = match["text"]
         if using := _USING.match(line):
-            found = {int(m["index"]): m["device"] for m in _ADAPTER.finditer(using["list"])}
-            adapters |= {match["host"]: found} if found else {}
+            for adapter in _ADAPTER.finditer(using["list"]):
+                adapters.setdefault(match["host"], {})[int(adapter["index"])] = adapter["device"]
+        elif virtual := _VIRTUAL.match(line):
+            adapters.setdefault(match["host"], {})[int(virtual["index"])] = virtual["names"]
         elif network := _NETWORK.match(line):
             names.add(network["name"])
         elif _SOCKET.match(line):
@@ -148,19 +153,31 @@ def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | st
         if channel.device is None or channel.host not in known:
             continue
         ends.setdefault(channel.connects, {})[channel.direction] = channel
-        if (channel.host, channel.device) not in rail_of:
-            faults.append(f"{channel.host}: rank {_rank(channel)} uses {channel.device}, which is on no rail")
+        off = [port for port in channel.device.split("+") if (channel.host, port) not in rail_of]
+        faults += [f"{channel.host}: rank {_rank(channel)} uses {port}, which is on no rail" for port in off]
     for both in ends.values():
         if len(both) < 2:
             continue
         send, receive = both["send"], both["receive"]
-        rails = [rail_of.get((end.host, end.device or "")) for end in (send, receive)]
-        if None not in rails and rails[0] != rails[1]:
+        from_rails, to_rails = _rails(send, rail_of), _rails(receive, rail_of)
+        if from_rails and to_rails and from_rails != to_rails:
             faults.append(
-                f"rank {send.source} sends over {send.device} of {send.host} (rail {rails[0]}) and rank "
-                f"{send.target} receives over {receive.device} of {receive.host} (rail {rails[1]})"
+                f"rank {send.source} sends over {send.device} of {send.host} (rail {from_rails}) and rank "
+                f"{send.target} receives over {receive.device} of {receive.host} (rail {to_rails})"
             )
     return list(dict.fromkeys(faults))
+
+
+def _rails(end: Channel, rail_of: Mapping[tuple[str, str], int | str]) -> str:
+    """The rails of an end, in the order of its fused ports: NCCL connects the first with the first."""
+    rails = [rail_of.get((end.host, device)) for device in (end.device or "").split("+")]
+    return "" if None in rails else "+".join(map(str, rails))
+
+
+def unnamed_adapters(network: NcclNetwork) -> list[str]:
+    """Hosts with a list of adapters whose channels use one that the log does not name."""
+    hosts = [channel.host for channel in network.channels if channel.net == "IB" and not channel.device]
+    return [host for host in dict.fromkeys(hosts) if host in network.wanted_adapters]
 
 
 def _rank(channel: Channel) -> int:

@@ -8,7 +8,13 @@ from components.jobs.programs import NcclPlan, all_reduce_job, job_name
 from components.jobs.workers import Transport
 from components.kubernetes.client import KubernetesApi
 from components.validation import Say
-from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
+from components.validation.benchmarks.nccl.log import (
+    NcclNetwork,
+    parse_nccl_log,
+    rail_faults,
+    rails_by_order,
+    unnamed_adapters,
+)
 from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
 from components.validation.cluster.evidence import evidence_of
 from components.validation.cluster.mpijob import JobError, MpiJobs
@@ -82,15 +88,22 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
         wrong=table.wrong,
         transport=network.transport,
         network=network_details(network),
-        off_rail=off_rail(network),
+        **rails_of_channels(network),
         curve=curve_of(table),
         raw=NCCL_LOG,
     )
 
 
-def off_rail(network: NcclNetwork) -> tuple[str, ...]:
-    """A few channels that left the rails; each rank lists its devices in the order of the rails."""
-    return tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS])
+def rails_of_channels(network: NcclNetwork) -> dict[str, tuple[str, ...]]:
+    """A few channels that left the rails, and hosts whose channels could not be checked.
+
+    Each rank lists its devices in the order of the rails.
+    """
+    faults = rail_faults(network, rails_by_order(network))
+    return {
+        "off_rail": tuple(faults[:MOST_FAULTS]),
+        "unchecked": tuple(unnamed_adapters(network)[:MOST_FAULTS]),
+    }
 
 
 def curve_of(table: NcclTable) -> tuple[CurvePoint, ...]:

@@ -23,6 +23,7 @@ def codes(lab: Lab, nccl: NcclResult | None) -> list[str]:
         ({"network": {"gpu_direct": "some"}}, ["GPUDIRECT_OFF"]),
         ({"network": {"algorithm": "Tree"}}, ["ALGORITHM_NOT_PINNED"]),
         ({"off_rail": ("rank 1 uses mlx5_9, which is on no rail",)}, ["WRONG_RAIL"]),
+        ({"unchecked": ("job-worker-0",)}, ["RAILS_UNCHECKED"]),
     ],
 )
 def test_what_the_log_reports_becomes_a_hint(lab: Lab, fields: dict[str, object], expected: list[str]) -> None:

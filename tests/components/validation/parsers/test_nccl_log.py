@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from components.validation.benchmarks.nccl.log import parse_nccl_log, rail_faults, rails_by_order
+from components.validation.benchmarks.nccl.log import parse_nccl_log, rail_faults, rails_by_order, unnamed_adapters
 from tests.components.validation.samples import composed, nccl
 from tests.messages import states
 
@@ -92,6 +92,58 @@ def test_a_host_without_a_list_of_adapters_is_unknown_and_accused_of_nothing() -
 def _without_list(host: str) -> str:
     lines = NEW.splitlines()
     return "\n".join(line for line in lines if not (f"{host}:" in line and "NCCL_IB_HCA" in line))
+
+
+def fused(log: str, *, rest: str = "", swapped: str = "") -> str:
+    """The log of hosts whose two rails are ports of one NIC that NCCL has fused.
+
+    The line is that of NCCL 2.24.3 (src/transport/net_ib.cc:540), with `rest` that of 2.30.7
+    (src/transport/net_ib/init.cc:259): `Made virtual device [%d] name=%s speed=%d ndevs=%d`.
+    """
+    lines: list[str] = []
+    for line in log.splitlines():
+        lines.append(re.sub(r"NET/IB/[01](?=\D|$)", "NET/IB/2", line))
+        if "NET/IB : Using" in line:
+            names = re.findall(r"\[[0-9]\](\w+):", line)
+            if swapped and swapped in line:
+                names.reverse()
+            head = line.partition("NET/IB : Using")[0]
+            name = "+".join(names)
+            lines.append(f"{head}NET/IB : Made virtual device [2] name={name} speed=800000 ndevs=2{rest}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("rest", ["", " rail=-1 plane=32768"])
+def test_channels_over_fused_ports_are_held_against_the_rails_of_both(rest: str) -> None:
+    network = parse_nccl_log(fused(NEW, rest=rest))
+
+    assert network.used_devices == {"job-worker-0": ("mlx5_2+mlx5_4",), "job-worker-1": ("mlx5_3+mlx5_5",)}
+    assert (unnamed_adapters(network), rail_faults(network, rails_by_order(network))) == ([], [])
+
+
+def test_fused_ports_in_another_order_cross_the_rails() -> None:
+    network = parse_nccl_log(fused(NEW, swapped="job-worker-0"))
+    faults = rail_faults(network, rails_by_order(network))
+
+    assert len(faults) > 0
+    assert all(states(fault, "rail 0+1", "rail 1+0") for fault in faults)
+
+
+def test_a_fused_port_on_no_rail_is_named() -> None:
+    network = parse_nccl_log(fused(NEW.replace("=mlx5_4:1,mlx5_2:1", "=mlx5_4:1")))
+    faults = rail_faults(network, rails_by_order(network))
+
+    assert {fault.partition(":")[0] for fault in faults} == {"job-worker-0"}
+    assert all(states(fault, "mlx5_2", "no rail") for fault in faults)
+
+
+def test_an_adapter_that_the_log_does_not_name_is_reported_and_not_accused() -> None:
+    without = "\n".join(line for line in fused(NEW).splitlines() if "virtual" not in line)
+    network = parse_nccl_log(without)
+
+    assert unnamed_adapters(network) == ["job-worker-0", "job-worker-1"]
+    assert rail_faults(network, rails_by_order(network)) == []
+    assert unnamed_adapters(parse_nccl_log(NEW)) == []
 
 
 @pytest.mark.parametrize("value", ["^mlx5_0", "=mlx5_4:1,mlx5_2:1", "mlx5_4"])
