@@ -3,6 +3,7 @@
 import pytest
 
 from components.validation.benchmarks.verbs.judge import NO_LINE_RATE
+from components.validation.benchmarks.verbs.signs import counter_findings
 from components.validation.records import JobResult, NcclResult, RunRecord, TransferResult
 from components.validation.summary import JudgedTest, Summary
 from components.validation.verdict import in_cluster, judge
@@ -208,8 +209,15 @@ def test_both_ports_of_a_nic_in_one_slot_are_rated_by_their_share_of_it(lab: Lab
     [
         ({"link_downed": 1}, "LINK_ERRORS", "fail"),
         ({"symbol_error": 2}, "LINK_ERRORS", "fail"),
-        ({"out_of_sequence": 40}, "PACKETS_LOST", "warn"),
+        ({"symbol_error": 1}, None, "pass"),
+        ({"packet_seq_err": 40, "out_of_sequence": 40}, "PACKETS_LOST", "warn"),
+        ({"local_ack_timeout_err": 4}, "PACKETS_LOST", "warn"),
         ({"packet_seq_err": 1, "np_cnp_sent": 5000}, None, "pass"),
+        ({"out_of_sequence": 40_000}, "PACKETS_REORDERED", "pass"),
+        ({"rx_discards_phy": 40}, "PACKETS_DROPPED", "warn"),
+        ({"rx_out_of_buffer": 2}, None, "pass"),
+        ({"gpu02/tx_prio3_pause": 200}, "PAUSED", "pass"),
+        ({"rx_prio3_pause": 1}, None, "pass"),
     ],
 )
 def test_what_ports_count_gives_their_rail_its_state(
@@ -235,10 +243,26 @@ def test_packets_that_the_emulation_loses_are_no_finding_but_a_broken_link_is(la
 def test_packets_lost_are_held_against_what_a_run_by_time_sent(lab: Lab, lost: int, code: list[str]) -> None:
     """Five seconds at 97 Gbit/s are 15 million packets of 4096 bytes, of which 1e-5 are 148; a count has 80,000."""
     real = verbs(hardware(lab), iterations=None)
-    counted = measured("rail-a", "gpu01", "gpu02", 97.2, counters={"out_of_sequence": lost})
+    counted = measured("rail-a", "gpu01", "gpu02", 97.2, counters={"packet_seq_err": lost})
     summary = judged(real, record(plan_for(real), 97.2, nccl=reduced(23.9), also=[counted]))
 
     assert [found.code for found in summary.findings] == code
+
+
+@pytest.mark.parametrize(
+    ("line_rate_gbit_s", "symbols", "code"),
+    [(100.0, 1, []), (100.0, 2, ["LINK_ERRORS"]), (400.0, 2, []), (400.0, 3, ["LINK_ERRORS"])],
+)
+def test_symbol_errors_are_held_against_the_bits_that_passed_the_line(
+    lab: Lab, line_rate_gbit_s: float, symbols: int, code: list[str]
+) -> None:
+    """Five seconds at 400 Gbit/s are 2 x 10^12 bits, which may have two errors; 100 Gbit/s half a one."""
+    real = verbs(hardware(lab), iterations=None)
+    counters = {"gpu01/symbol_error": symbols}
+    counted = measured("rail-a", "gpu01", "gpu02", 97.2, line_rate_gbit_s, counters=counters)
+    found = counter_findings(plan_for(real), record(plan_for(real), 97.2, also=[counted]))
+
+    assert [finding.code for finding, _, _ in found] == code
 
 
 def test_a_socket_fallback_has_its_own_code(lab: Lab) -> None:

@@ -1,6 +1,8 @@
 """Findings from single transfers: path MTU, PCIe, counters, jitter."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from components.physics.mtu import MtuFingerprint, mtu_fingerprint
@@ -16,20 +18,88 @@ from components.validation.judging.states import where_of
 from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
-from components.validation.records import RunRecord, TransferResult
+from components.validation.records import Flow, RunRecord, TransferResult
 from components.validation.summary import Finding, Performance
 
-BROKEN_LINKS = ("link_downed", "symbol_error", "symbol_errors")
-"""Counters that stay at zero on a sound link."""
-LOST = ("out_of_sequence", "packet_seq_err", "roce_adp_retrans", "local_ack_timeout_err", "out_of_seq_request")
-"""Counters of packets that did not arrive, or not in order."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """What a transfer put on its line, by which its counters are judged."""
+
+    packets: float
+    seconds: float
+    line_bits: float
+    """That passed the line meanwhile, idle symbols included."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CounterSign:
+    """Counters that mean the same, and how far they may grow during a transfer."""
+
+    code: str
+    names: re.Pattern[str]
+    state: Performance
+    """Of the test; a pass leaves it as it is, so that the finding is a hint."""
+    allowed: Callable[[Load], float]
+    hint: str
+
+
 LOST_SHARE = 1e-5
 """Share of lost packets that even a fabric without PFC stays below."""
-COUNTERS: tuple[tuple[tuple[str, ...], str, Performance, str], ...] = (
-    (BROKEN_LINKS, "LINK_ERRORS", "fail", "check the cable, the transceiver and the switch port's own counters"),
-    (LOST, "PACKETS_LOST", "warn", "check PFC and ECN on the traffic's class, and the queues of the switch"),
+BIT_ERROR_RATIO = 1e-12
+"""That Ethernet and InfiniBand allow behind error correction (objective of IEEE 802.3ba; NVSentinel's
+nic-health-monitor.md for IBTA). mlx5 counts the symbols that the correction could not repair, or all
+where there is none (kernel commit 5db0a4f64c04)."""
+PAUSES_PER_S = 100
+"""From practice: a lower rate does no harm; the audit has the same bound."""
+COUNTER_SIGNS = (
+    CounterSign(
+        code="LINK_ERRORS",
+        names=re.compile("link_downed"),
+        state="fail",
+        allowed=lambda _: 0.0,
+        hint="the link went down during the test: check the cable, the transceiver and the switch port's log",
+    ),
+    CounterSign(
+        code="LINK_ERRORS",
+        names=re.compile("symbol_errors?"),
+        state="fail",
+        # a single error proves no ratio
+        allowed=lambda load: max(1.0, BIT_ERROR_RATIO * load.line_bits),
+        hint="check the cable, the transceiver, FEC on both ends, and the switch port's own counters",
+    ),
+    CounterSign(
+        code="PACKETS_LOST",
+        names=re.compile("packet_seq_err|roce_adp_retrans|local_ack_timeout_err|out_of_seq_request"),
+        state="warn",
+        allowed=lambda load: LOST_SHARE * load.packets,
+        hint="packets were sent again: check PFC and ECN on the traffic's class and the queues of the "
+        "switch; with adaptive routing, also that the NICs take packets out of order",
+    ),
+    CounterSign(
+        code="PACKETS_DROPPED",
+        names=re.compile("rx_discards_phy|rx_out_of_buffer"),
+        state="warn",
+        allowed=lambda load: LOST_SHARE * load.packets,
+        hint="the receiver had no buffer for packets: check its PCIe link, NUMA node and IOMMU, and PFC",
+    ),
+    CounterSign(
+        code="PACKETS_REORDERED",
+        names=re.compile("out_of_sequence"),
+        state="pass",
+        allowed=lambda load: LOST_SHARE * load.packets,
+        hint="none was sent again, so none was lost: that is how adaptive routing looks. Without it, "
+        "look for a link aggregation that spreads the packets of a flow",
+    ),
+    CounterSign(
+        code="PAUSED",
+        names=re.compile("[rt]x_prio[0-7]_pause"),
+        state="pass",
+        allowed=lambda load: PAUSES_PER_S * load.seconds,
+        hint="tx: this host takes packets too slowly, so check its PCIe link, NUMA node and IOMMU; "
+        "rx: the switch holds this sender back. A lossy class has no pauses at all",
+    ),
 )
-"""Groups of counters, each with the code, state and hint of its finding."""
 NOISE_SIGMAS = 5
 """Robust standard deviations below the rail's median that noise does not reach among the transfers of 256 nodes."""
 
@@ -99,27 +169,40 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 
 
 def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
-    """Errors that the ports counted: each finding with a transfer that it concerns and the state of that test.
+    """What the ports counted: each finding with a transfer that it concerns and the state of that test.
 
     A simulated port that loses packets only shows how fast this computer emulates it.
     """
-    by_stage = {(stage.test, stage.shape): stage for stage in plan.stages}
-    for names, code, state, hint in COUNTERS:
-        if names is LOST and record.simulated:
+    loads = {(stage.test, stage.shape): stage for stage in plan.stages}
+    counted = [t for t in record.transfers if t.counters]
+    lossy: set[tuple[str, str, Flow]] = set()
+    for sign in COUNTER_SIGNS:
+        if record.simulated and sign.code != "LINK_ERRORS":
             continue
-        hits = [(t, n) for t in record.transfers if (n := _counted(t, names))]
-        if names is LOST:
-            hits = [(t, n) for t, n in hits if n > LOST_SHARE * _packets(plan, by_stage.get((t.test, t.shape)), t)]
+        hits: list[tuple[int, TransferResult]] = []
+        for t in counted:
+            key = (t.test, t.shape, t.flow)
+            grown = sum(count for name, count in t.counters.items() if sign.names.fullmatch(_plain(name)))
+            if not grown or grown <= sign.allowed(load_of(plan, loads.get((t.test, t.shape)), t)):
+                continue
+            if sign.code == "PACKETS_LOST":
+                lossy.add(key)
+            # a loss also brings the packets behind it out of order
+            if sign.code != "PACKETS_REORDERED" or key not in lossy:
+                hits.append((grown, t))
         if hits:
-            worst = max(hits, key=lambda hit: hit[1])[0]
-            shown = ", ".join(f"{key} {value}" for key, value in sorted(worst.counters.items()) if _plain(key) in names)
-            where = where_of([worst, *(t for t, _ in hits if t is not worst)])
-            finding = Finding(code=code, where=where, evidence=f"{shown} during {worst.test}", hint=hint)
-            yield from ((finding, state, t) for t, _ in hits)
+            hits.sort(key=lambda hit: hit[0], reverse=True)
+            transfers = [t for _, t in hits]
+            finding = _counted(sign, transfers)
+            yield from ((finding, sign.state, t) for t in transfers)
 
 
-def _counted(transfer: TransferResult, names: tuple[str, ...]) -> int:
-    return sum(value for key, value in transfer.counters.items() if _plain(key) in names)
+def _counted(sign: CounterSign, transfers: Sequence[TransferResult]) -> Finding:
+    """The finding of counters, with those of the first transfer as evidence."""
+    worst = transfers[0]
+    shown = [f"{name} {count}" for name, count in sorted(worst.counters.items()) if sign.names.fullmatch(_plain(name))]
+    evidence = f"{', '.join(shown)} during {worst.test}"
+    return Finding(code=sign.code, where=where_of(transfers), evidence=evidence, hint=sign.hint)
 
 
 def _plain(counter: str) -> str:
@@ -127,14 +210,26 @@ def _plain(counter: str) -> str:
     return counter.replace("/", " ").replace(".", " ").split()[-1] if counter else ""
 
 
-def _packets(plan: Plan, stage: Stage | None, transfer: TransferResult) -> float:
+def load_of(plan: Plan, stage: Stage | None, transfer: TransferResult) -> Load:
+    """What a transfer sent in all its repeats; a curve has many sizes, so that any counter of it stands out."""
     if stage is None or not stage.message_bytes:
-        return 1.0
-    each = -(-stage.message_bytes // (transfer.path_mtu_bytes or 1024))
-    if (duration_s := plan.verbs.duration_of(stage)) is not None:
-        return sum(transfer.samples) * 1e9 / 8 * duration_s / stage.message_bytes * each
-    # perftest's iterations are those of each queue pair
-    return float(each * stage.iterations * (transfer.queue_pairs or 1) * max(len(transfer.samples), 1))
+        return Load(packets=1.0, seconds=0.0, line_bits=0.0)
+    packets_per_message = -(-stage.message_bytes // (transfer.path_mtu_bytes or 1024))
+    runs = max(len(transfer.samples), 1)
+    duration_s = plan.verbs.duration_of(stage)
+    if duration_s is not None:
+        seconds = float(duration_s * runs)
+        messages = sum(transfer.samples) * 1e9 / 8 * duration_s / stage.message_bytes
+    else:
+        # perftest's iterations are those of each queue pair
+        messages = float(stage.iterations * (transfer.queue_pairs or 1) * runs)
+        if stage.bandwidth:
+            gbit_s = transfer.value if transfer.samples else 0.0
+            seconds = messages * stage.message_bytes * 8 / 1e9 / gbit_s if gbit_s else 0.0
+        else:
+            seconds = messages * 2 * (transfer.value if transfer.samples else 0.0) / 1e6
+    rate = transfer.line_rate_gbit_s or 0.0
+    return Load(packets=messages * packets_per_message, seconds=seconds, line_bits=rate * 1e9 * seconds)
 
 
 def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:

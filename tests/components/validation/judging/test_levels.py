@@ -142,7 +142,7 @@ def test_nccl_s_computed_ceiling_knows_a_narrow_slot(lab: Lab) -> None:
 def test_packets_lost_are_counted_against_those_of_all_queue_pairs(lab: Lab) -> None:
     assert lab.benchmarks
     real = changed(hardware(lab), verbs=lab.benchmarks.verbs.model_copy(update={"iterations": 5000}))
-    lost = {"out_of_sequence": 2}
+    lost = {"packet_seq_err": 2}
     by_queue_pairs = {
         pairs: judged(real, [measured("rail-a", "gpu01", "gpu02", 97.2, counters=lost, queue_pairs=pairs)]).findings
         for pairs in (1, 8)
