@@ -79,7 +79,7 @@ def look_options(verb: Verb) -> Verb:
     @click.option(
         "--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this user."
     )
-    @click.option("--firmware", is_flag=True, help="Ask NVIDIA's NICs which settings wait for a boot, with mstconfig.")
+    @click.option("--firmware", is_flag=True, help="Ask NVIDIA's NICs for settings of their firmware.")
     @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
     @functools.wraps(verb)
     def with_options(*given: object, **named: Any) -> Exit:

@@ -167,7 +167,11 @@ class Pf:
     """Part of the NIC as the RDMA stack names it: `MT4123`."""
     firmware: Reading[str] = NOT_READ
     pending_firmware: Reading[tuple[PendingSetting, ...]] = NOT_READ
-    """Read only when asked for."""
+    """Read only when asked for, as the next two are."""
+    firmware_settings: Reading[dict[str, int]] = NOT_READ
+    """Those of PCIe and of RoCE's congestion control, as they are now."""
+    roce_acceleration: Reading[dict[str, int]] = NOT_READ
+    """Fields of the register ROCE_ACCL, such as `roce_adp_retrans_en`: adaptive retransmission."""
     dev_port: Reading[int] = NOT_READ
     port_name: Reading[str] = NOT_READ
     """`phys_port_name`, such as `p0`; empty where the driver names none."""
@@ -195,6 +199,11 @@ class Pf:
     """What the slot and the NIC could do, as the NIC reports."""
     pcie_width: Reading[int] = NOT_READ
     pcie_max_width: Reading[int] = NOT_READ
+    max_read_request_bytes: Reading[int] = NOT_READ
+    relaxed_ordering: Reading[bool] = NOT_READ
+    """Whether its requests may overtake each other on PCIe."""
+    ats: Reading[bool] = NOT_READ
+    """Whether it keeps the IOMMU's translations itself (address translation service)."""
     slot: Reading[str] = NOT_READ
     """Name of the physical slot; empty where the machine names none."""
     bridges: Reading[tuple[str, ...]] = NOT_READ

@@ -14,6 +14,7 @@ COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/
 MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
 NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/gpu_troubleshooting.html"
 NCCL_ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+OPTIMIZED = "https://github.com/Mellanox/nic-configuration-operator"
 IOMMU = "https://github.com/torvalds/linux/blob/master/Documentation/ABI/testing/sysfs-kernel-iommu_groups"
 
 INTEGRITY = ("rx_pci_signal_integrity", "tx_pci_signal_integrity")
@@ -49,6 +50,24 @@ def pcie_link(view: View) -> Iterator[AuditFault]:
         if speed < fastest or width < widest:
             reading = pf.pcie_speed_gt_s if speed < fastest else pf.pcie_width
             yield fault(port, reading, f"{speed:g} GT/s x{width}", f"{fastest:g} GT/s x{widest}")
+
+
+@check(
+    "pcie-settings",
+    Severity.MEDIUM,
+    title="PCIe settings of the NIC differ from peers",
+    good="the largest read request, relaxed ordering and ATS that most peers have",
+    why="small read requests and strict ordering slow the NIC's access to memory, and the slowest host slows all",
+    source=OPTIMIZED,
+    remedy="`setpci -s PCI CAP_EXP+8.w=5000:7000` sets read requests of 4096 bytes until the next boot; make relaxed "
+    "ordering and ATS equal in the BIOS, the kernel's arguments and the NIC's firmware (ATS_ENABLED)",
+)
+def pcie_settings(view: View) -> Iterator[AuditFault]:
+    ordering = {True: "relaxed ordering", False: "strict ordering"}
+    translation = {True: "ATS on", False: "ATS off"}
+    yield from view.unlike_peers(view.ports, lambda port: port.pf.max_read_request_bytes, "reads of {} bytes".format)
+    yield from view.unlike_peers(view.ports, lambda port: port.pf.relaxed_ordering, ordering.__getitem__)
+    yield from view.unlike_peers(view.ports, lambda port: port.pf.ats, translation.__getitem__)
 
 
 @check(

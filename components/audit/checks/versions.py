@@ -1,15 +1,17 @@
 """Versions: firmware, drivers and kernels that should be the same, or loaded as installed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
-from components.inventory.reading import NOT_READ
+from components.inventory.reading import NOT_READ, Reading
 
 CLUSTER_HEALTH = "https://github.com/imbue-ai/cluster-health"
+OPTIMIZED = "https://github.com/Mellanox/nic-configuration-operator"
 NEXT_BOOT = "https://docs.nvidia.com/networking/display/mftv4280/examples+of+mlxconfig+usage"
 FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html"
 
@@ -59,12 +61,48 @@ def nic_model(view: View) -> Iterator[AuditFault]:
     remedy="drain the node and boot it cold, or set them back with mstconfig",
 )
 def firmware_pending(view: View) -> Iterator[AuditFault]:
-    if all(port.pf.pending_firmware is NOT_READ for port in view.ports):
-        view.skip("", "not requested: use rocelab look --firmware")
-        return
-    for port, reading, pending in view.each(view.ports, lambda port: port.pf.pending_firmware):
+    for port, reading, pending in view.each(_asked_for_firmware(view), lambda port: port.pf.pending_firmware):
         for each in pending:
             yield fault(port, reading, f"{each.name} {each.now}", f"{each.next}, as from the next boot on")
+
+
+def _asked_for_firmware(view: View) -> tuple[Port, ...]:
+    """All ports; none if the look was not to read firmware settings, which is then on record."""
+    if all(port.pf.pending_firmware is NOT_READ for port in view.ports):
+        view.skip("", "not requested: use rocelab look --firmware")
+        return ()
+    return view.ports
+
+
+@check(
+    "firmware-settings",
+    Severity.MEDIUM,
+    title="Firmware settings of the NIC differ from peers",
+    good="PCIe ordering, ATS, congestion control and retransmission as most peers have them",
+    why="one NIC that orders writes strictly, or reacts to congestion in another way, slows every ring through it",
+    source=OPTIMIZED,
+    remedy="set the value that most peers have: with mstconfig and a cold boot, or for roce_..._en with `mlxreg "
+    "--reg_name ROCE_ACCL --set`, again at each boot",
+)
+def firmware_settings(view: View) -> Iterator[AuditFault]:
+    ports = _asked_for_firmware(view)
+    yield from _unlike_in(view, ports, lambda port: port.pf.firmware_settings)
+    yield from _unlike_in(view, ports, lambda port: port.pf.roce_acceleration)
+
+
+def _unlike_in(
+    view: View, ports: Iterable[Port], reading_of: Callable[[Port], Reading[dict[str, int]]]
+) -> Iterator[AuditFault]:
+    """Each setting that differs from what most peers have; firmware of another version may lack some."""
+    names: set[str] = set()
+    for _, _, settings in view.each(ports, reading_of):
+        names.update(settings)
+    for name in sorted(names):
+        yield from view.unlike_peers(ports, partial(_setting, reading_of, name), f"{name} {{}}".format)
+
+
+def _setting(reading_of: Callable[[Port], Reading[dict[str, int]]], name: str, port: Port) -> Reading[str]:
+    return reading_of(port).map(lambda settings: str(settings.get(name, "absent")))
 
 
 @check(

@@ -323,6 +323,7 @@ SPOILS: Mapping[str, Spoil] = {
     "link-errors": counters(rx_symbol_err_phy=500),
     "link-module": counters(module_high_temp=1),
     "pcie-link": pf(pcie_width=8),
+    "pcie-settings": pf(max_read_request_bytes=512),
     "pcie-errors": counters(rx_pci_signal_integrity=3),
     "kernel-complaints": system(
         kernel_complaints=(f"mlx5_core {pci_of(1)}: device's health compromised - reached miss count",)
@@ -336,6 +337,7 @@ SPOILS: Mapping[str, Spoil] = {
     "nic-firmware": pf(firmware="28.39.1002"),
     "nic-model": pf(board_id="MT_0000000001"),
     "firmware-pending": pf(pending_firmware=(PendingSetting(name="NUM_OF_VFS", now="8", next="16"),)),
+    "firmware-settings": pf(firmware_settings={"ATS_ENABLED": 0, "PCI_WR_ORDERING": 1}),
     "kernel-version": system(kernel="6.8.0-50-generic"),
     "driver-not-loaded": system(drivers=(replace(MLX5, on_disk_srcversion=known("FFFFFF", "modinfo mlx5_core")),)),
     "reboot-pending": system(reboot_required=True),

@@ -14,7 +14,8 @@ from components.audit.registry import checks
 from components.audit.view import IDLE, NO_EARLIER, REBOOTED
 from components.audit.waivers import Waivers, read_waivers
 from components.inventory.document import save
-from components.inventory.reading import known, unknown
+from components.inventory.model import Pf
+from components.inventory.reading import NOT_READ, known, unknown
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.audit.spoilt import (
@@ -307,3 +308,28 @@ def test_a_lab_file_without_a_cluster_that_makes_vfs_beside_the_operator_has_two
     [finding] = audit(inventory, Lab.model_validate_json(json.dumps(content))).findings
 
     assert (finding.code, finding.places) == ("vf-owners", (("gpu02", "ens1np0"),))
+
+
+def test_a_nic_whose_firmware_retransmits_in_another_way_or_lacks_a_setting_is_named_with_the_setting() -> None:
+    spoil = pf(firmware_settings={"PCI_WR_ORDERING": 0}, roce_acceleration={"roce_adp_retrans_en": 0})
+
+    findings = audit(spoil(healthy())).findings
+
+    assert {finding.code for finding in findings} == {"firmware-settings"}
+    assert {(finding.found, finding.wanted) for finding in findings} == {
+        ("ATS_ENABLED absent", "ATS_ENABLED 0, as most peers"),
+        ("roce_adp_retrans_en 0", "roce_adp_retrans_en 1, as most peers"),
+    }
+
+
+def test_firmware_settings_that_no_look_read_are_not_checked_and_no_fault() -> None:
+    def unread(port: Pf) -> Pf:
+        return replace(port, pending_firmware=NOT_READ, firmware_settings=NOT_READ, roce_acceleration=NOT_READ)
+
+    everywhere = both(*(on_pf(f"gpu{n:02}", rail, unread) for n in range(1, HOSTS + 1) for rail in (1, 2)))
+    result = audit(everywhere(healthy()))
+
+    assert result.findings == ()
+    reasons = {check.code: check.reason for check in result.not_checked if check.code.startswith("firmware")}
+    assert set(reasons) == {"firmware-pending", "firmware-settings"}
+    assert all("--firmware" in reason for reason in reasons.values())

@@ -30,7 +30,7 @@ from components.inventory.model import (
     Rule,
 )
 from components.inventory.reading import NOT_READ, known
-from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree
+from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree, connectx
 from tests.conftest import ROOT
 from tests.messages import states
 
@@ -83,6 +83,46 @@ def test_a_port_is_read_with_all_that_rails_and_checks_need(tree: Tree) -> None:
     assert (pf.pcie_speed_gt_s.value, pf.pcie_width.value) == (32.0, 16)
     assert pf.bridges.value == ("0000:15:01.0", "0000:18:00.0")
     assert pf.eswitch_mode.value == "legacy"
+
+
+@pytest.mark.parametrize(
+    ("changed", "request_bytes", "relaxed", "ats"),
+    [
+        ({}, 512, True, False),
+        ({"x68": "4f 59"}, 4096, False, False),
+        ({"x34": "40", "x40": "01 60"}, 512, True, False),
+        ({"x100": "01 00 02 15", "x150": "0f 00 01 00 00 00 00 80"}, 512, True, True),
+        ({"x100": "0f 00 01 00 00 00 00 00"}, 512, True, False),
+    ],
+    ids=["as recorded", "4096 bytes, strict", "behind another capability", "with ATS", "with ATS switched off"],
+)
+def test_the_pcie_settings_of_a_nic_are_read_from_its_configuration_space(
+    tree: Tree, changed: dict[str, str], request_bytes: int, relaxed: bool, ats: bool
+) -> None:
+    """0x295f is 512 bytes with relaxed ordering, as the dump has it, and setpci's 68.w=5xxx is 4096 bytes."""
+    tree.binary(f"/sys/bus/pci/devices/{FIRST}/config", connectx(**changed))
+
+    pf = pf_of(seen(tree), FIRST)
+
+    assert (pf.max_read_request_bytes.value, pf.relaxed_ordering.value, pf.ats.value) == (request_bytes, relaxed, ats)
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        (connectx()[:64], "64 bytes"),  # what the kernel gives others than root
+        (connectx(x34="48"), "no PCI Express capability"),
+        (connectx(x34="48", x48="03 48"), "no PCI Express capability"),  # a list that leads to itself
+    ],
+)
+def test_pcie_settings_that_cannot_be_read_are_unknown_with_the_reason(tree: Tree, space: bytes, said: str) -> None:
+    tree.binary(f"/sys/bus/pci/devices/{FIRST}/config", space)
+
+    pf = pf_of(seen(tree), FIRST)
+
+    assert said in pf.max_read_request_bytes.unknown
+    assert said in pf.relaxed_ordering.unknown
+    assert pf_of(seen(tree), SECOND).max_read_request_bytes.value == 512
 
 
 def test_the_gpu_under_the_deepest_common_bridge_is_the_nearest(tree: Tree) -> None:
@@ -169,6 +209,23 @@ def test_what_a_nic_does_not_report_is_unknown_with_the_reason(tree: Tree) -> No
     assert management.vfs_total.value == 0
 
 
+ROCE_ACCL = """Sending access register...
+Field Name                             | Data
+====================================================
+roce_adp_retrans_field_select          | 0x00000001
+roce_tx_window_field_select            | 0x00000001
+roce_slow_restart_field_select         | 0x00000001
+roce_slow_restart_idle_field_select    | 0x00000001
+roce_adp_retrans_en                    | 0x00000001
+roce_tx_window_en                      | 0x00000000
+roce_slow_restart_en                   | 0x00000001
+roce_slow_restart_idle_en              | 0x00000000
+====================================================
+"""
+"""`mlxreg -d 5e:00.0 --reg_name ROCE_ACCL --get` on a ConnectX-5 Ex, from a public study of lossy RoCE; tests of
+nic-configuration-operator have the same form."""
+
+
 def test_firmware_settings_are_asked_for_only_on_request_and_only_of_nvidias_nics(tree: Tree) -> None:
     answers = {
         "--version": "mstconfig, mstflint 4.26.0\n",
@@ -177,9 +234,14 @@ def test_firmware_settings_are_asked_for_only_on_request_and_only_of_nvidias_nic
             "*        NUM_OF_VFS      8            8            16\n"
             "         SRIOV_EN        True(1)      True(1)      True(1)\n"
             "*        LINK_TYPE_P1    ETH(2)       ETH(2)       IB(1)\n"
+            "*        ROCE_CONTROL    ROCE_ENABLE(2)  DEVICE_DEFAULT(0)  ROCE_ENABLE(2)\n"
+            "         ROCE_CC_PRIO_MASK_P1  255    255          255\n"
+            "         PCI_WR_ORDERING per_mkey(0)  per_mkey(0)  per_mkey(0)\n"
+            "         ATS_ENABLED     False(0)     False(0)     False(0)\n"
         ),
     }
     tree.program("mstconfig", answers, otherwise="echo '-E- Failed to open the device' >&2; exit 3")
+    tree.program("mlxreg", {f"-d {FIRST} --reg_name ROCE_ACCL --get": ROCE_ACCL}, otherwise="echo '-E- no' >&2; exit 1")
     machine = ReadOnly(str(tree.root), str(tree.programs), 20)
 
     plain = seen(tree)
@@ -189,9 +251,24 @@ def test_firmware_settings_are_asked_for_only_on_request_and_only_of_nvidias_nic
     assert pf_of(asked, FIRST).pending_firmware.value == (
         PendingSetting(name="LINK_TYPE_P1", now="2", next="1"),
         PendingSetting(name="NUM_OF_VFS", now="8", next="16"),
+        PendingSetting(name="ROCE_CONTROL", now="0", next="2"),
     )
+    assert pf_of(asked, FIRST).firmware_settings.value == {
+        "ATS_ENABLED": 0,
+        "PCI_WR_ORDERING": 0,
+        "ROCE_CC_PRIO_MASK_P1": 255,
+        "ROCE_CONTROL": 0,
+    }
+    assert pf_of(asked, FIRST).roce_acceleration.value == {
+        "roce_adp_retrans_en": 1,
+        "roce_tx_window_en": 0,
+        "roce_slow_restart_en": 1,
+        "roce_slow_restart_idle_en": 0,
+    }
+    assert "-E- no" in pf_of(asked, SECOND).roce_acceleration.unknown
     assert "Failed to open" in pf_of(asked, SECOND).pending_firmware.unknown
     assert pf_of(asked, MANAGEMENT).pending_firmware.value == ()
+    assert pf_of(asked, MANAGEMENT).firmware_settings.value == pf_of(asked, MANAGEMENT).roce_acceleration.value == {}
 
 
 def test_system_network_and_carriers_are_read(tree: Tree) -> None:

@@ -7,6 +7,7 @@ Two ports of ConnectX-7 behind a switch each, a GPU behind the first one, and a 
 - `ibv_devinfo`: README of deepmodeling's and other public clusters' pages, all of the same form
 - `ip -j`: recorded on a node of the simulator; `vfinfo_list` as iproute2's `print_vfinfo` writes it
 - `lldpctl -f json0`: lldpd's `json0` writer, in which everything is a list
+- the configuration space of a NIC: `lspci -xxx` of a ConnectX-5 Ex in a mail to linux-pci (2022-01-19)
 - `mlnx_qos`: the text in tests/components/hosts/written
 """
 
@@ -165,6 +166,7 @@ class Tree:
         files |= {"sriov_totalvfs": "16", "sriov_numvfs": "2"}
         for key, value in files.items():
             self.file(f"{folder}/{key}", f"{value}\n")
+        self.binary(f"{folder}/config", connectx())
         for index in range(2):
             vf = self._function(f"{address[:-1]}{index + 2}", "0x020000", vendor, "0x101e")
             self._link(f"{vf}/physfn", self.root / folder.lstrip("/"))
@@ -284,6 +286,26 @@ class Tree:
         self.program("systemctl", {f"show containerd.service {shown}": "LoadState=loaded\nLimitMEMLOCK=8388608\n"})
         memory = "--query-gpu=pci.bus_id,memory.total --format=csv,noheader,nounits"
         self.program("nvidia-smi", {memory: "00000000:1A:00.0, 81559\n"})
+
+
+CONNECTX = {
+    0x00: "b3 15 19 10 46 05 10 00 00 00 00 02 08 00 80 00",
+    0x30: "00 00 70 e6 60 00 00 00 00 00 00 00 ff 01 00 00",
+    0x40: "01 00 c3 81 08 00 00 00 03 9c cc 80 00 78 00 00",
+    0x60: "10 48 02 00 e2 8f e0 11 5f 29 00 00 04 71 41 00",
+    0x90: "04 00 1e 00 00 00 00 00 00 00 00 00 11 c0 3f 80",
+    0xC0: "09 40 18 00 0a 00 00 20 f0 1a 00 00 00 00 00 00",
+}
+"""Lines of the dump up to 0x100: the capabilities PCI Express, VPD, MSI-X, vendor specific and power management."""
+
+
+def connectx(**changed: str) -> bytes:
+    """The configuration space of a NIC, with other bytes at the places `x68` and so on."""
+    space = bytearray(4096)
+    for at, line in {**CONNECTX, **{int(place[1:], 16): line for place, line in changed.items()}}.items():
+        part = bytes.fromhex(line)
+        space[at : at + len(part)] = part
+    return bytes(space)
 
 
 def acs(*, redirects: bool) -> bytes:

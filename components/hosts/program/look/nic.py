@@ -4,9 +4,9 @@ import re
 from functools import partial
 from typing import Any, Callable, Dict, List, Tuple
 
-from ..firmware_settings import query
+from ..firmware_settings import Setting, query
 from ..host import Host
-from ..machine import StepError
+from ..machine import MISSING, StepError
 from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects, traffic_class
 from . import lldp, network, pci
 from .config_files import SOURCE, config_files
@@ -18,6 +18,9 @@ UP = 1
 """IFF_UP of an interface's flags."""
 UNSUPPORTED = ("Operation not supported",)
 FIRMWARE_DRIVERS = ("mlx5_core", "mlx4_core")
+TUNING = re.compile(r"ROCE_|(ATS_ENABLED|MAX_ACC_OUT_READ|PCI_WR_ORDERING)$")
+"""Firmware settings on which the bandwidth of a NIC depends: PCIe, congestion control."""
+REGISTER_TOOLS = ("mstreg", "mlxreg")
 PRIORITIES = range(8)
 SPEED = re.compile(r"(\d+)base\w*/")
 COUNTER = re.compile(
@@ -38,6 +41,7 @@ class NicReader:
         self.name = self.interfaces[0] if self.interfaces else ""
         self.net = f"/sys/class/net/{self.name}"
         self.host = Host(machine, {"pfs": []}, b"")
+        self._firmware: Dict[str, Setting] = {}
 
     def _interfaces(self) -> List[str]:
         """Its own interfaces, or those of the virtio device on it."""
@@ -47,8 +51,17 @@ class NicReader:
 
     def leaves(self, firmware: bool) -> List[Leaf]:
         """All leaves; those that run a program come last, since a program may hang where a file does not."""
-        asked = [Leaf("pending_firmware", f"mstconfig -d {self.address} -e query", self._pending_firmware)]
-        return [*self._of_pci(), *self._of_the_port(), *self._of_programs(), *(asked if firmware else [])]
+        return [*self._of_pci(), *self._of_the_port(), *self._of_programs(), *(self._of_firmware() if firmware else [])]
+
+    def _of_firmware(self) -> List[Leaf]:
+        """Only NVIDIA's tools read them, and only on NVIDIA's NICs."""
+        query_source = f"mstconfig -d {self.address} -e query"
+        register_source = f"mstreg -d {self.address} --reg_name ROCE_ACCL --get"
+        return [
+            Leaf("pending_firmware", query_source, self._pending_firmware),
+            Leaf("firmware_settings", query_source, self._firmware_settings),
+            Leaf("roce_acceleration", register_source, self._roce_acceleration),
+        ]
 
     def qos_leaves(self) -> List[Leaf]:
         """What the port does with marked packets."""
@@ -96,6 +109,9 @@ class NicReader:
                     "pcie_max_speed_gt_s": (f"{device}/max_link_speed", pci.link_speed),
                     "pcie_width": (f"{device}/current_link_width", pci.link_width),
                     "pcie_max_width": (f"{device}/max_link_width", pci.link_width),
+                    "max_read_request_bytes": (f"{device}/config", pci.read_request),
+                    "relaxed_ordering": (f"{device}/config", pci.relaxed_ordering),
+                    "ats": (f"{device}/config", pci.ats),
                     "vfs_total": (f"{device}/sriov_totalvfs", _number_if_any),
                     "vfs_num": (f"{device}/sriov_numvfs", _number_if_any),
                 },
@@ -242,19 +258,37 @@ class NicReader:
             raise UnknownError("it has no relevant counters")
         return {"uptime_s": at_s, "values": values}
 
+    def _has_nvidia_firmware(self) -> bool:
+        return self.machine.target(f"{self.device}/driver") in FIRMWARE_DRIVERS
+
+    def _query(self) -> Dict[str, Setting]:
+        """All firmware settings; they are read once."""
+        if not self._firmware and self._has_nvidia_firmware():
+            try:
+                self._firmware = query(self.machine, self.address)
+            except StepError as error:
+                raise UnknownError(error.reason) from None
+        return self._firmware
+
     def _pending_firmware(self) -> List[Json]:
-        """Only NVIDIA's tool reads it, and only on NVIDIA's NICs."""
-        if self.machine.target(f"{self.device}/driver") not in FIRMWARE_DRIVERS:
-            return []
-        try:
-            settings = query(self.machine, self.address)
-        except StepError as error:
-            raise UnknownError(error.reason) from None
         return [
             {"name": name, "now": str(each.now), "next": str(each.next)}
-            for name, each in sorted(settings.items())
+            for name, each in sorted(self._query().items())
             if each.now != each.next
         ]
+
+    def _firmware_settings(self) -> Dict[str, int]:
+        return {name: setting.now for name, setting in sorted(self._query().items()) if TUNING.match(name)}
+
+    def _roce_acceleration(self) -> Dict[str, int]:
+        """What the NIC does about lost packets, in a register that a reboot resets."""
+        if not self._has_nvidia_firmware():
+            return {}
+        for tool in REGISTER_TOOLS:
+            done = self.machine.run(tool, "-d", self.address, "--reg_name", "ROCE_ACCL", "--get")
+            if done.code != MISSING:
+                return register_switches(printed(done))
+        raise UnknownError(f"neither {' nor '.join(REGISTER_TOOLS)} is installed")
 
     def _pause(self) -> List[str]:
         self._needs_interface()
@@ -385,6 +419,14 @@ def ipv4_of(gid: str) -> str:
     if len(digits) != 32 or not digits.startswith("0" * 20 + "ffff"):
         return ""
     return ".".join(str(byte) for byte in bytes.fromhex(digits[24:]))
+
+
+def register_switches(text: str) -> Dict[str, int]:
+    """The fields that switch something on, such as `roce_adp_retrans_en | 0x00000001`."""
+    fields = re.findall(r"^(\w+_en)\s*\|\s*(0x[0-9a-fA-F]+)\s*$", text, re.MULTILINE)
+    if not fields:
+        raise UnknownError("the register has no known field")
+    return {name: int(value, 16) for name, value in fields}
 
 
 def active_mtu(text: str) -> int:

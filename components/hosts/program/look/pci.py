@@ -28,6 +28,12 @@ HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazo
 ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
 LEGACY = "legacy"
 FIRST_EXTENDED, CONFIG_BYTES = 0x100, 4096
+FIRST_POINTER, HEADER_BYTES = 0x34, 0x40
+EXPRESS, DEVICE_CONTROL = 0x10, 8
+READ_REQUEST, SMALLEST_REQUEST_BYTES = 0x7000, 128
+RELAXED_ORDERING = 0x0010
+ATS, ATS_CONTROL, ATS_ENABLED = 0x000F, 6, 0x8000
+"""Numbers of capabilities and their registers: Linux, include/uapi/linux/pci_regs.h."""
 MOST_CAPABILITIES = 100
 SMI = ("nvidia-smi", "--query-gpu=pci.bus_id,memory.total", "--format=csv,noheader,nounits")
 NVIDIA = "/proc/driver/nvidia/version"
@@ -125,28 +131,70 @@ def parse_memory(text: str, address: str) -> int:
 def acs_bridges(machine: Machine) -> List[str]:
     """Bridges above NICs and GPUs that redirect peer-to-peer traffic upstream (ACS)."""
     above = sorted({bridge for each in (*nics(machine), *gpu_addresses(machine)) for bridge in bridges(machine, each)})
-    found = []
-    for address in above:
-        with open(machine.path(f"{DEVICES}/{address}/config"), "rb") as file:
-            space = file.read(CONFIG_BYTES)
-        if len(space) <= FIRST_EXTENDED:
-            raise UnknownError(f"only {len(space)} bytes of {address}'s configuration space can be read")
-        if redirects_peers(space):
-            found.append(address)
-    return found
+    spaces = {address: _configuration(machine, f"{DEVICES}/{address}/config") for address in above}
+    return [address for address, space in spaces.items() if redirects_peers(space)]
+
+
+def _configuration(machine: Machine, path: str) -> bytes:
+    """The configuration space of a function; the kernel gives others than root only its header."""
+    with open(machine.path(path), "rb") as file:
+        space = file.read(CONFIG_BYTES)
+    if len(space) <= FIRST_EXTENDED:
+        raise UnknownError(f"only {len(space)} bytes of {path} can be read")
+    return space
+
+
+def _word(space: bytes, at: int) -> int:
+    return int.from_bytes(space[at : at + 2], "little")
+
+
+def _device_control(machine: ReadOnly, path: str) -> int:
+    """The device control register of PCI Express."""
+    space = _configuration(machine, path)
+    at = space[FIRST_POINTER] & ~3
+    for _ in range(MOST_CAPABILITIES):
+        if at < HEADER_BYTES:
+            break
+        if space[at] == EXPRESS:
+            return _word(space, at + DEVICE_CONTROL)
+        at = space[at + 1] & ~3
+    raise UnknownError("it has no PCI Express capability")
+
+
+def read_request(machine: ReadOnly, path: str) -> int:
+    """Bytes of the largest read request (MRRS)."""
+    return SMALLEST_REQUEST_BYTES << ((_device_control(machine, path) & READ_REQUEST) >> 12)
+
+
+def relaxed_ordering(machine: ReadOnly, path: str) -> bool:
+    """Whether the function may send requests that overtake others."""
+    return bool(_device_control(machine, path) & RELAXED_ORDERING)
+
+
+def ats(machine: ReadOnly, path: str) -> bool:
+    """Whether the function asks the IOMMU for translations and keeps them."""
+    space = _configuration(machine, path)
+    at = _extended_capability(space, ATS)
+    return bool(at and _word(space, at + ATS_CONTROL) & ATS_ENABLED)
 
 
 def redirects_peers(space: bytes) -> bool:
     """Whether the ACS capability in a configuration space redirects traffic between peers."""
+    at = _extended_capability(space, ACS)
+    return bool(at and _word(space, at + ACS_CONTROL) & ACS_REDIRECTS)
+
+
+def _extended_capability(space: bytes, number: int) -> int:
+    """Where an extended capability begins; 0 without it."""
     at = FIRST_EXTENDED
     for _ in range(MOST_CAPABILITIES):
         header = int.from_bytes(space[at : at + 4], "little")
-        if header & 0xFFFF == ACS:
-            return bool(int.from_bytes(space[at + ACS_CONTROL : at + ACS_CONTROL + 2], "little") & ACS_REDIRECTS)
+        if header & 0xFFFF == number:
+            return at
         at = header >> 20
         if at < FIRST_EXTENDED or at + 8 > len(space):
-            return False
-    return False
+            return 0
+    return 0
 
 
 def eswitch_mode(machine: Machine, address: str) -> str:
