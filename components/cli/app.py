@@ -33,6 +33,7 @@ VERBS = {
     "Look at a cluster": {
         "look": "Read a cluster that exists, without changing it, and write what it is to a file.",
         "discover": "Draft a lab file of an existing cluster, with open questions and what `up` would change.",
+        "plan": "Show what `pulumi up` would change on each host, without changing anything.",
         "audit": "Find what is wrong in a cluster: against the lab file, the peers and good practice.",
     },
     "Review a change": {

@@ -12,7 +12,7 @@ from components.cli.options import FILE, FOLDER, examples, json_option, print_js
 
 if TYPE_CHECKING:
     from components.discovery.draft import Draft
-    from components.discovery.first_up import Probes
+    from components.hosts.plan import Answers
 
 INVENTORY = "inventory.json"
 
@@ -75,11 +75,12 @@ def command(
     return exit_of(findings=bool(draft.questions), unreached=bool(draft.unread))
 
 
-def _probes(draft: "Draft", private_key: str | None) -> "Probes":
+def _probes(draft: "Draft", private_key: str | None) -> "Answers":
     """What the draft's hosts report."""
-    from components.discovery.first_up import probe_records, probed  # noqa: PLC0415
+    from components.discovery.first_up import probe_records  # noqa: PLC0415
+    from components.hosts.plan import read_plans  # noqa: PLC0415
 
-    return asyncio.run(probed(probe_records(draft.lab, draft.hosts), private_key)) if draft.lab else {}
+    return asyncio.run(read_plans(probe_records(draft.lab, draft.hosts), private_key)) if draft.lab else {}
 
 
 def _from_here(path: Path) -> str:

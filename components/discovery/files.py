@@ -1,14 +1,13 @@
 """The files of a draft, and what is said of it in short."""
 
 import dataclasses
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from components.discovery import first_up, questions
 from components.discovery.draft import Draft
-from components.discovery.first_up import Probes
+from components.hosts.plan import Answers
 from stacks.base import LabError, Name
 from stacks.files import write_file
 
@@ -34,11 +33,11 @@ def names_of_files(name: str) -> list[str]:
     return [f"Pulumi.{name}.yaml", "first-up.md", f"known_hosts.{name}", "questions.md"]
 
 
-def written(draft: Draft, probes: Probes, folder: Path) -> list[Path]:
+def written(draft: Draft, probes: Answers, folder: Path) -> list[Path]:
     """Writes the files of a draft; without a decided rail only those for people."""
     texts = (
         draft.text,
-        first_up.as_markdown(draft, probes, datetime.now(UTC)),
+        first_up.as_markdown(draft, probes),
         draft.known_hosts if draft.text else "",
         questions.as_markdown(draft.name, draft.questions, draft.notices, draft.unread),
     )

@@ -85,7 +85,7 @@ class HostCalls:
         sent = packed() + json.dumps(document).encode()
         deadline_s = document.get("deadline_s", DEADLINE_S)
         if verb == "probe" or not isinstance(deadline_s, int):
-            deadline_s = PROBE_S if verb == "probe" else DEADLINE_S
+            deadline_s = PROBE_S if verb in ("probe", "plan") else DEADLINE_S
         answer_s = deadline_s + SPARE_S
         what = f"{document.get('host') or endpoint.place}: waits for the end of {verb}"
         async with announced(lambda: what, self._say):

@@ -16,7 +16,7 @@ from components.hosts.document import deadline_s, document_text, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
 from components.hosts.program.places import SCHEMA, copy_of
-from components.hosts.records import HostRecord, target_record
+from components.hosts.records import HostRecord, owner_of, target_record
 from components.outputs import outline
 from components.ssh.connection import NoAnswerError
 from components.ssh.credentials import endpoints_of
@@ -69,7 +69,7 @@ class Hosts(pulumi.ComponentResource):
         if files:
             # a changed secret changes no document, but must still be installed, so the Fleet sees its digest
             marks["files"] = files
-        owner = f"lab {lab.name} of stack {pulumi.get_stack()}"
+        owner = owner_of(lab, pulumi.get_stack())
         keys = args.credentials.host_keys
         records = {node.name: target_record(lab, node, keys[node.name], owner) for node in lab.nodes}
         by_command = {f"{name}-{node}": record for node, record in records.items()}

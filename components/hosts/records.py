@@ -77,6 +77,11 @@ def target_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostR
     )
 
 
+def owner_of(lab: Lab, stack: str) -> str:
+    """The owner that a host records."""
+    return f"lab {lab.name} of stack {stack}"
+
+
 def record_before(olds: Mapping[str, HostRecord], name: str, new: HostRecord) -> HostRecord | None:
     """The host in an earlier run, also under the name that it had then; None for a host that is new."""
     return olds.get(name) or olds.get(new.formerly or "")

@@ -128,7 +128,7 @@ class SimHost:
             "host": document["host"],
             "changed": changed,
             "needs_reboot": [],
-            "facts": facts if verb in ("probe", "confirm") else {},
+            "facts": facts if verb in ("probe", "plan", "confirm") else {},
             "fields": fields,
             "failed": failed,
         }

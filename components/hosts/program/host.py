@@ -1,6 +1,7 @@
 """One run on one host: the document, the machine, and what was found and done so far."""
 
 import json
+import re
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
 from .machine import Done, Machine, StepError
@@ -130,7 +131,7 @@ class Host:
 
     def _uses_of(self, found_vfs: Sequence[VirtualFunction]) -> Dict[int, str]:
         vfs = [vf for vf in found_vfs if vf.driver]
-        allocated = allocated_devices(self.machine) if vfs else set()
+        allocated = allocated_devices(self.machine) if vfs else {}
         parents = self.rdma_parents() if vfs else {}
         devices = {vf.number: self._rdma_devices_of(vf, parents) for vf in vfs}
         open_on = self.opened_devices() if any(devices.values()) else set()
@@ -138,16 +139,19 @@ class Host:
         return {index: reason for index, reason in found.items() if reason}
 
     def _use(
-        self, vf: VirtualFunction, allocated: Optional[Set[str]], devices: List[str], open_on: Optional[Set[str]]
+        self, vf: VirtualFunction, allocated: Optional[Dict[str, str]], devices: List[str], open_on: Optional[Set[str]]
     ) -> str:
-        above = [name[6:] for name in self.machine.names(f"{vf.path}/net/{vf.netdev}") if name.startswith("upper_")]
+        netdev = self.machine.names(f"{vf.path}/net/{vf.netdev}") if vf.netdev else []
+        above = [name[6:] for name in netdev if name.startswith("upper_")]
         busy = devices if open_on is None else [name for name in devices if name in open_on]
+        pod = (allocated or {}).get(vf.pci_address)
+        virtual = vf.driver.startswith("vfio")
         reasons = (
-            (vf.driver.startswith("vfio"), f"bound to {vf.driver}"),
+            (pod, f"allocated to pod {pod}"),
+            (virtual, f"bound to {vf.driver}{_virtual_machine(self.machine, vf.pci_address) if virtual else ''}"),
             (not vf.netdev, "its netdev is in another network namespace"),
             (allocated is None, "kubelet's checkpoint cannot be read, so a pod may have it"),
-            (vf.pci_address in (allocated or ()), "allocated to a pod"),
-            (vf.netdev and above, f"{' '.join(above)} is built on it"),
+            (above, f"{' '.join(above)} is built on it"),
             (busy and open_on is None, "the processes that use its RDMA device cannot be listed"),
             (busy, f"a process has {' '.join(busy)} open"),
         )
@@ -182,6 +186,16 @@ class Host:
             return None if done.code else {each["ifname"] for each in json.loads(done.out or "[]") if _is_open(each)}
         except (ValueError, KeyError, TypeError):
             return None
+
+
+def _virtual_machine(machine: Machine, pci_address: str) -> str:
+    """The virtual machine that has a function, by QEMU's command line, such as `, used by vm1`; empty when unknown."""
+    for process in machine.names("/proc"):
+        line = machine.read(f"/proc/{process}/cmdline") if process.isdigit() else ""
+        if pci_address in line and "qemu" in line.partition("\0")[0]:
+            name = re.search(r"\0-name\0(?:guest=)?([^,\0]+)", line)
+            return f", used by {name[1] if name else f'process {process}'}"
+    return ""
 
 
 def _is_open(device: Dict[str, Any]) -> bool:

@@ -10,9 +10,11 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 from .host import Document, Host
 from .identity import devices_are_there
 from .lock import locked, wait_for_boot
+from .look.read_only import ReadOnly
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
 from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, PROBE_S, SCHEMA
+from .plan import plan
 from .revert import revert
 from .steps import target_fields
 from .verbs import (
@@ -28,9 +30,10 @@ from .verbs import (
     undo,
 )
 
-VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
+VERBS = ("apply", "probe", "plan", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
 
-
+PLAN_PROGRAM_S = 30.0
+"""Bound on each program of a plan. A tool that asks a NIC's firmware takes longer than those of a look."""
 ANNOUNCE_S = 30.0
 """How often a run reports its step; the caller shows stderr while it waits."""
 
@@ -45,7 +48,8 @@ def main(arguments: Sequence[str], program: bytes) -> int:
     if len(arguments) != 1 or arguments[0] not in VERBS:
         sys.stderr.write(f"usage: host.pyz {' | '.join(VERBS)}\n")
         return 2
-    verb, machine = arguments[0], Machine()
+    verb = arguments[0]
+    machine = ReadOnly(program_s=PLAN_PROGRAM_S) if verb == "plan" else Machine()
     if verb == "revert":
         return revert(machine)
     if verb == "boot" and not machine.exists(DOCUMENT_FILE):
@@ -69,7 +73,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         document = read_document(text)
         only = document.pop("only", None)
         result["host"] = document["host"]
-        signal.alarm(PROBE_S if verb == "probe" else int(document.get("deadline_s", DEADLINE_S)))
+        signal.alarm(PROBE_S if verb in ("probe", "plan") else int(document.get("deadline_s", DEADLINE_S)))
         host = Host(machine, document, program)
         if verb == "boot":
             host, result["failed"] = boot(host, text)
@@ -88,11 +92,12 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
                 refuse_another_owner(host)
                 CLUSTER_VERBS[verb](host)
             result["facts"] = answer(host)
-        if verb in ("probe", "confirm"):  # an apply is confirmed next: its facts are read then, and once
+        if verb in ("probe", "plan", "confirm"):  # an apply is confirmed next: its facts are read then, and once
             result["facts"] = facts(host)
         if verb != "undo" and verb not in CLUSTER_VERBS:
             result["fields"] = probe(host)
             result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())
+            result["facts"].update(plan(host, result["fields"]) if verb == "plan" else {})
         if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there
             target = target_fields(host.document)
             result["fields"] = {key: value for key, value in result["fields"].items() if value != target[key]}

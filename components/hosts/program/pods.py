@@ -15,14 +15,15 @@ from .machine import Machine
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 CGROUPS = "/sys/fs/cgroup"
+POD_LOGS = "/var/log/pods"
 POD_CGROUP = re.compile(r"(?:^|-)pod([0-9a-f]+(?:[-_][0-9a-f]+)*)(?:\.slice)?$")
 """`pod<uid>` of the cgroupfs driver; `kubepods-burstable-pod<uid>.slice` of the systemd driver, with underscores."""
 
 
-def allocated_devices(machine: Machine) -> Optional[Set[str]]:
-    """PCI addresses given to pods that are alive; None when the kubelet's list is there and cannot be read."""
+def allocated_devices(machine: Machine) -> Optional[Dict[str, str]]:
+    """The pod of each PCI address that one has; None when the kubelet's list is there and cannot be read."""
     if not machine.exists(CHECKPOINT):
-        return set()
+        return {}
     given: Dict[str, str] = {}
     try:
         for entry in json.loads(machine.read(CHECKPOINT))["Data"]["PodDeviceEntries"] or []:
@@ -32,7 +33,14 @@ def allocated_devices(machine: Machine) -> Optional[Set[str]]:
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     alive = live_pods(machine) if given else set()
-    return {device for device, pod in given.items() if pod in alive}
+    names = _pod_names(machine) if alive else {}
+    return {device: names.get(pod, pod) for device, pod in given.items() if pod in alive}
+
+
+def _pod_names(machine: Machine) -> Dict[str, str]:
+    """Namespace and name by UID, from the folders of the pods' logs: NAMESPACE_NAME_UID."""
+    parts = [name.split("_") for name in machine.names(POD_LOGS)]
+    return {words[2]: f"{words[0]}/{words[1]}" for words in parts if len(words) == 3}
 
 
 def live_pods(machine: Machine) -> Set[str]:

@@ -36,6 +36,10 @@ class Step:
     """By the last part of a field's name: the effect of a change (none, link, pods, reboot, replace)."""
     repairs: Dict[str, str] = {}
     """How disruptive a repair is (none, link, service, reboot), for the fields where a change has another effect."""
+    files: Tuple[str, ...] = ()
+    """Patterns of the files that it may write outside of rocelab's own folders."""
+    services: Tuple[str, ...] = ()
+    """Units that it may start or restart."""
     version_setting = ""
     """The field of the lab file with the version in `versions`."""
     upgrade = ""
@@ -62,6 +66,10 @@ class Step:
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         """Repairs the fields that deviate."""
+
+    def files_to_write(self, host: Host) -> List[str]:
+        """The files that `apply` may write."""
+        return list(self.files)
 
     def facts(self, host: Host) -> Dict[str, Any]:
         """What only the host knows."""

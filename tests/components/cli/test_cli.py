@@ -50,6 +50,7 @@ CALLS = {
     "image repair": [IMAGE, "--from", "registry.example/image", "--bitfusion", "--config-file", str(BITFUSION)],
     "job": ["nccl"],
     "look": [],
+    "plan": [],
     "discover": ["--from", INVENTORY, "--name", "pod1"],
     "audit": ["--from", INVENTORY],
     "review": [str(REVIEWED)],
@@ -57,7 +58,7 @@ CALLS = {
     "schema": [],
 }
 """How each verb is called where only Python is installed."""
-NEEDS_A_TOOL = {"image build", "image push", "look"}
+NEEDS_A_TOOL = {"image build", "image push", "look", "plan"}
 """They find no docker and no host here; tests/components/jobs/test_image.py and inventory/test_command.py try them."""
 IN_A_FORMAT_OF_ITS_OWN = {"schema", "image show", "image repair"}
 """They print JSON Schema or a Dockerfile, so that they know no --json."""

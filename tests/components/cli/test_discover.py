@@ -8,7 +8,7 @@ import pytest
 
 from components.cli import look
 from components.cli.app import main
-from components.discovery import first_up
+from components.hosts import plan
 from components.hosts.records import HostRecord
 from components.inventory.document import dump
 from components.inventory.model import Host, Inventory
@@ -102,7 +102,7 @@ def test_without_an_inventory_it_looks_and_probes_the_active_nodes(
         return dict.fromkeys(records, "no answer in time")
 
     monkeypatch.setattr(look, "look", lambda *_: drained)
-    monkeypatch.setattr(first_up, "probed", probed)
+    monkeypatch.setattr(plan, "read_plans", probed)
     for name in ("known_hosts", "Pulumi.yaml"):
         (here / name).write_text("")
 
@@ -113,7 +113,7 @@ def test_without_an_inventory_it_looks_and_probes_the_active_nodes(
     assert json.loads(capsys.readouterr().out)["drained"] == ["gpu02"]
     assert (here / "labs" / "inventory.json").stat().st_mode & 0o777 == 0o600
     page = (here / "labs" / "first-up.md").read_text()
-    assert [line for line in page.splitlines() if states(line, "gpu01", "no answer")]
+    assert [line for line in page.splitlines() if states(line, "gpu[01,03]", "no answer")]
 
 
 def test_where_no_rail_is_decided_there_are_only_the_pages(here: Path) -> None:

@@ -1,7 +1,6 @@
 """first-up.md: what hosts answered to the draft, else what the inventory tells of it."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from components.discovery.draft import Draft, draft_of
 from components.discovery.first_up import as_markdown, probe_records
@@ -13,8 +12,6 @@ from tests.components.discovery.spoilt import bare, each_pf, one_pf
 from tests.components.hosts.fleet_hosts import conforming
 from tests.components.inventory.fabricate import changed
 from tests.messages import states
-
-NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
 def drafted(inventory: Inventory) -> Draft:
@@ -45,7 +42,7 @@ ARP = "arp arp_ignore=0 arp_announce=0 rp_filter=0 → arp_ignore=1 arp_announce
 def test_hosts_that_are_as_drafted_change_in_nothing_but_the_unit() -> None:
     draft = drafted(bare(3, 2))
 
-    text = as_markdown(draft, probed(draft, unit="missing"), NOW)
+    text = as_markdown(draft, probed(draft, unit="missing"))
 
     assert rows(text) == []
     assert states(text, "3 hosts", "3 probed")
@@ -58,7 +55,7 @@ def test_changes_that_probes_show_are_folded_with_the_worst_effect_first() -> No
     assert isinstance(second, Report)
     probes["gpu02"] = replace(second, fields={**second.fields, "ens1np0.mtu_bytes": 4200})
 
-    found = rows(as_markdown(draft, probes, NOW))
+    found = rows(as_markdown(draft, probes))
 
     assert [cells(row)[1:] for row in found] == [
         ["gpu02 ens1np0", "mtu_bytes 4200 → 9000"],
@@ -73,7 +70,7 @@ def test_a_host_that_refuses_or_is_silent_is_named_with_the_reason() -> None:
     probes["gpu01"] = Report(host="gpu01", failed={"step": "owner", "reason": "belongs to lab x", "hint": "destroy x"})
     probes["gpu02"] = "198.18.0.2:22 does not answer"
 
-    text = as_markdown(draft, probes, NOW)
+    text = as_markdown(draft, probes)
 
     assert [line for line in text.splitlines() if states(line, "gpu01", "belongs to lab x", "destroy x")]
     assert [line for line in text.splitlines() if states(line, "gpu02", "198.18.0.2:22 does not answer")]
@@ -91,7 +88,7 @@ def test_the_inventory_alone_shows_what_it_can_and_names_what_it_cannot() -> Non
         inventory, "gpu03", lambda host: replace(host, network=replace(host.network, sysctls=known(sysctls, "/proc")))
     )
 
-    text = as_markdown(drafted(inventory), {}, NOW)
+    text = as_markdown(drafted(inventory), {})
 
     assert states(text, "3 hosts", "inventory")
     assert "probed" not in text
@@ -111,7 +108,7 @@ def test_idle_vfs_with_another_mtu_are_a_change_and_those_of_pods_are_not() -> N
             ),
         )
 
-    idle, in_pods = (as_markdown(drafted(vfs(names)), {}, NOW) for names in (("v0",), ()))
+    idle, in_pods = (as_markdown(drafted(vfs(names)), {}) for names in (("v0",), ()))
 
     assert states(idle, "vf_mtu_bytes", "1500 → 9000")
     assert "vf_mtu_bytes" not in in_pods
@@ -120,7 +117,7 @@ def test_idle_vfs_with_another_mtu_are_a_change_and_those_of_pods_are_not() -> N
 def test_nodes_that_are_left_alone_are_named_and_not_asked() -> None:
     draft = drafted(one_pf(bare(4, 2), "gpu02", 1, mtu_bytes=known(1500, "sysfs")))
 
-    text = as_markdown(draft, probed(draft), NOW)
+    text = as_markdown(draft, probed(draft))
 
     [line] = [line for line in text.splitlines() if states(line, "drained")]
     assert states(line, "gpu02")
@@ -130,6 +127,6 @@ def test_nodes_that_are_left_alone_are_named_and_not_asked() -> None:
 def test_without_a_draft_the_page_says_so() -> None:
     draft = drafted(each_pf(bare(2, 2), lambda _n, _k, pf: replace(pf, addresses=known((), "ip"))))
 
-    text = as_markdown(draft, {}, NOW)
+    text = as_markdown(draft, {})
     assert rows(text) == []
     assert states(text, "questions.md")

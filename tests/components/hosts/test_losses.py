@@ -90,7 +90,7 @@ def test_a_preview_understands_what_a_host_reports(tmp_path: Path, lab: Lab, mon
     kept = vf_facts(run("probe", machine, document)["facts"], NOW)
 
     assert list(kept["vfs_in_use"]) == ["enp5s0"]
-    assert states(kept["vfs_in_use"]["enp5s0"], "1 in use", "VF 1: allocated to a pod")
+    assert states(kept["vfs_in_use"]["enp5s0"], "1 in use", "VF 1: allocated to pod")
     assert kept["vfs_offered"] == {"enp5s0": 7, "enp132s0": 7}
     assert known_of(kept) is not None
 

@@ -15,6 +15,7 @@ import pytest
 
 from components.hosts.document import host_document
 from components.hosts.program.host import Host
+from components.hosts.program.machine import Machine
 from components.hosts.program.main import perform
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
@@ -208,6 +209,31 @@ def test_every_step_conforms_after_apply_repeats_nothing_and_is_undone(world: Wo
     run("undo", machine, document)
     reboot(machine)
     assert state(machine) == at_first
+
+
+OURS = ("/var/lib/rocelab/*", "/run/*", "/home/*", "/etc/*/.ssh/*")
+"""Files that a plan does not list one by one."""
+
+
+def test_a_plan_lists_every_file_that_the_apply_writes_and_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, document = world
+    at_first, put = state(machine), Machine.put
+    written: list[str] = []
+
+    def recorded(self: Machine, path: str, *content: Any, **mode: Any) -> None:
+        written.append(path)
+        put(self, path, *content, **mode)
+
+    monkeypatch.setattr(Machine, "put", recorded)
+    machine.written.clear()
+    planned = perform("plan", machine, json.dumps(document), PROGRAM)["facts"]
+    assert (state(machine), written, machine.written) == (at_first, [], [])
+
+    run("apply", machine, document)
+    unlisted = [path for path in written if not any(fnmatch(path, known) for known in (*planned["files"], *OURS))]
+    assert unlisted == []
 
 
 def test_every_step_is_under_this_contract(lab: Lab, repository: dict[str, str], tmp_path: Path) -> None:

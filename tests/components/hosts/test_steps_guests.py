@@ -221,7 +221,6 @@ def test_the_token_of_a_client_is_in_no_answer_and_no_command(guest, client):
 
     assert "canary" not in json.dumps(results) + "".join(guest.commands)
     assert bitfusion_token() not in json.dumps(results) + "".join(guest.commands)
-    assert not guest.exists("/run/rocelab/bitfusion.tar")
 
 
 def test_a_token_with_other_files_is_refused_with_what_it_holds(guest, client):

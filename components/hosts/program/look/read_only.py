@@ -14,6 +14,8 @@ LARGEST_OUTPUT = 2_000_000
 PROGRAM_S = 10.0
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin:/opt/mellanox/iproute2/sbin"
 TOO_LONG, TOO_MUCH = 124, 125
+LOADS_A_MODULE = {"nvidia-smi": "/proc/driver/nvidia/version", "rdma": "/sys/module/ib_core"}
+"""Programs whose start loads a kernel module, each with what is there once that module is loaded."""
 
 
 class ReadOnly(Machine):
@@ -51,6 +53,9 @@ class ReadOnly(Machine):
         """Runs a program that only reads. One that hangs is killed and left, and is not started a second time."""
         if words[0] in self._hung:
             return Done(TOO_LONG, "", f"{words[0]} hung before on this host")
+        loaded = LOADS_A_MODULE.get(words[0])
+        if loaded and not self.exists(loaded):
+            return Done(MISSING, "", f"{words[0]} was not started: it would load a kernel module")
         try:
             process = subprocess.Popen(
                 words,

@@ -5,13 +5,14 @@ ended.
 """
 
 import base64
+import io
 import os
-from typing import Any, Dict, List, Set
+import tarfile
+from typing import Any, Dict, Set
 
 from ..distribution import family
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..places import RUN
 from ..secret_files import DELIVERED, MISSING, delivered, source_of
 from ..software import install_file, installed_packages
 from ..step import Before, Fields, Step, value_or_reason
@@ -25,7 +26,6 @@ FILES = {
     "ca.crt": "/etc/bitfusion/tls/ca.crt",
 }
 """The files in the plug-in's token, and where the client reads them."""
-ARCHIVE = RUN + "/bitfusion.tar"
 AUTHORISED = "yes"
 ANSWER_S = 60
 
@@ -38,6 +38,7 @@ class BitfusionClientStep(Step):
     keeps = ("bitfusion",)
     at_boot = False
     effects = {"bitfusion_client": "none", "bitfusion_token": "none", "bitfusion_authorised": "none"}
+    files = tuple(FILES.values())
     repairs = {"bitfusion_client": "service"}
 
     def target(self, document: Document) -> Fields:
@@ -127,17 +128,25 @@ def _unpacked(machine: Machine) -> Dict[str, str]:
             f"Bitfusion's token was {MISSING}, or is not base64",
             "base64 token.tar | pulumi config set --secret rocelab:bitfusionToken, then pulumi up",
         )
-    machine.put(ARCHIVE, archive, mode=0o600)
     try:
-        members = machine.must("tar", "-tf", machine.path(ARCHIVE)).splitlines()
-        found: Dict[str, List[str]] = {
-            name: [member for member in members if os.path.basename(member) == name] for name in FILES
-        }
-        if any(len(places) != 1 for places in found.values()):
-            raise StepError(
-                f"Bitfusion's token holds {', '.join(members) or 'nothing'}, not {', '.join(FILES)}",
-                "download it again in vCenter's plug-in, tab Tokens",
-            )
-        return {name: machine.must("tar", "-xOf", machine.path(ARCHIVE), places[0]) for name, places in found.items()}
-    finally:
-        machine.remove(ARCHIVE)
+        return _texts_of(archive)
+    except tarfile.TarError as error:
+        raise StepError(
+            f"Bitfusion's token is damaged: {error}", "set the secret rocelab:bitfusionToken again"
+        ) from None
+
+
+def _texts_of(archive: bytes) -> Dict[str, str]:
+    texts: Dict[str, str] = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        members = [member.name for member in tar.getmembers() if member.isfile()]
+        for name in FILES:
+            places = [member for member in members if os.path.basename(member) == name]
+            content = tar.extractfile(places[0]) if len(places) == 1 else None
+            if content is None:
+                raise StepError(
+                    f"Bitfusion's token holds {', '.join(members) or 'nothing'}, not {', '.join(FILES)}",
+                    "download it again in vCenter's plug-in, tab Tokens",
+                )
+            texts[name] = content.read().decode(errors="replace")
+    return texts

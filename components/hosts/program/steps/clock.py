@@ -32,6 +32,7 @@ class ClockStep(Step):
     setting = "system.clock"
     at_boot = False
     effects = {"clock": "none", "clock_source": "none"}
+    services = tuple(UNITS.values())
     repairs = {"clock_source": "service"}
 
     def target(self, document: Document) -> Fields:
@@ -70,6 +71,9 @@ class ClockStep(Step):
             machine.must("systemctl", "start", unit)
             change()
         self._wait(machine, clock["servers"])
+
+    def files_to_write(self, host: Host) -> List[str]:
+        return [SOURCES_FILE, SETTINGS[family(host.machine)]]  # chrony, which may not be installed yet, decides
 
     def undo(self, host: Host, before: Before) -> None:
         if distribution(host.machine).family:

@@ -9,6 +9,7 @@ from ..host import Document, Host
 from ..identity import pin_names
 from ..machine import StepError
 from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers
+from ..places import LINK_FILE
 from ..software import fetch, install_file, installed_packages, refuse_firmware_updates, remove, version_field
 from ..step import Fields, Step, section_of
 
@@ -31,6 +32,8 @@ class DriverStep(Step):
     keeps = ("driver",)
     at_boot = False
     effects = {"driver": "reboot", "driver_built": "none", "driver_loaded": "reboot"}
+    files = (LINK_FILE.format("*"),)
+    services = ("openibd.service",)
     repairs = {"driver_built": "service"}
     version_setting = "driver.version"
     upgrade = "kubectl drain it, install the driver as its vendor says, reboot, kubectl uncordon it"

@@ -10,6 +10,7 @@ from .. import ofed
 from ..host import Document, Host
 from ..identity import pin_names, unpinned_names
 from ..machine import StepError
+from ..places import LINK_FILE
 from ..step import Fields, Step
 
 UNLOAD_STORAGE, UNLOAD_OTHERS = "UNLOAD_STORAGE_MODULES", "UNLOAD_THIRD_PARTY_RDMA_MODULES"
@@ -27,6 +28,7 @@ class DriverContainer(Step):
     order = 320
     at_boot = False
     effects = {"netdev_names": "none"}
+    files = (LINK_FILE.format("*"),)
 
     def target(self, document: Document) -> Fields:
         return {"netdev_names": PINNED} if "driver_container" in document else {}

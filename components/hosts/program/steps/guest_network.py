@@ -27,6 +27,7 @@ class GuestNetworkStep(Step):
     keeps = ("guest_network",)
     at_boot = False
     effects = {"kept": "link"}
+    files = (f"{guest.NETPLAN}/*", f"{guest.PROFILES}/*", f"{guest_others.SCRIPTS}/*", NETWORK_MANAGER_FILE)
 
     def target(self, document: Document) -> Fields:
         if not document.get("guest_network"):

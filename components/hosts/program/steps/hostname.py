@@ -21,6 +21,7 @@ class Hostname(Step):
     order = 240
     at_boot = False
     effects = {"hostname": "none"}
+    files = (HOSTNAME_FILE, CLOUD_FILE)
 
     def target(self, document: Document) -> Fields:
         return {"hostname": document["hostname"]} if document.get("hostname") else {}

@@ -22,6 +22,7 @@ class HostsFile(Step):
     order = 250
     at_boot = False
     effects = {"hosts_file": "none"}
+    files = (HOSTS_FILE, CLOUD_FILE)
 
     def target(self, document: Document) -> Fields:
         runs = document.get("hosts_file")

@@ -29,6 +29,7 @@ class KernelArgumentsStep(Step):
     order = 230
     at_boot = False
     effects = {FIELD: "reboot"}
+    files = (GRUB_FILE, "/boot/grub*/grub.cfg")
 
     def target(self, document: Document) -> Fields:
         return {FIELD: list(document[FIELD]["words"])} if document.get(FIELD) else {}

@@ -25,6 +25,7 @@ class Kubelet(Step):
     order = 740
     at_boot = False
     effects = {"kubelet_service": "none", "kubelet_node_ip": "none", "crictl": "none"}
+    services = (UNIT,)
     repairs = {"kubelet_node_ip": "service"}
 
     def target(self, document: Document) -> Fields:
@@ -62,6 +63,9 @@ class Kubelet(Step):
 
     def facts(self, host: Host) -> Dict[str, Any]:
         return {"kubernetes": membership(host.machine)}
+
+    def files_to_write(self, host: Host) -> List[str]:
+        return [_file(host), CRICTL_FILE]
 
     def before(self, host: Host) -> Before:
         files = {path: host.machine.snapshot(path) for path in (_file(host), CRICTL_FILE)}

@@ -30,6 +30,7 @@ class KubernetesKernel(Step):
     order = 720
     at_boot = False
     effects = {FIELD: "none"}
+    files = tuple(FILES)
 
     def target(self, document: Document) -> Fields:
         return {FIELD: "set"} if document.get("kubernetes") else {}

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from typing import Dict, Iterator, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, Sequence, Set, Tuple
 
 from ..distribution import family, install
 from ..host import Document, Host
@@ -47,6 +47,10 @@ class KubernetesPackages(Step):
         if not asked:
             return {}
         return {FIELD: f"{asked['version']} held" if asked.get("repository") else asked["version"]}
+
+    def files_to_write(self, host: Host) -> List[str]:
+        kind = family(host.machine)
+        return [LIST_FILES[kind], KEY_FILES[kind]]
 
     def versions(self, document: Document) -> Dict[str, str]:
         asked = section_of(document, "kubernetes")

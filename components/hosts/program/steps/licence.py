@@ -33,6 +33,8 @@ class Licence(Step):
     keeps = ("licence",)
     at_boot = False
     effects = {"licence": "none", "licence_settings": "none", "licence_token": "none"}
+    files = (SETTINGS_FILE, TOKEN_FILE)
+    services = (DAEMON,)
     repairs = {"licence": "service", "licence_settings": "service", "licence_token": "service"}
 
     def target(self, document: Document) -> Fields:

@@ -29,6 +29,7 @@ class Memlock(Step):
     order = 410
     at_boot = False
     effects = {"memlock": "none", "login_memlock": "none"}
+    files = (LOGINS, DROP_IN)
 
     def target(self, document: Document) -> Fields:
         asked = section_of(document, "runtime").get("memlock") == UNLIMITED

@@ -87,6 +87,11 @@ class Persistence(Step):
             os.makedirs(os.path.dirname(machine.path(UNIT_LINK)), exist_ok=True)
             os.symlink(f"../{UNIT}", machine.path(UNIT_LINK))
 
+    def files_to_write(self, host: Host) -> List[str]:
+        paths = [path for path, content in self._files(host).items() if host.machine.faults({path: content})]
+        enabled = host.machine.target(UNIT_LINK) == UNIT
+        return paths + ([] if enabled else [UNIT_LINK])
+
     def _files(self, host: Host) -> Dict[str, bytes]:
         document = host.document
         sysctls = [f"net/ipv4/conf/{pf['interface']}/{key} = {ARP[key]}" for pf in host.pfs for key in ARP]

@@ -24,6 +24,8 @@ class ContainerRuntime(Step):
     keeps = ("containerd",)
     at_boot = False
     effects = {"containerd": "none", "containerd_config": "none", "registry_mirrors": "none"}
+    files = (CONFIG_FILE, f"{MIRRORS}/*/hosts.toml")
+    services = ("containerd.service",)
     repairs = {"containerd": "service", "containerd_config": "service"}
 
     def target(self, document: Document) -> Fields:

@@ -18,6 +18,7 @@ class Swap(Step):
     name = "swap"
     order = 710
     effects = {"swap": "none"}
+    files = (FSTAB,)
     repairs = {"swap": "service"}
 
     def target(self, document: Document) -> Fields:

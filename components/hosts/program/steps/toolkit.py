@@ -26,6 +26,8 @@ class ContainerToolkitStep(Step):
     keeps = ("container_toolkit",)
     at_boot = False
     effects = {"container_toolkit": "none", "container_toolkit_runtime": "none"}
+    files = (CONFIG_FILE, f"{CONFIG_DROP_INS}/*")
+    services = ("containerd.service",)
     repairs = {"container_toolkit": "service", "container_toolkit_runtime": "service"}
 
     def target(self, document: Document) -> Fields:

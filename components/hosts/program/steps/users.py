@@ -103,6 +103,7 @@ class Users(Step):
     order = 270
     at_boot = False
     effects = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
+    files = ("/etc/sudoers.d/rocelab-*",)
 
     def target(self, document: Document) -> Fields:
         users = document.get("users")
