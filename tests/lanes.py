@@ -1,6 +1,6 @@
 """Makes lanes fast, reports what a test run leaves out, and starts no further test after a deadline.
 
-`make test-unit`, `make test` and `make test-all` choose tests by the markers `sim` and `whole` (pyproject.toml).
+The lanes of the Makefile choose tests by the markers `sim`, `whole` and `kills` (pyproject.toml).
 """
 
 import atexit
@@ -21,6 +21,9 @@ from xdist.scheduler import LoadScopeScheduling
 UNTIL = "ROCELAB_TESTS_UNTIL"
 """Deadline in seconds since the epoch; after it, no further simulator test starts."""
 
+PART = "ROCELAB_TESTS_PART"
+"""`2/4`: of the files with tests that only `make test-all` runs, every fourth from the third on."""
+
 MEMORY, MEMORY_BYTES = Path("/dev/shm"), 2**29  # pytest makes a folder there that only its user can read
 """Where unit tests write their 100,000 files. On a disk, they would take a fifth of the lane's CPU time."""
 
@@ -28,15 +31,17 @@ GARBAGE = 100_000
 """So many new objects may be garbage before the collector looks at them: some ten MB."""
 
 _LANE: pytest.StashKey[Counter[str]] = pytest.StashKey()
+_OTHERS: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _LATE: pytest.StashKey[Counter[str]] = pytest.StashKey()
-_REASON = "no time left for it"
+_NOT_IN_LANE, _ANOTHER_PART, _REASON = "not in this lane", "not in this part", "no time left for it"
 SIMULATOR = "simulator"
 USES_SIMULATOR = re.compile(r"[(,] *(simulator|lab_stack): |conftest import (\w+, )*sim\b")
 """Matches a file that uses the one simulator or the `sim` command."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_LANE], config.stash[_LATE] = Counter(), Counter()
+    for counts in (_LANE, _OTHERS, _LATE):
+        config.stash[counts] = Counter()
     atexit.register(gc.freeze)  # else each process takes a second more to look for garbage among what ends with it
     if "not sim" in config.option.markexpr and _holds_temporary_files(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
@@ -77,9 +82,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sequences | 
     return Sequences(config, log) if config.getoption("dist") == "loadscope" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)  # after the lane's marker expression
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Starts the longest sequence first, so that short ones fill the other worker."""
     items.sort(key=lambda item: _sequence(_file(item)) != SIMULATOR)
+    if part := os.environ.get(PART):
+        number, _, parts = part.partition("/")
+        files = sorted({_file(item) for item in items if item.get_closest_marker("whole")})
+        chosen = files[int(number) :: int(parts)]
+        for item in items:
+            if _file(item) in files and _file(item) not in chosen:
+                config.stash[_OTHERS][_file(item)] += 1
+        items[:] = [item for item in items if _file(item) not in files or _file(item) in chosen]
 
 
 @cache
@@ -93,7 +107,7 @@ def _sequence(file: str) -> str:
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Does not count unit tests: `make` has run them before every other lane."""
     for item in items:
-        if any(item.get_closest_marker(name) for name in ("sim", "whole")):
+        if any(item.get_closest_marker(name) for name in ("sim", "whole", "kills")):
             item.config.stash[_LANE][_file(item)] += 1
 
 
@@ -110,20 +124,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Hands the counts of a pytest-xdist worker to the process that prints."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["lane"] = dict(session.config.stash[_LANE])
+        session.config.workeroutput["others"] = dict(session.config.stash[_OTHERS])
         session.config.workeroutput["late"] = dict(session.config.stash[_LATE])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     output = getattr(node, "workeroutput", {})
-    node.config.stash[_LANE] |= Counter(output.get("lane", {}))  # each worker deselects the same tests
+    # each worker deselects the same tests
+    node.config.stash[_LANE] |= Counter(output.get("lane", {}))
+    node.config.stash[_OTHERS] |= Counter(output.get("others", {}))
     node.config.stash[_LATE] += Counter(output.get("late", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Lists what did not run, because a green lane proves only that lane."""
-    for why, files in (("not in this lane", config.stash[_LANE]), (_REASON, config.stash[_LATE])):
-        if files:
+    for why, counts in ((_NOT_IN_LANE, _LANE), (_ANOTHER_PART, _OTHERS), (_REASON, _LATE)):
+        if files := config.stash[counts]:
             terminalreporter.section(f"left out: {files.total()} tests, {why}")
             terminalreporter.write_line(", ".join(f"{name} ({count})" for name, count in sorted(files.items())))
 

@@ -21,7 +21,7 @@ from tests.integration.fabric_stack import Vsphere, a_stack
 from tests.integration.vcenter import PASSWORD, running
 from tests.messages import lines_naming
 
-pytestmark = [pytest.mark.sim, pytest.mark.whole]
+pytestmark = [pytest.mark.sim, pytest.mark.kills]
 
 HOST = "DC0_C0_H0"
 THEIRS, OURS = "vmk7", "vmk1"

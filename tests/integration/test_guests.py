@@ -128,7 +128,6 @@ def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
     guests.do("confirm", "gpu01")
 
 
-@pytest.mark.whole
 def test_an_unconfirmed_change_is_reverted_with_its_files(guests: Guests) -> None:
     """The Bitfusion article's `netplan try`, which waits for a key instead of a connection."""
     guests.do("undo", "gpu02")

@@ -243,7 +243,7 @@ def test_another_address_of_the_cluster_changes_no_object(made: Stack) -> None:
     assert not re.search(r"kubernetes:\S+ +\S+ +(replace|delete|create)", seen), seen[-4000:]
 
 
-@pytest.mark.whole
+@pytest.mark.kills
 def test_an_engine_killed_while_it_measures_is_recovered(made: Stack) -> None:
     """Killed at other moments: tests/integration/standing/test_changes.py."""
 

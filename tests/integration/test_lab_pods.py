@@ -327,6 +327,7 @@ def test_vfs_that_are_gone_are_named(cluster: Api, check: Callable[[], PodRails]
     assert found == {("NO_VFS", "gpu02", "rail-a")}
 
 
+@pytest.mark.kills
 def test_after_parts_were_killed_and_a_machine_suspended_the_next_up_ends_in_the_same_verdict(
     stack: Stack, cluster: Api
 ) -> None:

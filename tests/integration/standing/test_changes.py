@@ -87,6 +87,7 @@ def test_a_renamed_node_is_not_undone(lab_stack: Stack) -> None:
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("at_work", ["remote:Command", "hosts:Fleet"])
 def test_an_engine_killed_at_any_moment_is_recovered(lab_stack: Stack, at_work: str) -> None:
     """Killed while it measures: tests/integration/test_lab.py."""

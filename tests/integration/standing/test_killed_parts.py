@@ -21,7 +21,7 @@ from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node
 from tests.messages import lines_naming
 
-pytestmark = [pytest.mark.sim, pytest.mark.whole]
+pytestmark = [pytest.mark.sim, pytest.mark.kills]
 
 STATE = ROOT / ".sim"
 AT_WORK = re.compile(r"DaemonSet cluster-\S+ creating")

@@ -102,7 +102,7 @@ def test_a_new_fake_kubelet_takes_the_nodes_over_at_once(plane: Plane) -> None:
     assert time.monotonic() - begun_s < 20, "the heartbeat of the dead one holds for 40 s"
 
 
-@pytest.mark.whole
+@pytest.mark.kills
 def test_nodes_that_were_lost_and_their_pods_come_back_and_are_named(plane: Plane) -> None:
     plane.up()
     suspend(plane, "kwok")
@@ -116,7 +116,7 @@ def test_nodes_that_were_lost_and_their_pods_come_back_and_are_named(plane: Plan
     eventually(lambda: ready_agents(plane) == 2, "roll-out", 20)
 
 
-@pytest.mark.whole
+@pytest.mark.kills
 def test_a_cluster_that_stood_still_and_continues_by_itself_converges(plane: Plane) -> None:
     """As after a laptop's sleep. tests/integration/standing/test_killed_parts.py has one that is still suspended."""
     plane.up()
