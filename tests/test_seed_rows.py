@@ -13,6 +13,10 @@ from tests.conftest import ROOT
 PAGE = ROOT / "docs" / "seed-rows.md"
 PROVEN = {"real", "emulated", "replayed", "rendered", "fake"}
 UNPROVEN = {"out of scope"}
+IN_TEST_ALL = ", in test-all"
+"""Follows the level of a row that `make test` does not prove."""
+NOT_OURS = "not ours: "
+"""Introduces what is real where a counterpart is partly ours."""
 
 
 def rows() -> list[tuple[str, str, str]]:
@@ -22,7 +26,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def entries() -> dict[tuple[str, str, str], tuple[str, str, str]]:
-    """(seed, lines, row) -> (what does it, test or reason, level of proof)."""
+    """(seed, lines, row) -> (what does it, test or reason, level of proof and lane)."""
     found: dict[tuple[str, str, str], tuple[str, str, str]] = {}
     seed = ""
     for line in PAGE.read_text().splitlines():
@@ -40,7 +44,7 @@ ENTRIES = entries()
 def test_every_row_has_an_entry() -> None:
     assert [row for row in rows() if row not in ENTRIES] == []
     for row, (does, proof, level) in ENTRIES.items():
-        assert level in PROVEN | UNPROVEN, f"{row}: each row is decided, proven or out of scope with the reason"
+        assert level.removesuffix(IN_TEST_ALL) in PROVEN | UNPROVEN, f"{row}: proven, or out of scope with the reason"
         assert does, row
         assert proof, f"{row}: a test, or the reason why there is none"
 
@@ -52,6 +56,12 @@ def test_the_page_has_no_rows_of_its_own() -> None:
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?(?:\[([^\]]+)\])?`")
 STAND_INS = {"simulator.hosts", "simulator.switch"}
 """Counterparts that are nothing but Python of ours: many hosts, and the switch."""
+PARTLY_OURS = {
+    "engine/vcenter": re.compile(r"\bvcenter\b|fabric_stack"),
+    "engine/pods": re.compile(r"lab-pods"),
+    "tests/integration/kubeadm": re.compile(r"integration\.kubeadm"),
+}
+"""Counterparts that are somebody else's with parts of ours, each with what names it in a test that uses it."""
 
 
 class Named(NamedTuple):
@@ -70,11 +80,20 @@ class Named(NamedTuple):
 
     def runs_more_than_ours(self) -> bool:
         """Whether it runs on the simulator's nodes, API server or vCenter, or reads what a real program printed."""
-        return "/parsers/" in self.file or (self._is_sim() and not STAND_INS & _imported(self.file))
+        return "/parsers/" in self.file or (self.has("sim") and not STAND_INS & _imported(self.file))
 
-    def _is_sim(self) -> bool:
+    def is_partly_ours(self) -> bool:
+        text = (ROOT / self.file).read_text()
+        return self.has("sim") and any(pattern.search(text) for pattern in PARTLY_OURS.values())
+
+    def is_left_out(self) -> bool:
+        """Whether `make test` does not run it."""
+        return self.has("whole") or self.has("kills")
+
+    def has(self, mark: str) -> bool:
+        """Whether the test, or its whole file, has a mark."""
         marks = [*_functions(self.file)[self.function].decorator_list, *_marks_of_module(self.file)]
-        return any(ast.unparse(mark) == "pytest.mark.sim" for mark in marks)
+        return any(ast.unparse(expression) == f"pytest.mark.{mark}" for expression in marks)
 
 
 @cache
@@ -106,7 +125,7 @@ def named_in(row: tuple[str, str, str]) -> list[Named]:
 
 
 def test_a_proven_row_names_test_functions_that_exist() -> None:
-    for row in (row for row in ENTRIES if ENTRIES[row][2] in PROVEN):
+    for row in (row for row in ENTRIES if level_of(row) in PROVEN):
         named = named_in(row)
 
         assert named, f"{row}: name the test as `tests/….py::test_…`"
@@ -114,13 +133,37 @@ def test_a_proven_row_names_test_functions_that_exist() -> None:
         assert [test for test in named if not test.exists()] == [], f"{row}: there is no such test"
 
 
+def level_of(row: tuple[str, str, str]) -> str:
+    return ENTRIES[row][2].removesuffix(IN_TEST_ALL)
+
+
+def above_fake() -> dict[tuple[str, str, str], list[Named]]:
+    """The rows that are real or emulated, each with the tests that make it so."""
+    rows_above = [row for row in ENTRIES if level_of(row) in ("real", "emulated")]
+    return {row: [test for test in named_in(row) if test.runs_more_than_ours()] for row in rows_above}
+
+
 def test_a_row_that_is_real_or_emulated_names_a_test_that_runs_more_than_ours() -> None:
-    above = [row for row in ENTRIES if ENTRIES[row][2] in ("real", "emulated")]
+    above = above_fake()
 
     assert above
-    assert [row for row in above if not any(test.runs_more_than_ours() for test in named_in(row))] == [], (
+    assert [row for row, tests in above.items() if not tests] == [], (
         "against a counterpart of ours it is fake, without one rendered"
     )
+
+
+def test_a_row_whose_counterpart_is_partly_ours_names_the_part_that_is_not() -> None:
+    partly = [row for row, tests in above_fake().items() if all(test.is_partly_ours() for test in tests)]
+
+    assert len(partly) > 20
+    assert [row for row in partly if NOT_OURS not in ENTRIES[row][0]] == [], "else it is fake"
+
+
+def test_a_row_that_make_test_does_not_prove_says_so() -> None:
+    proven = {row: named_in(row) for row in ENTRIES if level_of(row) in PROVEN} | above_fake()
+    only_in_all = {row for row, tests in proven.items() if all(test.is_left_out() for test in tests)}
+
+    assert {row for row in ENTRIES if ENTRIES[row][2].endswith(IN_TEST_ALL)} == only_in_all
 
 
 @pytest.mark.parametrize(

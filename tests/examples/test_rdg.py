@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -96,7 +97,18 @@ def test_the_workers_get_what_measures_and_speaks_rdma(rdg: Lab) -> None:
 
 @pytest.mark.parametrize(("transport", "disabled", "threads"), [("roce", "0", "1"), ("tcp", "1", "0")])
 def test_the_job_is_the_guide_s_in_both_variants(rdg: Lab, transport: str, disabled: str, threads: str) -> None:
-    text = json.dumps(job_of(rdg, "tf_cnn", transport))  # type: ignore[arg-type]  # one of them
+    job = job_of(rdg, "tf_cnn", transport)  # type: ignore[arg-type]  # one of them
+    text = json.dumps(job)
+    spec = job["spec"]
+    mpirun = spec["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+    passed_on = {name for option, name in pairwise(mpirun["args"]) if option == "-x"}
+
+    assert (spec["slotsPerWorker"], spec["runPolicy"]["cleanPodPolicy"]) == (1, "Running")
+    assert [replicas["replicas"] for replicas in spec["mpiReplicaSpecs"].values()] == [1, 4]
+    assert mpirun["command"] == ["mpirun"]
+    assert ("--bind-to", "none") in pairwise(mpirun["args"])
+    assert {"NCCL_DEBUG=INFO", "LD_LIBRARY_PATH", "PATH"} <= passed_on
+    assert "--variable_update=horovod" in mpirun["args"]
 
     for option in ("--model=resnet50", "--batch_size=32", "--use_fp16", "--xla=True", "--num_batches=10000"):
         assert option in text
