@@ -15,7 +15,7 @@ from stacks.switches import Switch
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
 
 
-class _Described(GenerateJsonSchema):
+class Described(GenerateJsonSchema):
     """Generates a schema with the fields' docstrings as descriptions."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
@@ -28,7 +28,7 @@ class _Described(GenerateJsonSchema):
 
 def stack_file_schema() -> str:
     """The schema as text, with the lab under its key of a stack file."""
-    lab = LabFile.model_json_schema(mode="validation", schema_generator=_Described)
+    lab = LabFile.model_json_schema(mode="validation", schema_generator=Described)
     definitions = lab.pop("$defs")
     _complete_switch_groups(definitions)
     schema = {

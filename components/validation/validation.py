@@ -9,7 +9,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pydantic import JsonValue
 
-from components.validation.gate import Gate, GateArgs
+from components.provider.program import Declaration
+from components.validation.gate import Gate
 from components.validation.judging.stale import HostStates, changed_since, fingerprint_of, host_states, made_stale
 from components.validation.measured import verdict_by
 from components.validation.measurement import Measurement, MeasurementArgs
@@ -84,7 +85,10 @@ class Validation(pulumi.ComponentResource):
             results=args.host_results,
         )
         self.summary = measured.apply(lambda known: summarise(args.lab, plan, MeasuredLab(**known)))
-        Gate(f"{name}-gate", GateArgs(mode=benchmarks.mode, verdict=self.summary), child)
+        axes: dict[str, pulumi.Input[object]] = {"mode": benchmarks.mode}
+        for axis in ("function", "performance", "reasons"):
+            axes[axis] = self.summary[axis]
+        Declaration(Gate, f"{name}-gate", axes, child)
         self.register_outputs({"summary": self.summary})
 
 

@@ -13,7 +13,7 @@ from components.validation.records import RunRecord
 from stacks.benchmarks import Threshold
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
-from tests.components.validation.told import tell
+from tests.components.validation.told import PROJECT, tell
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import environment
@@ -28,7 +28,8 @@ import pulumi
 
 from components.validation.memory.document import RunDocument
 from components.validation.verdict import verdict_on
-from components.validation.gate import Gate, GateArgs
+from components.provider.program import Declaration
+from components.validation.gate import Gate
 from components.validation.records import RunRecord
 from components.validation.validation import MeasuredLab, summarise
 from tests.components.validation.labs import plan_for
@@ -47,7 +48,8 @@ def judged(text):
 
 
 summary = record.apply(judged)
-Gate("gate", GateArgs(mode=benchmarks.mode, verdict=summary))
+axes = {axis: summary[axis] for axis in ("function", "performance", "reasons")}
+Declaration(Gate, "gate", {"mode": benchmarks.mode, **axes})
 pulumi.export("validation", summary)
 """
 
@@ -58,8 +60,7 @@ Up = Callable[[Lab, RunRecord], tuple[int, str, dict[str, Any]]]
 def up(tmp_path: Path) -> Up:
     """Runs `pulumi up` of a program that has only verdict and gate; returns status, text and the output."""
     require_engine()
-    python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
-    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": python}))
+    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(PROJECT))
     (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
     (tmp_path / "__main__.py").write_text(PROGRAM)
     (tmp_path / "state").mkdir()

@@ -1,4 +1,4 @@
-"""Measurement and Gate as providers: when they act, what they keep, and that they keep no secret."""
+"""The measurement as a provider: when it acts, what it keeps, and that it keeps no secret."""
 
 import gzip
 import json
@@ -11,9 +11,8 @@ import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
 from components.hosts.facts import KEPT_FACTS
-from components.validation import gate, measurement
+from components.validation import measurement
 from components.validation import verdict as verdict_of
-from components.validation.gate import GateProvider, VerdictError
 from components.validation.judging.stale import FACTS, fingerprint_of, host_states
 from components.validation.measured import verdict_by
 from components.validation.measurement import MeasurementProvider
@@ -23,7 +22,7 @@ from components.validation.memory.store import read_document
 from components.validation.planning.plan import Plan
 from components.validation.records import MeasuredHost, RunRecord, TransferResult
 from components.validation.running.runner import Run
-from components.validation.summary import Summary, closed
+from components.validation.summary import Summary
 from components.validation.verdict import verdict_on
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
@@ -431,41 +430,3 @@ def test_the_order_of_hosts_does_not_count() -> None:
     ready, other = {"status": "ready"}, {"status": "failed"}
 
     assert host_states({"a": ready, "b": other}, {}) == host_states({"b": other, "a": ready}, {})
-
-
-@pytest.mark.parametrize(
-    ("mode", "function", "performance", "fails"),
-    [
-        ("enforce", "pass", "pass", False),
-        ("enforce", "pass", "not rated", False),
-        ("enforce", "pass", "warn", False),
-        ("enforce", "skip", "not rated", False),
-        ("enforce", "fail", "not rated", True),
-        ("enforce", "pass", "fail", True),
-        ("enforce", "error", "not rated", True),
-        ("enforce", "partial", "not rated", True),
-        ("enforce", "pass", "unstable", False),
-        ("warn", "fail", "fail", False),
-    ],
-)
-def test_the_gate_fails_in_enforce_and_for_a_fail_only(
-    monkeypatch: pytest.MonkeyPatch, mode: str, function: str, performance: str, fails: bool
-) -> None:
-    monkeypatch.setattr(gate, "SETTLE_S", 0)
-    inputs = {"mode": mode, "function": function, "performance": performance, "reasons": "  gpu01 is down"}
-
-    assert closed(mode, function, performance) is fails
-    for act in (lambda: GateProvider().create(inputs), lambda: GateProvider().update("gate", {}, inputs)):
-        if fails:
-            with pytest.raises(VerdictError, match="gpu01 is down"):
-                act()
-        else:
-            act()
-
-
-def test_the_gate_looks_again_when_a_verdict_changed_and_not_for_another_text() -> None:
-    olds = {"mode": "enforce", "function": "pass", "performance": "pass", "reasons": ""}
-
-    assert GateProvider().diff("gate", olds, {**olds, "reasons": "other"}).changes is False
-    assert GateProvider().diff("gate", olds, {**olds, "function": "fail"}).changes is True
-    assert GateProvider().diff("gate", olds, {**olds, "mode": "warn"}).changes is True

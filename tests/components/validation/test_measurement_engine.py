@@ -12,7 +12,7 @@ import yaml
 from components.validation.memory.history import History, history_in
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
-from tests.components.validation.told import tell
+from tests.components.validation.told import PROJECT, tell
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import environment
@@ -25,7 +25,8 @@ from pathlib import Path
 
 import pulumi
 
-from components.validation.gate import Gate, GateArgs
+from components.provider.program import Declaration
+from components.validation.gate import Gate
 from components.validation.judging.stale import fingerprint_of
 from components.validation.measurement import MeasurementArgs
 from components.validation.validation import MeasuredLab, summarise
@@ -45,7 +46,8 @@ measured = pulumi.Output.all(verdict=made.verdict, plan_digest=made.plan_digest,
 verdict = measured.apply(
     lambda known: summarise(lab, plan, MeasuredLab(**known, hosts_now=hosts, faults={}, results={}))
 )
-Gate("gate", GateArgs(mode=benchmarks.mode, verdict=verdict))
+axes = {axis: verdict[axis] for axis in ("function", "performance", "reasons")}
+Declaration(Gate, "gate", {"mode": benchmarks.mode, **axes})
 pulumi.export("validation", verdict)
 pulumi.export("history", made.history)
 """
@@ -57,8 +59,7 @@ Pulumi = Callable[..., subprocess.CompletedProcess[str]]
 def pulumi(tmp_path: Path) -> Pulumi:
     """The engine on a stack with measurement and gate, in a folder that looks like a checkout of the lab."""
     require_engine()
-    python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
-    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": python}))
+    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(PROJECT))
     (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
     (tmp_path / "__main__.py").write_text(PROGRAM)
     nodes = tmp_path / ".sim" / "nodes"

@@ -20,7 +20,7 @@ from tests.engine import Engine, Recorded
 from tests.messages import states
 
 MEASUREMENT = "pulumi-python:dynamic/validation:Measurement"
-GATE = "pulumi-python:dynamic/validation:Gate"
+GATE = "rocelab:validation:Gate"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 RESULTS = {"gpu01": {"status": "ready"}, "gpu02": {"status": "ready"}}
 
@@ -161,7 +161,7 @@ def test_the_gate_gets_the_mode_and_both_axes(lab: Lab) -> None:
     seen, _ = built(lab)
     inputs = {key: value for key, value in seen["validation-gate"].inputs.items() if key != "__provider"}
 
-    assert inputs == {"mode": "enforce", "function": "pass", "performance": "not rated", "reasons": ""}
+    assert inputs == {"mode": "enforce", "function": "pass", "performance": "not rated", "reasons": []}
 
 
 @pytest.mark.parametrize("mode", ["off", None])

@@ -13,6 +13,13 @@ from components.validation.running.runner import Run
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from stacks.read import read_stack_file
+from tests.conftest import ROOT
+
+PROJECT = {
+    "name": "rocelab",
+    "runtime": {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}},
+    "plugins": {"providers": [{"name": "rocelab", "path": str(ROOT / "components" / "provider")}]},
+}
 
 
 def tell(folder: Path, lab: Lab) -> None:

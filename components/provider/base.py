@@ -1,0 +1,181 @@
+"""The base of rocelab's own Pulumi resources. A resource is its properties, written once, and its behavior.
+
+```python
+class FileInputs(Properties):
+    path: Annotated[str, REPLACES]
+    text: str
+
+class FileState(FileInputs):
+    sha256: str
+    "An output: what the state has and the inputs lack."
+
+class File(Resource[FileInputs, FileState]):
+    async def create(self, new: FileInputs) -> FileState:
+        Path(new.path).write_text(new.text)
+        return FileState(**dict(new), sha256=sha256(new.text.encode()).hexdigest())
+
+    async def delete(self, old: FileState) -> None:
+        Path(old.path).unlink()
+```
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, get_args
+
+from pydantic import JsonValue, field_validator
+
+from stacks.base import LabError, Section
+
+if TYPE_CHECKING:
+    from stacks.lab import Lab
+
+UNKNOWN = object()
+"""Value of an input that a preview does not know yet."""
+SECRET = "secret"  # noqa: S105  # the mark, not one
+"""Marks a property in its annotation, as in `Annotated[str, SECRET]`: encrypted in the state, hidden on screens."""
+REPLACES = "replaces"
+"""Marks an input whose change replaces the resource."""
+
+
+class UnknownValueError(Exception):
+    """A preview does not know this input yet."""
+
+
+class PartialError(LabError):
+    """The operation failed halfway, and the state keeps what exists. The next `pulumi up` is an update."""
+
+    def __init__(self, reason: str, state: "Properties") -> None:
+        super().__init__(reason)
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An input that `check` refuses."""
+
+    property: str
+    """The engine prints the value of this property before the reason, so name a short one."""
+    reason: str
+
+
+class Properties(Section):
+    """Inputs or state of a resource, fully typed.
+
+    In a preview, reading an input that is not known yet raises `UnknownValueError`.
+    """
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _keep_unknown(cls, value: object, validate: Callable[[object], object]) -> object:
+        return value if value is UNKNOWN else validate(value)
+
+    def model_post_init(self, _context: object) -> None:
+        for name in [name for name, value in self.__dict__.items() if value is UNKNOWN]:
+            del self.__dict__[name]
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> object:
+            if name in type(self).model_fields:
+                raise UnknownValueError(name)
+            return super().__getattr__(name)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The inputs that a preview does not know yet."""
+        return [name for name in type(self).model_fields if name not in self.__dict__]
+
+    @classmethod
+    def marked(cls, mark: str) -> set[str]:
+        """The properties with `SECRET` or `REPLACES`."""
+        return {name for name, field in cls.model_fields.items() if mark in field.metadata}
+
+    def plain(self) -> dict[str, JsonValue]:
+        """The known properties as the state keeps them; nested values lack what their defaults say."""
+        values = self.model_dump(mode="json", exclude_defaults=True)
+        values |= self.model_dump(mode="json", include=self.__dict__.keys() - values.keys())
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def changed(old: Properties, new: Properties) -> list[str]:
+    """The inputs that differ from the state, or that a preview does not know yet."""
+    return [name for name in type(new).model_fields if name in new.unknown or getattr(old, name) != getattr(new, name)]
+
+
+class ProviderConfig:
+    """The provider's configuration: in a stack without a provider resource, the keys `rocelab:…` of the stack."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self._settings = settings
+
+    def get(self, key: str) -> object:
+        """Value of a key, secrets included; None when there is none."""
+        return self._settings.get(key)
+
+    @cached_property
+    def lab(self) -> "Lab":
+        """The lab of this run.
+
+        Raises:
+            LabError: when there is none.
+        """
+        from stacks.read import parse_lab  # noqa: PLC0415  # a fifth of a second, which most previews need not pay
+
+        text = self.get("lab")
+        if not isinstance(text, str):
+            raise LabError("the stack's configuration has no rocelab:lab")
+        return parse_lab(text, "rocelab:lab")
+
+
+Inputs = TypeVar("Inputs", bound=Properties)
+State = TypeVar("State", bound=Properties)
+
+
+class Resource(Generic[Inputs, State]):
+    """What Pulumi's operations do to a resource; a subclass names its properties and overrides what it needs.
+
+    Each operation has a thread and an event loop of its own, so it may block. One that awaits ends early when the run
+    is cancelled or the engine is gone. A `LabError` is shown as its text, any other error as a traceback.
+    """
+
+    inputs: ClassVar[type[Properties]]
+    state: ClassVar[type[Properties]]
+    delete_before_replace: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        # the properties are those in the brackets after `Resource`
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            cls.inputs, cls.state = get_args(base)
+
+    def __init__(self, config: ProviderConfig) -> None:
+        self.config = config
+
+    async def check(self, old: Inputs | None, new: Inputs) -> Iterable[Failure]:
+        """Refuses inputs whose types are right, also in a preview. `old` is None before the first run.
+
+        A check that reads an input that is not known yet is left to the run.
+        """
+        return ()
+
+    async def diff(self, old: State, new: Inputs) -> Iterable[str]:
+        """The properties that an update changes; none: there is nothing to do. By default the inputs that differ."""
+        return changed(old, new)
+
+    async def create(self, new: Inputs) -> State:
+        raise NotImplementedError
+
+    def identify(self, state: State) -> str:
+        """The ID in the state; empty: the resource's name."""
+        return ""
+
+    async def read(self, old: State) -> State | None:
+        """The resource as it is, for a refresh; None when it no longer exists. By default as it was."""
+        return old
+
+    async def update(self, old: State, new: Inputs) -> State:
+        return await self.create(new)
+
+    async def delete(self, old: State) -> None:
+        """By default there is nothing to delete."""

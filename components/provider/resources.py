@@ -1,0 +1,30 @@
+"""The resources of the provider. A file is imported when Pulumi first needs its resource."""
+
+from importlib import import_module
+from typing import Any
+
+from components.provider.base import Resource
+
+VERSION = "0.1.0"
+
+RESOURCES = {
+    "rocelab:validation:Gate": "components.validation.gate:Gate",
+}
+"""Where the class of each type is."""
+
+
+def resource_class(token: str) -> type[Resource[Any, Any]]:
+    """The class of a type, such as `rocelab:validation:Gate`.
+
+    Raises:
+        KeyError: when the provider has no such type.
+    """
+    module, _, name = RESOURCES[token].partition(":")
+    found: type[Resource[Any, Any]] = getattr(import_module(module), name)
+    return found
+
+
+def token_of(kind: type[Resource[Any, Any]]) -> str:
+    """The type of a class."""
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    return {value: token for token, value in RESOURCES.items()}[place]
