@@ -36,8 +36,8 @@ class SwitchBase(Section):
     """Whether untagged frames of an unconfigured port are in VLAN 1."""
     LOSSLESS_IS_GLOBAL: ClassVar[bool] = False
     """Whether a port pauses only priorities that a switch-wide command has made lossless."""
-    HAS_PORT_WATCHDOG: ClassVar[bool] = False
-    """Whether the PFC watchdog is a setting of each port."""
+    PORT_WATCHDOG: ClassVar[Mapping[str, bool]] = {}
+    """By `qos.mode`, whether the PFC watchdog of each port is on. In a mode that is not here, it stays as it is."""
 
     name: Name
     """Name of the switch, and of its text."""
@@ -79,7 +79,7 @@ class OnyxSwitch(SwitchBase):
 class NvueSwitch(SwitchBase):
     """NVIDIA Spectrum with Cumulus Linux and NVUE."""
 
-    HAS_PORT_WATCHDOG = True
+    PORT_WATCHDOG: ClassVar[Mapping[str, bool]] = {"lossless": True, "lossy": False}
 
     os: Literal["nvue"]
     mtu_bytes: MtuBytes = 9216
@@ -94,6 +94,7 @@ class SonicSwitch(SwitchBase):
     """Any switch with SONiC."""
 
     HAS_DEFAULT_VLAN = False
+    PORT_WATCHDOG: ClassVar[Mapping[str, bool]] = {"lossless": True}
 
     os: Literal["sonic"]
     mtu_bytes: MtuBytes = 9216

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import JsonValue
 
-from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
+from components.switches.settings import WATCHDOG, Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.base import LabError
 from stacks.qos import Qos
 from stacks.switches import Switch
@@ -139,8 +139,7 @@ class Dialect(ABC):
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
         """Fields that every switch has so from the start: the text leaves them out, the verification does not."""
-        del settings
-        return frozenset()
+        return frozenset() if settings.watchdog else frozenset({WATCHDOG})
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         """Creates named profiles that only the lab's ports use."""

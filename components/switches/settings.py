@@ -202,14 +202,13 @@ def declared_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = Fa
     qos = lab.qos
     if qos is None:
         return plain
-    lossless = qos.mode == "lossless"
     return plain.model_copy(
         update={
             "trust": "dscp",
             "dscp_priority": {qos.dscp: qos.priority, qos.cnp_dscp: qos.cnp_priority},
             "ecn": {qos.priority: Ecn(min_kbytes=qos.ecn_min_kbytes, max_kbytes=qos.ecn_max_kbytes)},
-            "pfc": {qos.priority: lossless},
-            "watchdog": lossless if switch.HAS_PORT_WATCHDOG else None,
+            "pfc": {qos.priority: qos.mode == "lossless"},
+            "watchdog": switch.PORT_WATCHDOG.get(qos.mode),
             "scheduling": {qos.cnp_priority: "strict"},
         }
     )

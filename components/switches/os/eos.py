@@ -90,13 +90,18 @@ class Eos(Dialect):
             f"qos map dscp {qos.cnp_dscp} to traffic-class {qos.cnp_priority}",
         ]
         if qos.mode == "lossless":
-            lines.append("priority-flow-control pause watchdog default timeout 0.4")
+            watchdog = "priority-flow-control pause watchdog"
+            lines += [f"{watchdog} default timeout 0.4", f"{watchdog} action drop"]
         return lines
 
     def requirements(self, qos: Qos | None) -> list[str]:
-        if qos is None or qos.mode == "lossy" or self.allow_global:
+        if qos is None or qos.mode == "lossy":
             return []
-        return ["A stuck NIC can pause the whole fabric until the PFC watchdog runs: the switch-wide lines at the end."]
+        guarantee = f"Where the platform has `bandwidth guaranteed`, give queue {qos.priority} some:"
+        lines = [f"{guarantee} the PFC watchdog watches no other queue there."]
+        if not self.allow_global:
+            lines.append("A stuck NIC can pause the whole fabric until the watchdog runs: the lines at the end.")
+        return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
         return [MAPPINGS, QUEUES, *map(_section, ports)]

@@ -21,7 +21,7 @@ from components.switches.dialect import (
     object_at,
     ranges,
 )
-from components.switches.settings import WATCHDOG, Announcement, Ecn, LearnedMac, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import MARKER, NvueSwitch
 
@@ -101,10 +101,6 @@ class Nvue(Dialect):
             on = f"{at} qos pfc-watchdog state enable"
             lines.append(on if rest.watchdog else f"nv unset interface {port} qos pfc-watchdog")
         return lines
-
-    def usual(self, settings: PortSettings) -> frozenset[str]:
-        """The watchdog is off until someone enables it."""
-        return frozenset() if settings.watchdog else frozenset({WATCHDOG})
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         one = next((each for each in settings if each.ecn), None)

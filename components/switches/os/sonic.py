@@ -66,6 +66,10 @@ class Sonic(Dialect):
             lines.append(_refer(f"QUEUE|{port}|{tc}", "wred_profile", _name(lab, settings, "wred_profile")))
         for priority, on in rest.pfc.items():
             lines.append(f"sudo config interface pfc priority {port} {priority} {'on' if on else 'off'}")
+        if rest.watchdog:  # after PFC: pfcwd skips a port that does not pause
+            lines.append(f"sudo config pfcwd start --action drop {port} 400 --restoration-time 400")
+        elif rest.watchdog is not None:
+            lines.append(f"sonic-db-cli CONFIG_DB del 'PFC_WD|{port}'")
         for tc in rest.scheduling:
             lines.append(_refer(f"QUEUE|{port}|{tc}", "scheduler", _name(lab, settings, "scheduler")))
         return lines
@@ -83,21 +87,17 @@ class Sonic(Dialect):
         return [*lines, _set(f"SCHEDULER|{name}", type="STRICT")]
 
     def global_lines(self, qos: Qos) -> list[str]:
-        """The watchdog of lossless queues; a lossy switch needs nothing."""
-        if qos.mode == "lossy":
-            return []
-        return ["sudo config pfcwd start --action drop all 400 --restoration-time 400"]
+        """None: SONiC's own template has the maps and buffers of the whole switch."""
+        del qos
+        return []
 
     def requirements(self, qos: Qos | None) -> list[str]:
         if qos is None or qos.mode == "lossy":
             return []
-        lines = [
+        return [
             "Each port pauses and still drops unless the switch's own QoS template has given it:",
             *(f"- {need}" for need in _needs(qos.priority).values()),
         ]
-        if not self.allow_global:
-            lines.append("A stuck NIC can pause the whole fabric until the watchdog runs: the line at the end.")
-        return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
         del ports
@@ -134,6 +134,7 @@ class Sonic(Dialect):
             ),
             pfc={priority: priority in paused for priority in declared.pfc},
             scheduling=dict.fromkeys(declared.scheduling, "strict" if strict else "wrr 0"),
+            watchdog=None if declared.watchdog is None else bool(object_at(database, "PFC_WD", port)),
             profiles=profiles,
         )
         missing: list[str] = []

@@ -51,6 +51,7 @@ WRONG = {
         ("sonic-cfggen", '"STRICT"', '"DWRR"', "scheduling_tc6", "wrr 0"),
         ("sonic-cfggen", '"pfc_enable": "3",', '"pfc_enable": "4",', "pfc_3", "off"),
         ("sonic-cfggen", "Vlan111|", "Vlan112|", "vlans", "trunk, untagged 4094, tagged 112"),
+        ("sonic-cfggen", '"PFC_WD": {"Ethernet0"', '"PFC_WD": {"Ethernet8"', "pfc_watchdog", "off"),
     ],
     "eos": [
         ("Ethernet1/1", "mtu 9214", "mtu 1500", "mtu_bytes", 1500),
@@ -94,6 +95,7 @@ UNCONFIGURED = {
         "dscp_48": 6,
         "ecn_tc3": "1048-2097 KB",
         "pfc_3": "on",
+        "pfc_watchdog": "off",
         "scheduling_tc6": "wrr 0",
     },
     "eos": {

@@ -61,7 +61,7 @@ def test_switch_wide_commands_are_a_comment_unless_they_are_allowed(system: str)
 
     shared = {line for line in allowed - withheld if not line.startswith(comment[0])}
 
-    assert shared
+    assert bool(shared) == (system != "sonic"), "SONiC's own template has what concerns the whole switch"
     assert {f"{comment}{line}" for line in shared} <= withheld
 
 
@@ -97,8 +97,8 @@ def test_a_lossy_port_pauses_for_nothing(system: str) -> None:
     [
         ("onyx", ["watchdog", "switch-wide"]),
         ("nvue", ["5.6", "nv show qos traffic-pool", "nv set qos traffic-pool default-lossless memory-percent 50"]),
-        ("sonic", ["tc_to_pg_map", "BUFFER_PG", "tc_to_queue_map", "pfc_to_queue_map", "pfcwd_sw_enable", "watchdog"]),
-        ("eos", ["watchdog", "switch-wide"]),
+        ("sonic", ["tc_to_pg_map", "BUFFER_PG", "tc_to_queue_map", "pfc_to_queue_map", "pfcwd_sw_enable"]),
+        ("eos", ["watchdog", "bandwidth guaranteed"]),
     ],
 )
 def test_a_lossless_text_begins_with_what_the_switch_must_have(system: str, names: list[str]) -> None:
@@ -109,6 +109,18 @@ def test_a_lossless_text_begins_with_what_the_switch_must_have(system: str, name
     assert "before you paste this" in comments[1]
     assert [name for name in names if name not in "\n".join(comments)] == []
     assert "before you paste this" not in text_of(system, "lossy")
+
+
+def test_sonic_s_watchdog_follows_pfc_on_each_port_and_a_lossy_port_keeps_the_one_that_it_has() -> None:
+    """pfcwd skips a port without pfc_enable: sonic-utilities, pfcwd/main.py, verify_pfc_enable_status_per_port. A lossy
+    port may pause another priority, which its watchdog guards.
+    """
+    lines = text_of("sonic", "lossless").splitlines()
+
+    for port in PORTS["sonic"]:
+        [start] = [number for number, line in enumerate(lines) if f"pfcwd start --action drop {port} 400" in line]
+        assert lines.index(f"sudo config interface pfc priority {port} 3 on") < start
+    assert not any(word in text_of("sonic", "lossy") for word in ("pfcwd start", "PFC_WD"))
 
 
 def test_a_text_whose_switch_wide_lines_bring_the_pool_asks_for_none() -> None:
