@@ -16,14 +16,15 @@ from pydantic import ValidationError
 from components.cluster.profiles import images_of, networks, programs
 from components.cluster.store import upstream_files
 from components.hosts import delivery
-from components.hosts.calls import SENT
+from components.hosts.calls import command_of
 from components.hosts.document import host_document
 from components.hosts.hosts import start_command
-from components.hosts.pack import LOADER, SOURCES
+from components.hosts.pack import SOURCES
 from components.hosts.program.distribution import family
 from components.hosts.program.machine import StepError
 from components.hosts.program.places import DOCUMENT_FILE, STATE, UNIT_FILE, UNIT_LINK
 from components.hosts.roll import REBOOT, UNIT_STATE, batches, reach_command
+from components.inventory.hosts import command as look_command
 from components.ssh.credentials import READ
 from components.validation.benchmarks.verbs import commands as remote
 from stacks.bill import OPERATOR_DEFINITIONS
@@ -78,7 +79,9 @@ COMMANDS = {
     "start": start_command(),
     "program": delivery.receive_command(),
     "secret file": delivery.receive_secret("licence"),
-    "verb": f'{SENT}"{LOADER}" 100000 probe',
+    "verb": command_of("probe"),
+    "plan": command_of("plan"),
+    "look": look_command(sudo=True),
     "reboot": REBOOT,
     "unit": UNIT_STATE,
     "peer": reach_command("enp5s0", ["10.10.11.12", "10.10.11.13"]),

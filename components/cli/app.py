@@ -40,6 +40,7 @@ VERBS = {
         "review": "Print one comment for code review from `pulumi preview --json`.",
     },
     "Prepare this machine": {
+        "sudoers": "Print sudoers lines for logins that may read hosts, or build them.",
         "store": "Fetch the pinned upstream files that labs are built from.",
         "schema": "Print the JSON Schema of a stack file.",
     },

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from components.hosts.pack import LOADER, packed
+from components.hosts.pack import on_stdin, read_as_root, started
 from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S, PROBE_S
 from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
 from components.ssh.session import CommandResult, feed
@@ -23,7 +23,8 @@ SPARE_S = LOCK_WAIT_S
 """More than the host's own deadline, so its answer can name the step that took too long."""
 ANNOUNCE_S = 30.0
 """How often a long wait is announced."""
-SENT = "exec sudo -n python3 -I -c "
+READING = ("plan",)
+"""Verbs that logins may run that may only read."""
 
 
 Say = Callable[[str], None]
@@ -81,8 +82,8 @@ class HostCalls:
             NoAnswerError: when the host cannot be reached.
             StuckError: when it can, and the verb does not end in its time.
         """
-        command = f'{SENT}"{LOADER}" {len(packed())} {verb}'
-        sent = packed() + json.dumps(document).encode()
+        command = command_of(verb)
+        sent = on_stdin(json.dumps(document))
         deadline_s = document.get("deadline_s", DEADLINE_S)
         if verb == "probe" or not isinstance(deadline_s, int):
             deadline_s = PROBE_S if verb in ("probe", "plan") else DEADLINE_S
@@ -116,6 +117,14 @@ class HostCalls:
                     return [_printed(endpoint, await feed(connection, *one)) for one in inputs.items()]
             except TimeoutError:
                 raise StuckError(f"{endpoint.place} gave no answer within {answer_s:.0f} s") from None
+
+
+def command_of(verb: str) -> str:
+    """The command of a call."""
+    if verb in READING:
+        # sudo -n reads no stdin where it refuses, so the second command gets all of it
+        return f"{read_as_root(verb)} && exit; exec sudo -n {started(verb)}"
+    return f"exec sudo -n {started(verb)}"
 
 
 def _printed(endpoint: Endpoint, done: CommandResult) -> str:

@@ -9,7 +9,7 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-from components.hosts.program.places import SCHEMA
+from components.hosts.program.places import READER_FILE, SCHEMA
 
 SOURCES = Path(__file__).with_name("program")
 PACKAGE = "rocelab_host"
@@ -20,12 +20,17 @@ TOO_OLD = (
     "hint='RHEL 8: dnf install python39, then alternatives --set python3 /usr/bin/python3.9; Ubuntu has it from 20.04'"
     ")))),sys.exit())"
 )
-"""One expression that every Python 3 reads: old versions answer with data instead of a traceback.
-Without double quotes, since a shell has them around it."""
+"""One expression that every Python 3 reads: old versions answer with data instead of a traceback."""
 START = f"""import json
+import os
 import sys
 
 {TOO_OLD}
+
+if sys.argv[0] == "{READER_FILE}":
+    # the program that was sent is this one; the document is behind it
+    sys.stdin.buffer.readline()
+    sys.stdin.buffer.read(os.path.getsize(sys.argv[0]))
 
 if sys.argv[1:] in (["look"], ["look", "firmware"]):
     # by itself, since the whole program takes three times as long to load
@@ -40,15 +45,19 @@ with open(sys.path[0], "rb") as archive:
 sys.exit(main(sys.argv[1:], program))
 """
 """Python puts the archive that it runs in front of its path; the program installs what it was started from."""
+BOOT = "import sys;exec(sys.stdin.buffer.readline())"
+"""All that Python gets on its command line. The text is the same in every version, so a line in sudoers can name it."""
+PYTHON = "python3 -I -B"
+"""-B: as root it would write bytecode beside modules that have none yet."""
 LOADER = (
     "import json,os,runpy,sys;"
     f"{TOO_OLD};"
-    "size=int(sys.argv.pop(1));"
     "archive=os.memfd_create('host.pyz');"
-    "os.write(archive,sys.stdin.buffer.read(size));"
+    "os.write(archive,sys.stdin.buffer.read(SIZE));"
     "runpy.run_path('/proc/self/fd/%d'%archive,run_name='__main__')"
 )
-"""Reads the program from stdin and leaves the document there, so a repair needs no rocelab file on the host."""
+"""The first line on stdin: reads the program from stdin and leaves the document there, so that a call needs no rocelab
+file on the host."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -67,6 +76,25 @@ def packed() -> bytes:
 def digest() -> str:
     """sha256 of the packed program, hexadecimal."""
     return hashlib.sha256(packed()).hexdigest()
+
+
+def started(verb: str) -> str:
+    """The command that runs a verb of the program on its stdin, without sudo."""
+    return f"{PYTHON} -c '{BOOT}' {verb}"
+
+
+def read_as_root(verb: str) -> str:
+    """The command that runs a verb which only reads, from the program that the host's administrator has installed.
+
+    It takes the same stdin. It fails, and has read nothing, unless that program is this one and sudo allows the verb.
+    """
+    installed = f'echo "{digest()}  {READER_FILE}" | sha256sum --check --status 2>/dev/null'
+    return f"{installed} && sudo -n {PYTHON} {READER_FILE} {verb}"
+
+
+def on_stdin(document: str = "") -> bytes:
+    """What a started program reads."""
+    return LOADER.replace("SIZE", str(len(packed()))).encode() + b"\n" + packed() + document.encode()
 
 
 def _add(archive: zipfile.ZipFile, name: str, text: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from components.hosts.pack import LOADER, packed
+from components.hosts.pack import on_stdin, read_as_root, started
 from components.inventory.answer import LookAnswerError, host_of
 from components.inventory.model import Host
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, in_short, offered_key
@@ -104,7 +104,7 @@ class HostLooks:
                 connection = await stack.enter_async_context(opening)
             read_at = datetime.now(UTC)
             async with asyncio.timeout(HOST_S):
-                text = await first_answer(connection, self._command, packed(), LARGEST_ANSWER)
+                text = await first_answer(connection, self._command, on_stdin(), LARGEST_ANSWER)
         return host_of(text, replace(host, read_at=read_at))
 
     async def _offered_key(self, host: Host) -> str:
@@ -122,11 +122,12 @@ def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
 
 
 def command(*, sudo: bool, firmware: bool = False) -> str:
-    """What runs on a host. Python writes no bytecode (-B): as root it would, beside modules that have none yet."""
+    """What runs on a host: as root where the login may, by the installed reader or as it was sent."""
     verb = "look firmware" if firmware else "look"
-    program = f'python3 -I -B -c "{LOADER}" {len(packed())} {verb}'
-    as_root = f"if sudo -n true 2>/dev/null; then exec sudo -n {program}; fi; " if sudo else ""
-    return f"{as_root}exec {program}"
+    if not sudo:
+        return f"exec {started(verb)}"
+    # sudo -n reads no stdin where it refuses, so the next command gets all of it
+    return f"{read_as_root(verb)} && exit; sudo -n {started(verb)} && exit; exec {started(verb)}"
 
 
 async def _resolved(target: LookTarget) -> str:

@@ -20,13 +20,15 @@ FACTORY = {"rdma_namespaces": "shared"}
 LINK_FIELDS = ("address", "mtu_bytes", "link")
 """Fields that the real program restores unless a new connection confirms them."""
 
-STARTED = re.compile(rb"exec sudo -n python3 -I -c .* (?P<size>\d+) (?P<verb>\w+)$", re.DOTALL)
+STARTED = re.compile(rb"(?:.* )?exec sudo -n python3 -I -B -c '.*' (?P<verb>\w+)$", re.DOTALL)
+SIZE = re.compile(rb"\.read\((\d+)\)")
+"""In the first line on stdin: the size of the program behind it."""
 INSTALLED = re.compile(
     rb'echo "(?P<digest>[0-9a-f]{64})  (?P<path>\S+)" \| sha256sum .*'
     rb"exec sudo -n python3 -I (?P=path) (?P<verb>\w+)\nfi\n(?P<otherwise>.*)",
     re.DOTALL,
 )
-LOOKED = re.compile(rb".*exec python3 -I -B -c .* \d+ look$", re.DOTALL)
+LOOKED = re.compile(rb".*exec python3 -I -B -c '.*' look$", re.DOTALL)
 RECEIVED = re.compile(rb'cat > "\$HOME/(?P<path>[\w.-]+)\.new" && mv ')
 SAID = re.compile(rb"echo '(?P<text>.*)'|exit (?P<code>\d+)")
 
@@ -67,8 +69,10 @@ class SimHost:
         """
         text = command.encode()
         if started := STARTED.match(text):
-            size = int(started["size"])
-            return self._performed(started["verb"].decode(), _sha256(sent[:size]), sent[size:], failing)
+            line, _, content = sent.partition(b"\n")
+            size = SIZE.search(line)
+            end = int(size[1]) if size else 0
+            return self._performed(started["verb"].decode(), _sha256(content[:end]), content[end:], failing)
         if installed := INSTALLED.search(text):
             digest = installed["digest"].decode()
             if self.files.get(installed["path"].decode()) == digest:

@@ -129,6 +129,10 @@ class Machine:
         except OSError:
             return ""
 
+    def real(self, path: str) -> str:
+        """The path without links."""
+        return os.path.realpath(self.path(path))
+
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
         """Runs a program within a time limit; one that is not installed ends with `MISSING`."""
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "LC_ALL": "C"}

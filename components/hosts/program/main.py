@@ -1,6 +1,7 @@
 """Where the program starts: one verb, one document, one line of JSON."""
 
 import json
+import re
 import signal
 import sys
 import threading
@@ -70,7 +71,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     step = verb
     ended = announce(lambda: f"{verb}: {host.at if host else 'its document'}, {machine.running or 'no program'}")
     try:
-        document = read_document(text)
+        document = read_document(text, untrusted=verb == "plan")
         only = document.pop("only", None)
         result["host"] = document["host"]
         signal.alarm(PROBE_S if verb in ("probe", "plan") else int(document.get("deadline_s", DEADLINE_S)))
@@ -140,8 +141,11 @@ def announce(doing: Callable[[], str]) -> threading.Event:
     return ended
 
 
-def read_document(text: str) -> Document:
-    """The document on stdin."""
+def read_document(text: str, untrusted: bool = False) -> Document:
+    """The document on stdin. An untrusted one is of a login that may only read, and never becomes an option or a path.
+
+    Some programs run others by an option, such as `rpm --pipe`.
+    """
     try:
         document = json.loads(text)
         known = document["schema"] == SCHEMA and isinstance(document["pfs"], list)
@@ -149,6 +153,8 @@ def read_document(text: str) -> Document:
         known = False
     if not known:
         raise StepError(f"stdin holds no document of schema {SCHEMA}", "run pulumi up: it sends one")
+    if untrusted and re.search(r'"-|\.\./', json.dumps(document)):
+        raise StepError("a value of the document begins with a hyphen or contains ../", "correct it in the lab file")
     return dict(document)
 
 

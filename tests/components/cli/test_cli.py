@@ -56,12 +56,13 @@ CALLS = {
     "review": [str(REVIEWED)],
     "store": [],
     "schema": [],
+    "sudoers": ["read", "--user", "ops"],
 }
 """How each verb is called where only Python is installed."""
 NEEDS_A_TOOL = {"image build", "image push", "look", "plan"}
 """They find no docker and no host here; tests/components/jobs/test_image.py and inventory/test_command.py try them."""
-IN_A_FORMAT_OF_ITS_OWN = {"schema", "image show", "image repair"}
-"""They print JSON Schema or a Dockerfile, so that they know no --json."""
+IN_A_FORMAT_OF_ITS_OWN = {"schema", "image show", "image repair", "sudoers"}
+"""They print JSON Schema, a Dockerfile or sudoers lines, so that they know no --json."""
 HEAVY = ("pulumi", "matplotlib", "pyVmomi", "kubernetes", "asyncssh", "rich", "stacks.lab")
 
 
@@ -181,7 +182,7 @@ def test_a_format_of_its_own_is_all_of_stdout(name: str, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
 
     assert err == ""
-    assert out.startswith("{\n" if name == "schema" else ("# Rendered", "FROM"))
+    assert out.startswith("{\n" if name == "schema" else ("# Rendered", "FROM", "# rocelab may"))
 
 
 @pytest.mark.parametrize(("name", "option"), [("report", "--junit"), ("report", "--html"), ("audit", "--html")])

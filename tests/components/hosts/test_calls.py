@@ -11,6 +11,7 @@ import pytest
 
 from components.hosts import calls, repair
 from components.hosts.calls import HostCalls, Report, StuckError
+from components.hosts.pack import on_stdin
 from components.hosts.program.places import PROBE_S
 from components.ssh import connection
 from components.ssh.connection import NoAnswerError
@@ -48,10 +49,8 @@ def test_the_program_and_the_document_go_over_stdin_and_the_report_comes_back():
 
     assert report.fields == {"unit": "enabled"}
     command, sent = seen[0]
-    assert command.startswith("exec sudo -n python3 -I -c ")
-    assert command.endswith(" probe")
-    assert sent.endswith(json.dumps(DOCUMENT).encode())
-    assert int(command.split()[-2]) == len(sent) - len(json.dumps(DOCUMENT))
+    assert command == "exec sudo -n python3 -I -B -c 'import sys;exec(sys.stdin.buffer.readline())' probe"
+    assert sent == on_stdin(json.dumps(DOCUMENT))
 
 
 def test_what_else_a_login_prints_does_not_hide_the_report():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.pack import packed
+from components.hosts.pack import on_stdin
 from components.hosts.program.look import pci
 from components.hosts.program.look.lldp import parse_frames
 from components.hosts.program.look.read_only import LARGEST_OUTPUT, ReadOnly, ReadOnlyError
@@ -441,7 +441,7 @@ def test_the_packed_program_looks_around_on_this_very_machine_without_a_document
     before = [Path(place).exists() for place in places]
 
     done = subprocess.run(
-        ["sh", "-c", command(sudo=False)], input=packed(), capture_output=True, check=True, timeout=60
+        ["sh", "-c", command(sudo=False)], input=on_stdin(), capture_output=True, check=True, timeout=60
     )
 
     host = host_of(done.stdout.decode(), ASKED)

@@ -1,6 +1,5 @@
 """The PCI tree: which functions are NICs and GPUs, what bridges lie above them, and which of those redirect peers."""
 
-import os
 import re
 from typing import Dict, List, Tuple
 
@@ -27,12 +26,13 @@ HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazo
 """Vendor or product of a virtual machine, whose ACS belongs to the hypervisor."""
 ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
 LEGACY = "legacy"
-FIRST_EXTENDED, CONFIG_BYTES = 0x100, 4096
+FIRST_EXTENDED = 0x100
 FIRST_POINTER, HEADER_BYTES = 0x34, 0x40
 EXPRESS, DEVICE_CONTROL = 0x10, 8
 READ_REQUEST, SMALLEST_REQUEST_BYTES = 0x7000, 128
 RELAXED_ORDERING = 0x0010
 ATS, ATS_CONTROL, ATS_ENABLED = 0x000F, 6, 0x8000
+SERIAL_NUMBER = 0x0003
 """Numbers of capabilities and their registers: Linux, include/uapi/linux/pci_regs.h."""
 MOST_CAPABILITIES = 100
 SMI = ("nvidia-smi", "--query-gpu=pci.bus_id,memory.total", "--format=csv,noheader,nounits")
@@ -41,7 +41,9 @@ NVIDIA = "/proc/driver/nvidia/version"
 
 def functions(machine: Machine) -> Dict[str, str]:
     """Class of each PCI function that is not a VF."""
-    names = os.listdir(machine.path(DEVICES))
+    names = machine.names(DEVICES)
+    if not names:
+        raise UnknownError("there are no PCI devices")
     own = (name for name in sorted(names) if not machine.exists(f"{DEVICES}/{name}/physfn"))
     return {name: machine.read(f"{DEVICES}/{name}/class") for name in own}
 
@@ -60,7 +62,7 @@ def gpu_addresses(machine: Machine) -> List[str]:
 
 def bridges(machine: Machine, address: str) -> List[str]:
     """PCI addresses of the bridges above a function, root port first."""
-    parts = os.path.realpath(machine.path(f"{DEVICES}/{address}")).split("/")
+    parts = machine.real(f"{DEVICES}/{address}").split("/")
     return [part for part in parts if ADDRESS.match(part)][:-1]
 
 
@@ -137,8 +139,7 @@ def acs_bridges(machine: Machine) -> List[str]:
 
 def _configuration(machine: Machine, path: str) -> bytes:
     """The configuration space of a function; the kernel gives others than root only its header."""
-    with open(machine.path(path), "rb") as file:
-        space = file.read(CONFIG_BYTES)
+    space = machine.content(path)
     if len(space) <= FIRST_EXTENDED:
         raise UnknownError(f"only {len(space)} bytes of {path} can be read")
     return space
@@ -182,6 +183,12 @@ def redirects_peers(space: bytes) -> bool:
     """Whether the ACS capability in a configuration space redirects traffic between peers."""
     at = _extended_capability(space, ACS)
     return bool(at and _word(space, at + ACS_CONTROL) & ACS_REDIRECTS)
+
+
+def without_serial_number(space: bytes) -> bytes:
+    """A configuration space whose Device Serial Number, often the MAC of a port, is zero."""
+    at = _extended_capability(space, SERIAL_NUMBER)
+    return space[: at + 4] + bytes(8) + space[at + 12 :] if at else space
 
 
 def _extended_capability(space: bytes, number: int) -> int:

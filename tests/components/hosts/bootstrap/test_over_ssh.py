@@ -11,7 +11,7 @@ import pytest
 
 from components.hosts.bootstrap.join import unite
 from components.hosts.calls import HostCalls
-from components.hosts.pack import packed
+from components.hosts.pack import on_stdin, packed
 from components.hosts.program.main import perform
 from components.hosts.repair import Crew, Outcome
 from components.ssh.connection import keys_of
@@ -31,9 +31,9 @@ def serve(machines: Machines, name: str, commands: list[str]) -> Serve:
 
     async def run(process: asyncssh.SSHServerProcess[bytes]) -> None:
         commands.append(process.command or "")
-        size, verb = (process.command or "").split()[-2:]
+        verb = (process.command or "").split()[-1]
         sent = await process.stdin.read()
-        result = perform(verb, machines.machines[name], sent[int(size) :].decode(), packed())
+        result = perform(verb, machines.machines[name], sent[len(on_stdin()) :].decode(), packed())
         process.stdout.write(json.dumps(result).encode() + b"\n")
         process.exit(0)
 

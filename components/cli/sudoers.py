@@ -1,0 +1,38 @@
+"""`rocelab sudoers`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from components.cli.exits import Exit
+from components.cli.options import NEW_FILE, examples
+
+if TYPE_CHECKING:
+    from components.hosts.sudoers import Grant
+
+
+@click.command(
+    epilog=examples(
+        "rocelab sudoers read --user ops --reader rocelab-reader.pyz > rocelab.sudoers",
+        "rocelab sudoers build --user ops > rocelab.sudoers",
+    )
+)
+@click.argument("grant", type=click.Choice(["read", "build"]))
+@click.option("--user", required=True, metavar="NAME", help="Name the login on the hosts.")
+@click.option("--reader", type=NEW_FILE, metavar="FILE", help="Write the program that `read` allows.")
+def command(grant: "Grant", user: str, reader: Path | None) -> Exit:
+    """Print sudoers lines for reading or for building hosts.
+
+    `read` is for look, audit, evidence and plan: it runs one program that root owns and that changes nothing. Install
+    it with --reader, again for each version of rocelab. `build` is for `pulumi up` and is full root, because the login
+    sends the program that runs; its lines only keep other commands out.
+    """
+    from components.hosts.pack import packed  # noqa: PLC0415  # the model takes longer than all else of --help
+    from components.hosts.sudoers import lines  # noqa: PLC0415
+    from stacks.files import write_file  # noqa: PLC0415
+
+    if reader:
+        write_file(reader, packed())
+    click.echo(lines(grant, user), nl=False)
+    return Exit.CLEAN
