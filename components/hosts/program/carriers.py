@@ -2,7 +2,9 @@
 
 import os
 import re
-from typing import Dict, Iterable, List, Tuple
+import sys
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Dict, Iterable, List, Tuple, Union
 
 from .host import Host
 from .machine import Machine, StepError, load_json
@@ -18,6 +20,7 @@ DATA_QUEUE_PAIRS = ("RC", "UC", "UD", "RAW_PACKET", "XRC_INI", "XRC_TGT", "DRIVE
 """Types that carry data (rdma/res.c of iproute2); SMI and GSI are the kernel's own."""
 KERNELS_OWN = {"queue pairs of [ib_core]", "queue pairs of [mlx5_ib]"}
 ESTABLISHED = "01"
+Address = Union[IPv4Address, IPv6Address]
 SHOWN_USERS = 3
 
 
@@ -72,18 +75,27 @@ def _queue_pair_users(host: Host, pf: str) -> List[str]:
 
 def _tcp_peers(host: Host, pf: str) -> List[str]:
     """TCP connections of the PF's addresses: GPFS and BeeGFS show their servers nowhere else."""
-    own = {address.partition("/")[0] for address in host.addresses(pf)}
+    own = {ip_address(info["local"]) for info in host.links()[pf].get("addr_info", [])}
     found = set()
-    for line in host.machine.read("/proc/net/tcp").splitlines()[1:]:
-        words = line.split()
-        if len(words) > 3 and words[3] == ESTABLISHED and _ipv4(words[1]) in own:
-            found.add(f"a TCP connection to {_ipv4(words[2])}:{int(words[2].partition(':')[2], 16)}")
+    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in host.machine.read(file).splitlines()[1:]:
+            words = line.split()
+            if len(words) > 3 and words[3] == ESTABLISHED and _address(words[1]) in own:
+                found.add(f"a TCP connection to {_address(words[2])} port {int(words[2].partition(':')[2], 16)}")
     return sorted(found)
 
 
-def _ipv4(word: str) -> str:
-    """`0B0A0A0A:04A7` of /proc/net/tcp as an address: the kernel prints the bytes in the CPU's byte order."""
-    return ".".join(str(byte) for byte in reversed(bytes.fromhex(word.partition(":")[0])))
+def _address(word: str) -> Address:
+    """The address in `0B0A0A0A:04A7` of /proc/net/tcp, or of tcp6, where a socket may have an IPv4 address too.
+
+    The kernel prints it in words of four bytes, each in the CPU's byte order.
+    """
+    digits = bytes.fromhex(word.partition(":")[0])
+    words = [int.from_bytes(digits[at : at + 4], sys.byteorder) for at in range(0, len(digits), 4)]
+    packed = b"".join(each.to_bytes(4, "big") for each in words)
+    if len(packed) == 4:
+        return IPv4Address(packed)
+    return IPv6Address(packed).ipv4_mapped or IPv6Address(packed)
 
 
 def real_name(host: Host, name: str) -> str:

@@ -1,20 +1,23 @@
 """Files that make the distribution's own network daemons leave the rails alone.
 
-A file takes effect at the daemon's next start, at the latest at the next boot. Nothing here reloads a daemon: it owns
-the management interface, and a reload could remove that address.
+Nothing here reloads a daemon: it owns the management interface, and a reload could remove that address. NetworkManager
+makes a profile "Wired connection N" for each NIC that no profile names, asks for DHCP, and takes other addresses off
+the NIC. It leaves a device alone that has NM_UNMANAGED in udev when it appears; one that it manages already is taken
+from it by name (tried on Debian 12, NetworkManager 1.42.4). networkd's file counts from its next start on.
 """
 
 import re
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 
 from .guest import NETPLAN
 from .guest_others import SCRIPTS, definition_of
 from .host import Host
-from .machine import Machine, StepError, load_json
+from .machine import Done, Machine, StepError, load_json
 from .places import BASELINE_FILE, MARK, NETWORK_MANAGER_FILE, NETWORKD_FILE
 
 GUESTS_DRIVER = "vmxnet3"
 NETWORK_MANAGERS = ("/usr/sbin/NetworkManager",)
+UNMANAGED = "unmanaged"
 NETWORKDS = ("/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd")
 KEPT = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"
 """From systemd 246 and 249 on; older versions warn about unknown settings."""
@@ -26,12 +29,29 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
         return {}
     found: Dict[str, bytes] = {}
     if _has(host.machine, NETWORK_MANAGERS):
-        names = ";".join(f"interface-name:{pattern}" for pf in host.pfs for pattern in _patterns(pf["interface"]))
-        # += joins what other files name
-        found[NETWORK_MANAGER_FILE] = f"{MARK}[keyfile]\nunmanaged-devices+={names}\n".encode()
+        names = "|".join(pattern for pf in host.pfs for pattern in _patterns(pf["interface"]))
+        rule = f'ACTION!="remove", SUBSYSTEM=="net", NAME=="{names}", ENV{{NM_UNMANAGED}}="1"\n'
+        found[NETWORK_MANAGER_FILE] = (MARK + rule).encode()
     if any("routing" in pf for pf in host.pfs) and _has(host.machine, NETWORKDS):
         found[NETWORKD_FILE] = (MARK + KEPT).encode()
     return found
+
+
+def keep_new_vfs_unmanaged(host: Host) -> None:
+    """Writes the rule before VFs appear: NetworkManager reads it once for each."""
+    rule = drop_ins(host).get(NETWORK_MANAGER_FILE)
+    if rule and host.machine.ensure(NETWORK_MANAGER_FILE, rule):
+        host.machine.run("udevadm", "control", "--reload")
+
+
+def managed_netdevs(host: Host, pf: str) -> List[str]:
+    """A PF and its VFs, as far as NetworkManager manages them now."""
+    if NETWORK_MANAGER_FILE not in drop_ins(host):
+        return []
+    done: Done = host.remembered("nmcli", lambda: host.machine.run("nmcli", "-t", "-f", "DEVICE,STATE", "device"))
+    states = dict(line.partition(":")[::2] for line in done.out.splitlines())
+    names = [pf, *(vf.netdev for vf in host.vfs(pf))]
+    return [name for name in names if states.get(name, UNMANAGED) != UNMANAGED]
 
 
 def refuse_defined_rails(host: Host) -> None:

@@ -7,7 +7,7 @@ of those programs is read: YAML in braces counts as different.
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from .guest import HIGHEST_PRIORITY, NETPLAN, PROFILES
+from .guest import HIGHEST_PRIORITY, NETPLAN, PROFILES, RUN_PROFILES
 from .machine import Machine, StepError
 from .places import MARK
 
@@ -45,14 +45,18 @@ def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) ->
 def definition_of(machine: Machine, name: str) -> str:
     """The file by which a network daemon sets an interface up; empty when there is none.
 
-    A profile that never starts by itself does not count: RHEL's installer writes one for each unused NIC. networkd
-    records what it matched in a file per link, with patterns, drivers and netplan's own matches resolved.
+    A profile that never starts by itself does not count: RHEL's installer writes one for each unused NIC. Neither do
+    those that NetworkManager makes itself (`daemons` takes the NIC from it). networkd records what it matched in a file
+    per link, with patterns, drivers and netplan's own matches resolved.
     """
     hardware = _hardware(machine, name)
     found = [path for path, text in _files(machine, NETPLAN, ".yaml") if _yaml_defines(text, name, hardware)]
-    for path, text in _files(machine, PROFILES):  # netplan renders those below /run from the files above
+    for path, text in [*_files(machine, PROFILES), *_files(machine, RUN_PROFILES)]:
         pairs = _pairs(text)
-        if _profile_is_for(pairs, name, hardware) and pairs.get("autoconnect", "true").lower() not in NO:
+        rendered = path.startswith(f"{RUN_PROFILES}/netplan-")  # from netplan's files, which were read above
+        if rendered or pairs.get("nm-generated") == "true" or pairs.get("autoconnect", "true").lower() in NO:
+            continue
+        if _profile_is_for(pairs, name, hardware):
             found.append(path)
     for path, text in _files(machine, SCRIPTS):
         if _script_defines(path, text, name, hardware) and _pairs(text).get("ONBOOT", "yes").lower() not in NO:

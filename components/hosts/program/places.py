@@ -54,7 +54,7 @@ MODPROBE_FILE = "/etc/modprobe.d/rocelab.conf"
 UDEV_FILE = "/etc/udev/rules.d/90-rocelab.rules"
 LINK_FILE = "/etc/systemd/network/70-rocelab-{}.link"
 """Keeps a netdev's name over a change of its driver. It stays with the driver: an undo must rename nothing."""
-NETWORK_MANAGER_FILE = "/etc/NetworkManager/conf.d/60-rocelab.conf"
+NETWORK_MANAGER_FILE = "/etc/udev/rules.d/91-rocelab-networkmanager.rules"
 NETWORKD_DROP_INS = "/etc/systemd/networkd.conf.d"
 NETWORKD_FILE = NETWORKD_DROP_INS + "/60-rocelab.conf"
 DAEMON_FILES = (NETWORK_MANAGER_FILE, NETWORKD_FILE)

@@ -154,4 +154,36 @@ def test_a_connection_that_names_no_server_elsewhere_shows_in_the_kernels_table(
     failed = run("apply", machine, document)["failed"]
 
     assert failed["step"] == "link"
-    assert states(failed["reason"], "enp5s0", "refused", "TCP", "10.9.9.2:54000")
+    assert states(failed["reason"], "enp5s0", "refused", "TCP", "10.9.9.2 port 54000")
+
+
+TCP6 = """\
+  sl  local_address                         remote_address                        st tx_queue rx_queue
+   2: 00000000000000000000000001000000:04A7 00000000000000000000000000000000:0000 0A 00000000:00000000
+   4: 0000000000000000FFFF00000B01A8C0:04A8 0000000000000000FFFF00000B01A8C0:C08C 01 00000000:00000000
+   5: 00000000000000000000000001000000:04A7 00000000000000000000000001000000:9C0A 01 00000000:00000000
+"""
+"""/proc/net/tcp6 of a node of the simulator (Debian 12, Linux 6.1), columns cut: a listener on ::1, a connection of an
+IPv6 socket with the IPv4 address 192.168.1.11, and one with ::1."""
+
+
+@pytest.mark.parametrize(
+    ("own", "peer"), [("::1", "::1 port 39946"), ("192.168.1.11", "192.168.1.11 port 49292")], ids=["ipv6", "mapped"]
+)
+def test_a_connection_of_an_ipv6_socket_shows_too(machine, document, own, peer):
+    machine.links["enp0s3"] = link(["192.168.1.99/24"])
+    machine.links["enp5s0"] = link([])
+    machine.links["enp5s0"]["addr_info"] = [{"family": "inet6", "local": own, "prefixlen": 64, "scope": "global"}]
+    machine.file("/proc/net/tcp6", TCP6)
+
+    failed = run("apply", machine, document)["failed"]
+
+    assert failed["step"] == "link"
+    assert states(failed["reason"], "enp5s0", "refused", f"a TCP connection to {peer}")
+
+
+def test_a_connection_of_another_nics_ipv6_address_is_none_of_the_rails(machine, document):
+    machine.links["enp5s0"]["addr_info"] = [{"family": "inet6", "local": "fd00::1", "prefixlen": 64, "scope": "global"}]
+    machine.file("/proc/net/tcp6", TCP6)
+
+    assert run("apply", machine, document)["failed"] is None

@@ -8,6 +8,7 @@ import pytest
 from components.hosts.document import host_document
 from components.hosts.program.daemons import drop_ins
 from components.hosts.program.host import Host
+from components.hosts.program.machine import Done
 from components.hosts.program.places import DAEMON_FILES, NETWORK_MANAGER_FILE, NETWORKD_DROP_INS, NETWORKD_FILE
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, made, run
@@ -35,15 +36,56 @@ def test_a_host_without_such_a_daemon_gets_no_file(machine: Router, lab: Lab) ->
     assert not [path for path in DAEMON_FILES if machine.exists(path)]
 
 
-def test_network_manager_leaves_pfs_and_vfs_alone_beside_what_others_named(machine: Router, lab: Lab) -> None:
+def test_network_manager_leaves_pfs_and_vfs_alone_when_they_appear(machine: Router, lab: Lab) -> None:
+    """The rule was tried on Debian 12: NetworkManager 1.42.4 left new VFs, and PFs at boot, unmanaged by it."""
     machine.file(NETWORK_MANAGER, "")
 
     made(machine, document_of(lab))
 
-    first, second = (f"interface-name:{pf};interface-name:{pf}v*" for pf in ("enp5s0", "enp132s0"))
-    assert machine.read(NETWORK_MANAGER_FILE).endswith(f"[keyfile]\nunmanaged-devices+={first};{second}")
+    names = 'NAME=="enp5s0|enp5s0v*|enp132s0|enp132s0v*"'
+    rule = f'ACTION!="remove", SUBSYSTEM=="net", {names}, ENV{{NM_UNMANAGED}}="1"'
+    assert machine.read(NETWORK_MANAGER_FILE).splitlines()[1:] == [rule]
     assert not machine.exists(NETWORKD_FILE)
-    assert not any("NetworkManager" in command for command in machine.commands), "it counts from its next start on"
+    assert not any("reload NetworkManager" in command for command in machine.commands)
+
+
+def test_the_rule_is_there_before_a_vf_appears(machine: Router, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.file(NETWORK_MANAGER, "")
+    seen = []
+    write = machine.write
+
+    def watched(path: str, value: str) -> None:
+        if path.endswith("sriov_numvfs"):
+            seen.append((machine.exists(NETWORK_MANAGER_FILE), "udevadm control --reload" in machine.commands))
+        write(path, value)
+
+    monkeypatch.setattr(machine, "write", watched)
+    made(machine, document_of(lab))
+
+    assert set(seen) == {(True, True)}
+
+
+DEVICES = "enp5s0:connecting (getting IP configuration)\nlo:connected (externally)\nenp0s3:connected\n"
+"""`nmcli -t -f DEVICE,STATE device` on a node of the simulator (NetworkManager 1.42.4), while it asked for DHCP on a PF
+with its own profile "Wired connection 2" and took rocelab's address off it within ten seconds."""
+ASKED = "nmcli -t -f DEVICE,STATE device"
+
+
+def test_a_pf_that_network_manager_has_is_taken_from_it_and_given_back(machine: Router, lab: Lab) -> None:
+    machine.file(NETWORK_MANAGER, "")
+    machine.answers[ASKED] = Done(0, DEVICES, "")
+    document = document_of(lab)
+    assert differing(machine, document)["enp5s0.link"] == "managed by NetworkManager"
+
+    run("apply", machine, document)
+
+    assert machine.commands.count("nmcli device set enp5s0 managed no") == 1
+    assert not any("set enp0s3" in command or "set enp132s0" in command for command in machine.commands)
+    machine.answers[ASKED] = Done(0, DEVICES.replace("connecting (getting IP configuration)", "unmanaged"), "")
+    made(machine, document)
+    assert run("undo", machine, document)["failed"] is None
+    assert machine.commands.count("nmcli device set enp5s0 managed yes") == 1
+    assert "nmcli device set enp132s0 managed yes" not in machine.commands
 
 
 def test_the_name_of_a_port_is_no_part_of_its_vfs_names(machine: Router, lab: Lab) -> None:
@@ -53,7 +95,7 @@ def test_the_name_of_a_port_is_no_part_of_its_vfs_names(machine: Router, lab: La
 
     text = drop_ins(Host(machine, document, b""))[NETWORK_MANAGER_FILE].decode()
 
-    assert "interface-name:enp65s0f0np0;interface-name:enp65s0f0v*;" in text
+    assert "enp65s0f0np0|enp65s0f0v*|" in text
 
 
 def test_networkd_keeps_rules_and_routes_where_a_rail_is_routed(machine: Router, lab: Lab) -> None:

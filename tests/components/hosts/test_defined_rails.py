@@ -43,6 +43,22 @@ interface-name=enp5s0
 method=auto
 """
 """nm-settings-keyfile(5)."""
+RUN_PROFILES = "/run/NetworkManager/system-connections"
+AUTOMATIC = """\
+[connection]
+id=Wired connection 2
+uuid=d7860381-2c7b-3e49-8798-33c449d23093
+type=ethernet
+autoconnect-priority=-999
+interface-name=enp5s0
+
+[ipv4]
+method=auto
+
+[.nmmeta]
+nm-generated=true
+"""
+"""Recorded on a node of the simulator (NetworkManager 1.42.4), shortened."""
 IFCFG = "TYPE=Ethernet\nBOOTPROTO=dhcp\nNAME=enp5s0\nDEVICE=enp5s0\nONBOOT={}\n"
 """As anaconda writes it for each NIC: ONBOOT=no where nobody switched it on (nm-settings-ifcfg-rh(5))."""
 NETWORKD = """\
@@ -70,6 +86,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     [
         ("/etc/netplan/50-cloud-init.yaml", MAAS, "then netplan apply"),
         ("/etc/NetworkManager/system-connections/enp5s0.nmconnection", KEYFILE.format("true"), "autoconnect no"),
+        (f"{RUN_PROFILES}/enp5s0.nmconnection", KEYFILE.format("true"), "autoconnect no"),
         ("/etc/sysconfig/network-scripts/ifcfg-enp5s0", IFCFG.format("yes"), "autoconnect no"),
         (
             "/run/systemd/netif/links/3",
@@ -77,7 +94,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
             "networkctl reconfigure enp5s0",
         ),
     ],
-    ids=["netplan", "NetworkManager", "network-scripts", "networkd"],
+    ids=["netplan", "NetworkManager", "NetworkManager, until the next boot", "network-scripts", "networkd"],
 )
 def test_a_rail_that_a_daemon_defines_is_refused_untouched(machine, document, place, text, remedy):
     machine.file(place, text)
@@ -85,7 +102,7 @@ def test_a_rail_that_a_daemon_defines_is_refused_untouched(machine, document, pl
     result = run("apply", machine, document)
 
     assert result["failed"]["step"] == "link"
-    file = "/etc/systemd/network/20-wired.network" if place.startswith("/run") else place
+    file = "/etc/systemd/network/20-wired.network" if "netif" in place else place
     assert result["failed"]["reason"].startswith(f"{file} defines enp5s0")
     assert remedy in result["failed"]["hint"]
     assert (result["changed"], machine.written, machine.exists(BASELINE_FILE)) == ([], [], False)
@@ -96,10 +113,12 @@ def test_a_rail_that_a_daemon_defines_is_refused_untouched(machine, document, pl
     [
         ("/etc/netplan/50-cloud-init.yaml", MAAS.replace(MAC, "0c:42:a1:00:00:02")),
         ("/etc/NetworkManager/system-connections/enp5s0.nmconnection", KEYFILE.format("false")),
+        (f"{RUN_PROFILES}/Wired connection 2.nmconnection", AUTOMATIC),
+        (f"{RUN_PROFILES}/netplan-enp5s0.nmconnection", KEYFILE.format("true")),
         ("/etc/sysconfig/network-scripts/ifcfg-enp5s0", IFCFG.format("no")),
         ("/run/systemd/netif/links/3", NETWORKD.format("unmanaged")),
     ],
-    ids=["netplan", "NetworkManager", "network-scripts", "networkd"],
+    ids=["netplan", "NetworkManager", "automatic", "rendered by netplan", "network-scripts", "networkd"],
 )
 def test_a_definition_of_another_nic_or_one_that_never_starts_is_no_reason(machine, document, place, text):
     machine.file(place, text)

@@ -33,6 +33,7 @@ STANDARD = {
     "fnmatch",
     "functools",
     "hashlib",
+    "ipaddress",
     "importlib",
     "io",
     "json",

@@ -46,7 +46,8 @@ class GuestNetworkStep(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         tool = _tool(host)
         if host.machine.remove(NETWORK_MANAGER_FILE):  # it kept NetworkManager away from the rails
-            host.machine.run("systemctl", "reload", "NetworkManager.service")
+            for pf in host.pfs:
+                host.machine.run("nmcli", "device", "set", pf["interface"], "managed", "yes")
         for pf in host.pfs:
             if f"{pf['interface']}.kept" in wrong:
                 _keep(host, tool, pf)

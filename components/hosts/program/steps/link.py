@@ -3,7 +3,7 @@
 from typing import Set
 
 from ..carriers import refuse_what_carries_the_host, refuse_what_others_use
-from ..daemons import refuse_defined_rails
+from ..daemons import managed_netdevs, refuse_defined_rails
 from ..host import Document, Host
 from ..machine import StepError
 from ..revert import arm_revert, link_changes, link_state
@@ -35,6 +35,8 @@ class LinkStep(Step):
             name = pf["interface"]
             fields[f"{name}.mtu_bytes"] = host.links().get(name, {}).get("mtu", 0)
             fields[f"{name}.link"] = "up" if host.is_up(name) else "down"
+            if managed_netdevs(host, name):
+                fields[f"{name}.link"] = "managed by NetworkManager"
             fields[f"{name}.address"] = " ".join(host.addresses(name)) or "none"
         return fields
 
@@ -59,6 +61,9 @@ class LinkStep(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = []
         concerned = {interface_of(field) for field in wrong}
+        for netdev in [netdev for name in sorted(concerned) for netdev in managed_netdevs(host, name)]:
+            host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
+        host.forget()
         for pf in host.pfs:
             name = pf["interface"]
             if name in concerned:
@@ -69,8 +74,11 @@ class LinkStep(Step):
         host.ip_batch(lines)
 
     def before_pf(self, host: Host, pf: str) -> Before:
-        return link_state(host, pf)
+        managed = {"network_manager": True} if pf in managed_netdevs(host, pf) else {}
+        return {**link_state(host, pf), **managed}
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
         # no armed revert: this is the state in which the host was reached before the first change
         host.ip_batch(link_changes(host, pf, before))
+        if before.get("network_manager"):
+            host.machine.run("nmcli", "device", "set", pf, "managed", "yes")

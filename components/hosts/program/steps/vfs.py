@@ -3,6 +3,7 @@
 import hashlib
 from typing import Any, Dict, Iterable, List, Optional, Set
 
+from ..daemons import keep_new_vfs_unmanaged
 from ..host import Document, Host, VirtualFunction
 from ..machine import StepError
 from ..places import VF_WAIT_S
@@ -47,6 +48,7 @@ class Vfs(Step):
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
+        keep_new_vfs_unmanaged(host)
         pfs = {pf["interface"]: pf["vfs"] for pf in host.pfs}
         resized = [name for name in pfs if f"{name}.vfs" in wrong]
         failed = [error for error in (self._resized(host, name, pfs[name]) for name in resized) if error]
