@@ -1,7 +1,7 @@
 """Arista EOS: its commands and answers. Answers are read from the running configuration."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from components.switches.dialect import (
@@ -57,6 +57,7 @@ class Eos(Dialect):
                 mark=name,
                 read=read_sessions,
             ),
+            notes=("Where a platform has `random-detect ecn count`, only queues with it count marked packets.",),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
@@ -86,8 +87,8 @@ class Eos(Dialect):
     def global_lines(self, qos: Qos) -> list[str]:
         """The maps of code points, which all ports share, and the watchdog of lossless queues."""
         lines = [
-            f"qos map dscp {qos.dscp} to traffic-class {qos.priority}",
-            f"qos map dscp {qos.cnp_dscp} to traffic-class {qos.cnp_priority}",
+            _mapping(qos.dscp, qos.priority),
+            _mapping(qos.cnp_dscp, qos.cnp_priority),
         ]
         if qos.mode == "lossless":
             watchdog = "priority-flow-control pause watchdog"
@@ -135,10 +136,20 @@ class Eos(Dialect):
                 for tc in declared.scheduling
             },
         )
+        return PortFacts(settings, tuple(self._faults(answers, declared, settings)))
+
+    def _faults(self, answers: Mapping[str, str], declared: PortSettings, settings: PortSettings) -> Iterator[str]:
         queues = set(re.findall(r"^ +((?:uc-)?tx-queue) \d", answers.get(QUEUES, ""), re.MULTILINE))
-        wrong = declared.ecn and queues and self._queue not in queues
-        faults = (f"the switch calls its queues {queues.pop()}; set switches[].queue_word to that",) if wrong else ()
-        return PortFacts(settings, faults)
+        if declared.ecn and queues and self._queue not in queues:
+            yield f"the switch calls its queues {queues.pop()}; set switches[].queue_word to that"
+        if self.allow_global:
+            return
+        for point, traffic_class in declared.dscp_priority.items():
+            if settings.dscp_priority[point] != traffic_class:
+                yield (
+                    f"the switch maps DSCP {point} to traffic class {settings.dscp_priority[point]} on all ports; run "
+                    f"`{_mapping(point, traffic_class)}`, or set switches[].allow_global: true"
+                )
 
     def backup(self) -> str:
         """The whole running configuration; EOS masks no secret in it."""
@@ -148,6 +159,7 @@ class Eos(Dialect):
         return [
             "show lldp neighbors",
             "show priority-flow-control counters",
+            "show priority-flow-control counters watchdog",
             *(f"show {what} {port}" for port in ports for what in ("interfaces", "qos interfaces")),
             *(f"show qos interfaces {port} ecn counters queue" for port in ports),
         ]
@@ -206,6 +218,10 @@ def _read_membership(words: str) -> tuple[str, int | None, str]:
     native = int(_word(r"^ +switchport trunk native vlan (\d+)$", words, "1"))
     allowed = numbers_in(_word(r"^ +switchport trunk allowed vlan ([\d,-]+)$", words, EVERY_VLAN))
     return "trunk", native, normal_ranges([vlan for vlan in allowed if vlan != native])
+
+
+def _mapping(point: int, traffic_class: int) -> str:
+    return f"qos map dscp {point} to traffic-class {traffic_class}"
 
 
 def _marking(ecn: Ecn | None) -> str:

@@ -128,10 +128,14 @@ class Nvue(Dialect):
     def requirements(self, qos: Qos | None) -> list[str]:
         lines: list[str] = []
         if qos and qos.mode == "lossless":
-            lines.append("Ports get the PFC watchdog, which needs Cumulus Linux 5.6 or newer (cat /etc/os-release).")
+            lines += [
+                "Ports get the PFC watchdog, which needs Cumulus Linux 5.6 or newer (cat /etc/os-release).",
+                "PFC's headroom is for cables of 10 m; give its profile the cable-length of longer ones, in meters.",
+            ]
             if not self.allow_global:
                 lines += [
-                    f"Ports pause and still drop unless a lossless pool has memory ({POOLS}). If none has, run:",
+                    f"Ports pause and still drop unless a lossless pool has memory ({POOLS}).",
+                    "If none has, run this, or instead the switch-wide line at the end:",
                     *(f"  {line}" for line in (*LOSSLESS_POOL, "nv config apply")),
                 ]
         if not self._save:
@@ -196,7 +200,8 @@ class Nvue(Dialect):
         return [
             "nv show interface lldp",
             "nv show qos roce",
-            *(f"nv show interface {port} qos roce counters" for port in ports),
+            POOLS,
+            *(f"nv show interface {port} qos {what}" for port in ports for what in ("roce counters", "pfc-watchdog")),
         ]
 
     def listed_ports(self, answer: str) -> list[str]:

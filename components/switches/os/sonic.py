@@ -161,6 +161,7 @@ class Sonic(Dialect):
             *(f"sonic-db-cli CONFIG_DB hgetall 'PORT_QOS_MAP|{port}'" for port in ports),
             "sonic-db-cli CONFIG_DB keys 'BUFFER_PG|*'",
             "show pfc counters",
+            "show pfcwd config",
             "show priority-group drop counters",
             *(f"show queue wredcounters {port}" for port in ports),
         ]

@@ -238,6 +238,19 @@ def test_the_queues_of_an_eos_port_are_called_as_the_switch_calls_them() -> None
     assert facts("eos", answers=silent).faults == (), "what the switch does not tell is not held against the lab"
 
 
+def test_a_code_point_that_eos_maps_otherwise_for_all_ports_is_a_fault_unless_that_may_be_changed() -> None:
+    """The map is switch-wide: no line of a port can change it."""
+    answers = {
+        command: text.replace("dscp 26 to traffic-class 3", "dscp 26 to traffic-class 5")
+        for command, text in answers_of("eos").items()
+    }
+
+    [fault] = facts("eos", answers=answers).faults
+
+    assert states(fault, "DSCP 26", "traffic class 5", "`qos map dscp 26 to traffic-class 3`", "allow_global")
+    assert facts("eos", answers=answers, allow_global=True).faults == ()
+
+
 @pytest.mark.parametrize(("system", "kind"), [(system, kind) for system, kinds in RESTORED.items() for kind in kinds])
 def test_a_restored_port_refers_to_the_profile_that_it_had_or_to_none(system: str, kind: str) -> None:
     dialect = dialect_of(with_switches(switch_entry(system), qos={}).switches[0])
