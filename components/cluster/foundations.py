@@ -6,9 +6,8 @@ import pulumi
 
 from components.cluster.gpus import OWNER_S_FIELDS
 from components.cluster.manifests import Manifest
-from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
 from components.cluster.operators import Owner, place
-from components.cluster.profiles import kinds, placed_source, policies, render_namespaces
+from components.cluster.profiles import MPI_NAMESPACE, kinds, placed_source, policies, render_namespaces
 from components.cluster.store import Store, read_definitions
 from stacks.base import LabError
 from stacks.cluster import Cluster

@@ -5,7 +5,7 @@ import json
 from pydantic import JsonValue
 
 from components.cluster.ipam import IPS, address_source
-from components.cluster.manifests import Manifest, metadata
+from components.cluster.manifests import Manifest, render
 from components.cluster.rails import interfaces, pod_rails, pod_side
 from stacks.cluster import Cluster
 from stacks.delivery import SharedRdma
@@ -13,28 +13,25 @@ from stacks.lab import Lab
 from stacks.rails import Rail
 
 API_VERSION = "k8s.cni.cncf.io/v1"
-RESOURCE_ANNOTATION = "k8s.v1.cni.cncf.io/resourceName"
-"""Ties a network to the resource of its VFs; without it Multus passes no device."""
 
 
 def render_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Manifest:
-    """The network of a rail in one namespace; pods of others name it `<namespace>/<network>`."""
+    """The network of a rail in one namespace."""
     shared = isinstance(cluster.delivery, SharedRdma)
-    labels = metadata(rail.network_name, "rail-network", namespace)
     first = _macvlan(lab, cluster, rail) if shared else _vf(cluster, rail)
     chain: Manifest = {
         "cniVersion": "1.0.0",
         "name": rail.network_name,
         "plugins": [first, *meta_plugins(lab, cluster, rail)],
     }
-    # a macvlan is created, not taken from a pool of devices
-    annotations: Manifest = {} if shared else {"annotations": {RESOURCE_ANNOTATION: rail.resource}}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "NetworkAttachmentDefinition",
-        "metadata": {**labels, **annotations},
-        "spec": {"config": json.dumps(chain, indent=2) + "\n"},
-    }
+    return render(
+        "cluster/manifests/rails/network",
+        network=rail.network_name,
+        namespace=namespace,
+        # a macvlan is created, not taken from a pool of devices
+        resource="" if shared else rail.resource,
+        chain=json.dumps(chain, indent=2) + "\n",
+    )
 
 
 def meta_plugins(lab: Lab, cluster: Cluster, rail: Rail) -> list[JsonValue]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from components.cluster.manifests import PART_OF, Manifest, part, path_of
-from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
-from components.cluster.profiles import policies, programs
+from components.cluster.profiles import MPI_NAMESPACE, policies, programs
 from components.cluster.rails import interfaces, populated_rails
 from components.kubernetes.client import Object, at
 from stacks.cluster import Cluster

@@ -4,19 +4,10 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from components.cluster.device_plugins import (
-    render_device_plugin,
-    render_rdma_cni,
-    render_shared_device_plugin,
-    render_sriov_cni,
-)
-from components.cluster.flannel import render_flannel
+from components.cluster.device_plugins import render_device_plugin, render_shared_device_plugin
 from components.cluster.gpus import render_gpu_device_plugin, render_gpu_policy
 from components.cluster.ipam import AddressSource, address_source
-from components.cluster.manifests import PART_OF, Manifest, Program, through_registry
-from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
-from components.cluster.mpi import render_mpi_operator
-from components.cluster.multus import render_multus
+from components.cluster.manifests import Manifest, Program, render, render_program, through_registry
 from components.cluster.networks import render_network
 from components.cluster.policies import render_nic_policy, render_sriov_network, render_sriov_policies
 from components.cluster.rails import populated_rails, present_nodes
@@ -27,6 +18,8 @@ from stacks.lab import Lab
 
 DEVICE_PLUGIN = "device-plugin"
 """Key of the program that looks for VFs only when it starts."""
+MPI_NAMESPACE = "mpi-operator"
+"""Upstream's namespace, so that a second operator collides instead of running in parallel."""
 
 
 def programs(lab: Lab, cluster: Cluster) -> dict[str, Program]:
@@ -89,17 +82,29 @@ def placed_source(cluster: Cluster) -> AddressSource | None:
 
 
 def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
-    delivery = cluster.delivery
+    bill, delivery, namespace = cluster.bill, cluster.delivery, cluster.system_namespace
     if cluster.bootstrap is not None and cluster.bootstrap.cni == "flannel":
-        yield "flannel", render_flannel(cluster)
+        flannel = render_program(
+            "flannel/rbac",
+            "flannel/daemonset",
+            namespace=namespace,
+            image=bill.flannel,
+            plugin_image=bill.flannel_cni_plugin,
+            pod_subnet=str(cluster.pod_subnet),
+        )
+        yield "flannel", flannel
     if isinstance(delivery, SriovPlain | SharedRdma):
-        yield "multus", render_multus(cluster)
+        templates = ("multus/rbac", "multus/daemonset")
+        yield "multus", render_program(*templates, namespace=namespace, image=bill.multus)
     if isinstance(delivery, SriovPlain):
-        yield "sriov-cni", render_sriov_cni(cluster)
+        cni = render_program("sriov_cni/daemonset", namespace=namespace, image=bill.sriov_cni)
+        yield "sriov-cni", cni
     source = placed_source(cluster)
     if source and (addresses := source.program()):
         yield source.name, addresses
-    yield "mpi-operator", render_mpi_operator(cluster)
+    templates = ("mpi_operator/rbac", "mpi_operator/deployment")
+    operator = render_program(*templates, namespace=MPI_NAMESPACE, image=bill.mpi_operator)
+    yield "mpi-operator", operator
     # without a resource to offer, a plugin would exit again and again
     if populated_rails(lab):
         if isinstance(delivery, SriovPlain):
@@ -107,27 +112,20 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
         elif isinstance(delivery, SharedRdma | Pvrdma):
             yield "shared-device-plugin", render_shared_device_plugin(lab, cluster, delivery)
     if lab.hosts.rdma_namespaces == "exclusive" and isinstance(delivery, SriovPlain):
-        yield "rdma-cni", render_rdma_cni(cluster)
+        cni = render_program("rdma_cni/daemonset", namespace=namespace, image=bill.rdma_cni)
+        yield "rdma-cni", cni
     if cluster.gpus == "device_plugin" and any(node.gpus for node in present_nodes(lab)):
         yield "gpu-device-plugin", render_gpu_device_plugin(lab, cluster)
 
 
 def render_namespaces(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
     """Namespaces that rocelab creates, by name. Those of `cluster.namespaces` exist already and outlive the lab."""
-    made: dict[str, Manifest] = {MPI_NAMESPACE: _namespace(MPI_NAMESPACE)}
+    template = "cluster/manifests/namespaces/namespace"
+    made = {MPI_NAMESPACE: render(template, name=MPI_NAMESPACE, runs_benchmarks=False)}
     if lab.benchmarks is not None and lab.benchmarks.namespace not in cluster.namespaces:
-        # RDMA needs IPC_LOCK, which the baseline and restricted levels of pod security refuse
-        bench = _namespace(lab.benchmarks.namespace, {"pod-security.kubernetes.io/enforce": "privileged"})
-        made[lab.benchmarks.namespace] = bench
+        name = lab.benchmarks.namespace
+        made[name] = render(template, name=name, runs_benchmarks=True)
     return made
-
-
-def _namespace(name: str, labels: Manifest | None = None) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": {**PART_OF, **(labels or {})}},
-    }
 
 
 def images_of(lab: Lab) -> tuple[str, ...]:

@@ -1,12 +1,13 @@
 """An MPIJob of `kubeflow.org/v2beta1`: a launcher that starts the ranks, and workers that are pods with sshd."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pydantic import JsonValue
 
-from components.cluster.manifests import CONTROL_PLANE_TOO
+from components.cluster.manifests import render
 from components.jobs.image.pvrdma_inside import at_start
-from components.jobs.workers import GPU, Workers
+from components.jobs.workers import Workers
 
 USE_OWN_DEVICES = (
     'found=""; index=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; do '
@@ -108,7 +109,6 @@ GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
 RUN_LABEL, LAB_LABEL = "rocelab.dev/run", "rocelab.dev/lab"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 SSH_PORT = 22
-HOSTNAME = "kubernetes.io/hostname"
 LAUNCHER_MIB, LAUNCHER_MIB_A_WORKER = 128, 2
 """mpirun, and one ssh per worker."""
 
@@ -129,20 +129,7 @@ class MpiProgram:
     """Each node runs it alone, for at most so many seconds. None: one run over all nodes."""
 
 
-APART = """
-limit=$1 slots=$2 running=0
-shift 2
-while read -r host rest; do
-  [ -n "$host" ] || continue
-  {
-    timeout -k 5 "$limit" mpirun --host "$host:$slots" "$@" </dev/null
-    echo "exit $?"
-  } 2>&1 | sed -e '/NCCL INFO/{/ via SHM\\//!d;}' -e "s/^/[$host] /" &
-  running=$((running + 1))
-  if [ $((running % 16)) = 0 ]; then wait; fi
-done </etc/mpi/hostfile
-wait
-"""
+APART = Path(__file__).with_name("apart.sh").read_text()
 """One mpirun for each line of the operator's hostfile, as many at once as the launcher has memory for.
 
 Each line of an mpirun gets its host as prefix, and of NCCL's many lines only those stay that report GPUs exchanging
@@ -154,75 +141,41 @@ node hides no other.
 def mpi_job(name: str, workers: Workers, program: MpiProgram, labels: dict[str, str]) -> dict[str, JsonValue]:
     """The job; its pods get the same labels and annotations."""
     placement = workers.placement
-    marks: dict[str, JsonValue] = {"labels": {**placement.labels, **labels}}
-    if placement.annotations:
-        marks["annotations"] = {**placement.annotations}
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": "MPIJob",
-        "metadata": {"name": name, "namespace": workers.namespace, **marks},
-        "spec": {
-            "slotsPerWorker": workers.ranks_per_node,
-            # mpirun fails if it starts before the workers' sshd answers
-            "launcherCreationPolicy": "WaitForWorkersReady",
-            "runPolicy": {
-                # with the default, None, workers hold GPUs and VFs forever; the launcher's log must stay
-                "cleanPodPolicy": "Running",
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": workers.timeout_s,
-            },
-            "mpiReplicaSpecs": {
-                "Launcher": {
-                    "replicas": 1,
-                    "restartPolicy": "Never",
-                    "template": _launcher(workers, program, marks),
-                },
-                "Worker": {
-                    "replicas": len(workers.nodes),
-                    "restartPolicy": "Never",
-                    "template": _worker(name, workers, marks),
-                },
-            },
-        },
-    }
+    worker_annotations = dict(placement.annotations)
+    if workers.networks:
+        worker_annotations[NETWORKS] = ",".join(workers.networks)
+    ssh_port = workers.host.ssh_port if workers.host else SSH_PORT
+    return render(
+        "jobs/manifests/mpijob",
+        name=name,
+        workers=workers,
+        replicas=len(workers.nodes),
+        labels={**placement.labels, **labels},
+        annotations=placement.annotations,
+        worker_annotations=worker_annotations,
+        tolerations=placement.taints,
+        launcher=program.launcher,
+        launcher_memory=f"{LAUNCHER_MIB + LAUNCHER_MIB_A_WORKER * len(workers.nodes)}Mi",
+        command=_launcher_command(workers, program),
+        args=_launcher_args(workers, program),
+        ssh_port=ssh_port,
+        ssh_port_text=str(ssh_port),
+    )
 
 
-def _launcher(workers: Workers, program: MpiProgram, marks: dict[str, JsonValue]) -> JsonValue:
-    """Without GPU and rail: it only starts the ranks and shows what rank 0 prints."""
-    apart = program.apart_s is not None
-    start = ["sh", "-c", APART, "sh", str(program.apart_s), str(workers.gpus_per_node)] if apart else ["mpirun"]
-    container: JsonValue = {
-        "name": program.launcher,
-        "image": workers.image,
-        "command": [*start],
-        "args": [
-            *_mpirun(workers, program, workers.gpus_per_node if apart else workers.ranks),
-            *(["--tag-output"] if program.tagged else []),
-            *rank_words(workers, program.variables, ucx=program.over_ucx),
-            *program.words,
-        ],
-        "resources": _launcher_needs(workers),
-    }
-    spec: dict[str, JsonValue] = {
-        **_host_network(workers),
-        **_login(workers),
-        # a small cluster has only tainted GPU nodes and the control plane
-        "tolerations": workers.placement.tolerated(CONTROL_PLANE_TOO),
-        "containers": [container],
-    }
-    if workers.host:
-        # mpirun gets the interfaces by name, and needs one of them on its own node
-        spec["affinity"] = {"nodeAffinity": _on_our_nodes(workers)}
-    return {"metadata": marks, "spec": spec}
+def _launcher_command(workers: Workers, program: MpiProgram) -> list[str]:
+    if program.apart_s is None:
+        return ["mpirun"]
+    return ["sh", "-c", APART, "sh", str(program.apart_s), str(workers.gpus_per_node)]
 
 
-def _launcher_needs(workers: Workers) -> dict[str, JsonValue]:
-    """The launcher waits for the ranks and forwards their lines.
-
-    Its requests fit the smallest node: with a CPU and 1 GiB it would stay Pending on a node with 2 CPUs and 2 GiB.
-    """
-    memory = f"{LAUNCHER_MIB + LAUNCHER_MIB_A_WORKER * len(workers.nodes)}Mi"
-    return {"requests": {"cpu": "100m", "memory": memory}, "limits": {"memory": "1Gi"}}
+def _launcher_args(workers: Workers, program: MpiProgram) -> list[str]:
+    ranks = workers.ranks if program.apart_s is None else workers.gpus_per_node
+    args = _mpirun(workers, program, ranks)
+    if program.tagged:
+        args.append("--tag-output")
+    args += rank_words(workers, program.variables, ucx=program.over_ucx)
+    return [*args, *program.words]
 
 
 OVER_UCX = (("pml", "ucx"), ("pml_ucx_tls", "any"), ("pml_ucx_devices", "any"), ("coll", "^hcoll,ucc"))
@@ -245,67 +198,3 @@ def _mpirun(workers: Workers, program: MpiProgram, ranks: int) -> list[str]:
         # this replaces the operator's arguments in the environment, so its retries are repeated here
         words += ["--mca", "plm_rsh_args", f"-p {workers.host.ssh_port} -o ConnectionAttempts=10"]
     return words
-
-
-def _worker(name: str, workers: Workers, marks: dict[str, JsonValue]) -> JsonValue:
-    """Without a command the operator starts sshd. Each worker has one VF per rail and all GPUs of its node."""
-    host = workers.host
-    limits: dict[str, JsonValue] = dict(workers.limits)
-    container: JsonValue = {
-        "name": "worker",
-        "image": workers.image,
-        **({"command": ["/usr/sbin/sshd", "-De", "-p", str(host.ssh_port)]} if host else {}),
-        # locked memory for queue pairs; no privileged container is needed
-        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
-        "resources": {"limits": limits},
-        # no readiness probe: sshd counts each probe as a login. This one ends with sshd's first answer, and the job's
-        # deadline comes before its last failure
-        "startupProbe": {
-            "tcpSocket": {"port": host.ssh_port if host else SSH_PORT},
-            "periodSeconds": 2,
-            "failureThreshold": workers.timeout_s,
-        },
-        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  # in the pod, not here
-    }
-    if workers.networks:
-        annotations = {**workers.placement.annotations, NETWORKS: ",".join(workers.networks)}
-        marks = {**marks, "annotations": {**annotations}}
-    return {
-        "metadata": marks,
-        "spec": {
-            **_host_network(workers),
-            **({"runtimeClassName": workers.runtime_class} if workers.runtime_class else {}),
-            **_login(workers),
-            "tolerations": workers.placement.tolerated([{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]),
-            "containers": [container],
-            # NCCL's shared memory between the ranks of a node outgrows the 64 MB that a container has
-            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
-            "affinity": _one_on_each_node(name, workers),
-        },
-    }
-
-
-def _host_network(workers: Workers) -> dict[str, JsonValue]:
-    return {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if workers.host else {}
-
-
-def _login(workers: Workers) -> dict[str, JsonValue]:
-    return {"imagePullSecrets": [{"name": workers.pull_secret}]} if workers.pull_secret else {}
-
-
-def _on_our_nodes(workers: Workers) -> JsonValue:
-    nodes: list[JsonValue] = list(workers.nodes)
-    on_our_nodes: JsonValue = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": nodes}]}
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_our_nodes]}}
-
-
-def _one_on_each_node(name: str, workers: Workers) -> JsonValue:
-    this_job_s: JsonValue = {
-        "matchLabels": {"training.kubeflow.org/job-name": name, "training.kubeflow.org/job-role": "worker"}
-    }
-    return {
-        "nodeAffinity": _on_our_nodes(workers),
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": this_job_s, "topologyKey": HOSTNAME}]
-        },
-    }

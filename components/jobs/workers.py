@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from components.cluster.gpus import RUNTIME_CLASS
 from stacks.base import LabError
@@ -35,9 +35,10 @@ class PodPlacement(FrozenModel):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
-    def tolerated(self, own: list[JsonValue]) -> list[JsonValue]:
-        """The pod's tolerations: the job's own, then the lab's."""
-        return [*own, *(taint.model_dump(exclude_none=True) for taint in self.tolerations)]
+    @property
+    def taints(self) -> list[dict[str, str]]:
+        """The tolerations as Kubernetes takes them."""
+        return [taint.model_dump(exclude_none=True) for taint in self.tolerations]
 
 
 def placement_of(lab: Lab) -> PodPlacement:

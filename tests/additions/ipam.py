@@ -3,9 +3,16 @@
 from typing import ClassVar
 
 from components.cluster.ipam import AddressSource
-from components.cluster.manifests import Manifest, Program, daemon_set
+from components.cluster.manifests import Manifest, Program
 from components.cluster.rails import pod_side
 from stacks.rails import Rail
+
+# rocelab's own programs are templates; see `components/cluster/manifests`
+SWEEP: Manifest = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "sweep", "namespace": "kube-system"},
+}
 
 
 class HostLocal(AddressSource):
@@ -18,4 +25,4 @@ class HostLocal(AddressSource):
 
     def program(self) -> Program:
         pod: Manifest = {"containers": [{"name": "sweep", "image": self.cluster.bill.dhcp_shell}]}
-        return Program(runs={"daemonset": daemon_set("sweep", "sweep", self.cluster.system_namespace, pod)})
+        return Program(runs={"daemonset": {**SWEEP, "spec": {"template": {"spec": pod}}}})

@@ -5,7 +5,7 @@ from typing import Any
 
 from components.cluster.profiles import programs
 from stacks.lab import Lab
-from tests.components.cluster.conftest import Golden, as_yaml, parts
+from tests.components.cluster.conftest import parts
 from tests.labs import made_here
 
 
@@ -13,10 +13,6 @@ def rendered(**bootstrap: Any) -> dict[str, Any]:
     lab = Lab.model_validate_json(json.dumps(made_here(**bootstrap)))
     assert lab.cluster is not None
     return programs(lab, lab.cluster)
-
-
-def test_flannel_renders_its_golden_text(golden: Golden):
-    golden("bootstrap/flannel.yaml", as_yaml(rendered()["flannel"].objects()))
 
 
 def test_it_uses_the_lab_s_pod_network_and_the_node_s_own_address():

@@ -27,7 +27,7 @@ def mirrored(lab: Lab) -> Lab:
 def required(lab: Lab) -> list[Precondition]:
     """What must exist in the lab's cluster."""
     assert lab.cluster is not None
-    return [each for each in preconditions(lab, lab.cluster) if not each.conflict]
+    return [item for item in preconditions(lab, lab.cluster) if not item.conflict]
 
 
 def test_with_a_mirror_for_each_registry_nothing_is_pulled_from_outside(lab: Lab) -> None:

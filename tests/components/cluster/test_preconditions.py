@@ -55,9 +55,13 @@ def node_policy(**selector: Any) -> Object:
 
 
 def faults(lab: Lab, there: Mapping[str, Object]) -> list[str]:
-    """The conflicts of a lab in a cluster with these objects, where all that must exist is there."""
-    found = [each.fault_of(there.get(each.path)) for each in preconditions(lab, cluster_of(lab)) if each.conflict]
-    return [fault for fault in found if fault]
+    """The conflicts of a lab in a cluster with these objects."""
+    texts = [item.fault_of(there.get(item.path)) for item in conflicts(lab)]
+    return [text for text in texts if text]
+
+
+def conflicts(lab: Lab) -> list[Precondition]:
+    return [item for item in preconditions(lab, cluster_of(lab)) if item.conflict]
 
 
 @pytest.mark.parametrize("profile", ["sriov_plain-whereabouts", "sriov_operator", "shared_rdma"])
@@ -148,7 +152,7 @@ def test_every_program_and_policy_of_another_owner_is_refused_and_those_of_rocel
         for manifest in placed:
             metadata: Any = manifest["metadata"]
             theirs: Object = {**manifest, "metadata": {**metadata, "labels": {"app.kubernetes.io/part-of": "other"}}}
-            answers = {each.path: (theirs, manifest) for each in _at(variant, str(metadata["name"]))}
+            answers = {item.path: (theirs, manifest) for item in _at(variant, str(metadata["name"]))}
             assert answers, f"{manifest['kind']} {metadata['name']} is not looked for"
             foreign = {path: answer for path, (answer, _) in answers.items()}
             ours = {path: answer for path, (_, answer) in answers.items()}
@@ -162,4 +166,4 @@ def _at(lab: Lab, name: str) -> list[Precondition]:
     """The conflicts that would see an object of this name."""
     collections = {"cluster-policy": "/clusterpolicies"}
     end = collections.get(name, f"/{name}")
-    return [each for each in preconditions(lab, cluster_of(lab)) if each.conflict and each.path.endswith(end)]
+    return [item for item in conflicts(lab) if item.path.endswith(end)]

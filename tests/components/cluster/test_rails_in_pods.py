@@ -11,7 +11,7 @@ from components.cluster.attachments import describe
 from components.cluster.device_plugins import device_plugin_config
 from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
-from components.cluster.networks import RESOURCE_ANNOTATION, render_network
+from components.cluster.networks import render_network
 from components.cluster.node_checks import gate_spec
 from components.cluster.policies import render_sriov_network
 from components.cluster.profiles import networks, policies, pools, programs
@@ -85,7 +85,7 @@ def test_a_network_names_the_resource_and_the_pool_of_its_rail(lab: Lab, cluster
         config = json.loads(str(network[".spec.config"]))
         pool = dict(parts(NvIpamPools(cluster).pool(lab, rail)))
 
-        assert network[f".metadata.annotations.{RESOURCE_ANNOTATION}"] == rail.resource
+        assert network[".metadata.annotations.k8s.v1.cni.cncf.io/resourceName"] == rail.resource
         assert config["plugins"][0]["vlan"] == rail.pod.vlan_id
         assert config["plugins"][0]["ipam"]["poolName"] == pool[".metadata.name"]
         assert config["name"] == network[".metadata.name"] == rail.network_name

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.cluster import device_plugins
 from components.cluster.cluster import GATE_S
-from components.cluster.multus import READY
+from components.cluster.device_plugins import device_plugin_config
 from components.cluster.profiles import programs
 from stacks.cluster import Cluster
 from stacks.lab import Lab
@@ -39,10 +38,11 @@ def test_multus_is_ready_when_it_listens_and_has_written_its_configuration(
     The socket here is a plain file, for which `test -S` is replaced.
     """
     [container] = pod_of(lab, cluster, "multus")["containers"]
-    command = container["readinessProbe"]["exec"]["command"]
-    assert command == container["startupProbe"]["exec"]["command"] == ["sh", "-c", READY]
+    ready = container["readinessProbe"]["exec"]["command"]
+    assert ready == container["startupProbe"]["exec"]["command"]
+    assert ready[:2] == ["sh", "-c"]
 
-    moved = READY.replace("/host/", f"{tmp_path}/").replace("test -S", "test -f")
+    moved = ready[2].replace("/host/", f"{tmp_path}/").replace("test -S", "test -f")
     for path in there:
         made(tmp_path / path)
     assert subprocess.run(["sh", "-c", moved], check=False).returncode != 0
@@ -66,7 +66,7 @@ def test_multus_may_wait_for_the_primary_network_as_long_as_it_does_itself(lab: 
 
 def test_the_device_plugin_s_configuration_has_only_keys_that_its_release_reads(lab: Lab, cluster: Cluster) -> None:
     release = cluster.bill.sriov_device_plugin.rpartition(":v")[2].split(".")
-    config = json.loads(device_plugins.device_plugin_config(lab, cluster))
+    config = json.loads(device_plugin_config(lab, cluster))
 
     assert config.keys() == {"resourceList"}
     assert tuple(map(int, release[:2])) >= SELECTOR_LISTS, "else each list of one selector has to be an object"
@@ -102,7 +102,7 @@ class Sysfs:
         (self.root / "sys/class/misc/rdma_cm").mkdir(parents=True)
 
     def run(self, script: str) -> int:
-        moved = script.replace("/sys/", f"{self.root}/sys/").replace(device_plugins.SEEN, f"{self.root}/seen/devices")
+        moved = script.replace("/sys/", f"{self.root}/sys/").replace("/seen/devices", f"{self.root}/seen/devices")
         return subprocess.run(["sh", "-c", moved], check=False, capture_output=True).returncode
 
 

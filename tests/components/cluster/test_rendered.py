@@ -1,4 +1,4 @@
-"""What is rendered for the cluster: exact texts against golden files, and what must hold for every object of them."""
+"""What is rendered for the cluster: what follows from a lab against golden files, and what holds for every object."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
 from stacks.ipam import Ipam
 from stacks.lab import Lab
-from tests.components.cluster.conftest import PROFILES, Golden, as_yaml, exclusive, parts, profiled
+from tests.components.cluster.conftest import PROFILES, Golden, as_yaml, parts, profiled
 from tests.components.cluster.rendered import cluster_of, everything, objects, variants
 
 CLUSTER_SCOPED = {
@@ -52,23 +52,35 @@ def variant(request: pytest.FixtureRequest, lab: Lab) -> Lab:
     return variants(lab)[request.param]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "multus",
-        "sriov-cni",
-        "device-plugin",
-        "rdma-cni",
-        "nv-ipam",
-        "mpi-operator",
-        "namespaces",
-        "pool-definitions",
-        "pools",
-        "networks",
-    ],
-)
-def test_the_reference_lab_renders_its_golden_text(lab: Lab, golden: Golden, name: str) -> None:
-    golden(f"{name}.yaml", as_yaml(everything(lab).get(name) or everything(exclusive(lab))[name]))
+DECIDED = {
+    "NicClusterPolicy",
+    "SriovOperatorConfig",
+    "SriovNetworkPoolConfig",
+    "SriovNetworkNodePolicy",
+    "SriovNetwork",
+    "ClusterPolicy",
+    "NetworkAttachmentDefinition",
+    "IPPool",
+}
+"""Kinds whose content follows from the lab. The programs are templates, and their text is not repeated here."""
+CONFIGURATIONS = {"sriovdp-config", "rdma-devices"}
+
+
+def decided(lab: Lab) -> dict[str, str]:
+    """The objects that follow from the lab, as text."""
+    texts = {}
+    for name, group in everything(lab).items():
+        if own := [manifest for manifest in group if is_decided(manifest)]:
+            texts[name] = as_yaml(own)
+    return texts
+
+
+def is_decided(manifest: Any) -> bool:
+    return manifest["kind"] in DECIDED or manifest["metadata"]["name"] in CONFIGURATIONS
+
+
+def test_what_follows_from_the_reference_lab_is_golden(lab: Lab, golden: Golden) -> None:
+    golden("reference.yaml", "".join(f"# {name}\n{text}" for name, text in decided(lab).items()))
 
 
 def test_every_profile_and_every_ipam_with_a_part_in_the_cluster_is_among_the_variants(lab: Lab) -> None:
@@ -86,14 +98,13 @@ def _part(lab: Lab, kind: str) -> object:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_each_profile_renders_its_golden_text(lab: Lab, golden: Golden, profile: str) -> None:
+def test_what_follows_from_each_profile_is_golden(lab: Lab, golden: Golden, profile: str) -> None:
     """What a profile has in common with the reference lab is named; what is its own is shown whole."""
-    common = {name: as_yaml(group) for name, group in everything(exclusive(lab)).items()}
-    found = {name: as_yaml(group) for name, group in everything(variants(lab)[profile]).items()}
-    same = sorted(name for name, text in found.items() if common.get(name) == text)
+    common, here = decided(lab), decided(variants(lab)[profile])
+    same = sorted(name for name, text in here.items() if common.get(name) == text)
 
-    own = "".join(f"# {name}\n{text}" for name, text in found.items() if name not in same)
-    golden(f"profile-{profile}.yaml", f"# as in the reference lab: {', '.join(same)}\n{own}")
+    own = "".join(f"# {name}\n{text}" for name, text in here.items() if name not in same)
+    golden(f"profile-{profile}.yaml", f"# as in the reference lab: {', '.join(same) or 'nothing'}\n{own}")
 
 
 def test_the_same_lab_renders_the_same_bytes(variant: Lab) -> None:

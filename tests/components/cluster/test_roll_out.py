@@ -9,11 +9,11 @@ import yaml
 
 from components.cluster import roll_out
 from components.cluster.manifests import path_of
-from components.cluster.mpi import render_mpi_operator
-from components.cluster.multus import render_multus
+from components.cluster.profiles import programs
 from components.cluster.roll_out import report, shortfall
 from components.kubernetes.client import ApiError, KubernetesApi
 from stacks.cluster import Cluster
+from stacks.lab import Lab
 
 MULTUS = "/apis/apps/v1/namespaces/kube-system/daemonsets/multus"
 
@@ -122,8 +122,9 @@ def test_a_look_at_an_api_server_that_does_not_answer_is_tried_once() -> None:
     assert HangingUp.calls == 1
 
 
-def test_the_objects_are_looked_for_where_they_are_placed(cluster: Cluster) -> None:
-    manifests = [*render_multus(cluster).runs.values(), *render_mpi_operator(cluster).runs.values()]
+def test_the_objects_are_looked_for_where_they_are_placed(lab: Lab, cluster: Cluster) -> None:
+    placed = programs(lab, cluster)
+    manifests = [*placed["multus"].runs.values(), *placed["mpi-operator"].runs.values()]
 
     assert [path_of(manifest) for manifest in manifests] == [
         "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-multus-ds",
