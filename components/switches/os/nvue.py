@@ -92,34 +92,44 @@ class Nvue(Dialect):
         if "mtu_bytes" in fields:
             lines.append(f"{at} link mtu {settings.mtu_bytes}")
         rest = settings.narrowed(fields)
-        asked = (rest.trust or rest.dscp_priority, rest.ecn, rest.pfc, rest.scheduling)
-        for kind, declared in zip(KINDS, asked, strict=True):
-            if declared:
-                name = settings.profiles.get(kind, _profile(lab, settings, kind))
-                lines.append(f"{at} qos {kind} profile {name}" if name else f"nv unset interface {port} qos {kind}")
-        if rest.watchdog is not None:
-            on = f"{at} qos pfc-watchdog state enable"
-            lines.append(on if rest.watchdog else f"nv unset interface {port} qos pfc-watchdog")
+        changes = (rest.trust or rest.dscp_priority, rest.ecn, rest.pfc, rest.scheduling)
+        for kind, changed in zip(KINDS, changes, strict=True):
+            if not changed:
+                continue
+            name = settings.profiles.get(kind, _profile(lab, settings, kind))
+            if name:
+                lines.append(f"{at} qos {kind} profile {name}")
+            else:
+                lines.append(f"nv unset interface {port} qos {kind}")
+        if rest.watchdog:
+            lines.append(f"{at} qos pfc-watchdog state enable")
+        elif rest.watchdog is not None:
+            lines.append(f"nv unset interface {port} qos pfc-watchdog")
         return lines
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
-        one = next((each for each in settings if each.ecn), None)
-        if one is None:
+        marked = [port for port in settings if port.ecn]
+        if not marked:
             return []
-        mapping, marking, pausing, scheduler = (f"nv set qos {kind} {_profile(lab, one, kind)}" for kind in KINDS)
-        lines = [f"{mapping} trust {TRUST[one.trust]}"] if one.trust else []
-        lines += [f"{mapping} dscp {point} switch-priority {to}" for point, to in one.dscp_priority.items()]
-        for tc, ecn in one.ecn.items():
+        port = marked[0]  # quality of service is the same on all ports of a lab
+        mapping, marking, pausing, scheduler = (f"nv set qos {kind} {_profile(lab, port, kind)}" for kind in KINDS)
+        lines: list[str] = []
+        if port.trust:
+            lines.append(f"{mapping} trust {TRUST[port.trust]}")
+        for point, priority in port.dscp_priority.items():
+            lines.append(f"{mapping} dscp {point} switch-priority {priority}")
+        for tc, ecn in port.ecn.items():
             if ecn:
-                lines.append(f"{marking} traffic-class {tc} ecn enable")
-                lines.append(f"{marking} traffic-class {tc} min-threshold {ecn.min_kbytes * 1000}")
-                lines.append(f"{marking} traffic-class {tc} max-threshold {ecn.max_kbytes * 1000}")
-                lines.append(f"{marking} traffic-class {tc} probability 100")
-        for priority, on in one.pfc.items():
-            if on:
+                at = f"{marking} traffic-class {tc}"
+                lines.append(f"{at} ecn enable")
+                lines.append(f"{at} min-threshold {ecn.min_kbytes * 1000}")
+                lines.append(f"{at} max-threshold {ecn.max_kbytes * 1000}")
+                lines.append(f"{at} probability 100")
+        for priority, pauses in port.pfc.items():
+            if pauses:
                 lines += [f"{pausing} switch-priority {priority}", f"{pausing} tx enable", f"{pausing} rx enable"]
-        lines += [f"{scheduler} traffic-class {tc} mode strict" for tc in one.scheduling]
-        return [*lines, *(f"{scheduler} traffic-class {words}" for words in _shares(one))]
+        shares = [f"{tc} mode strict" for tc in port.scheduling] + _shares(port)
+        return lines + [f"{scheduler} traffic-class {share}" for share in shares]
 
     def global_lines(self, qos: Qos) -> list[str]:
         """NVIDIA's own preset: buffers, maps, ECN and, when lossless, PFC on every port."""
