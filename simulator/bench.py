@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".sim" / "bench"
 LIMIT_S = 900
 LAST_LINES = 15
-PARTS = ("lab", "scale", "validation", "localisation")
+PARTS = ("lab", "scale", "validation", "localisation", "verdicts")
 PIPED_COLUMNS = 160
 
 STAGES = (
@@ -76,6 +76,7 @@ def main(arguments: list[str]) -> int:
         "scale": lambda: measure_many_hosts(LOGS / "scale"),
         "validation": lambda: bench_validation.many_hosts(LOGS / "validation"),
         "localisation": lambda: bench_validation.localisation(whole=options.whole),
+        "verdicts": lambda: bench_validation.verdicts(whole=options.whole),
     }
     LOGS.mkdir(parents=True, exist_ok=True)
     title = f"load {os.getloadavg()[0]:.1f} before"
@@ -92,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m simulator.bench", description=__doc__)
     parser.add_argument("parts", nargs="*", type=_part, metavar="PART", help=f"{', '.join(PARTS)} (default: all)")
     parser.add_argument(
-        "--whole", action="store_true", help="simulate as many fabrics as docs/validation.md; takes an hour"
+        "--whole", action="store_true", help="simulate as many fabrics as docs/validation.md; takes an hour per part"
     )
     return parser
 

@@ -18,10 +18,14 @@ RUN_AND_REPORT_S, MEMORY_MBYTE, PAGE_MBYTE = 60.0, 300.0, 5.0
 """Bounds for every pair of 64 nodes on two rails, without the time of the benchmarks themselves."""
 WRONG_SHARE, ACCUSED_SHARE = 0.01, 1 / 2000
 """Bounds: wrong answers on simulated fabrics with a fault, and accused fabrics without one."""
-FEW_SEEDS, FEW_CLEAN = 10, 240
-SEEDS, CLEAN = 200, 2000
+FEW_SEEDS, FEW_CLEAN, FEW_DRAWS = 10, 240, 20
+SEEDS, CLEAN, DRAWS = 200, 2000, 1000
 
 RIGHT = re.compile(r"^.{12} +\d+ nodes \d+ rails: (?P<good>\d+)/(?P<all>\d+) .* search <= (?P<seconds>[\d.]+) s$")
+VERDICTS = re.compile(
+    r"^ *\d+ nodes \d+ rails: (?P<passed>\d+)/(?P<all>\d+) healthy pass, "
+    r"(?P<found>\d+)/\d+ slow nodes found$"
+)
 ACCUSED = re.compile(r"^clean fabrics accused: (?P<accused>\d+) of (?P<all>\d+),")
 
 
@@ -82,6 +86,35 @@ def read_matrix(printed: str, command: str) -> Iterator[Figure]:
         ("localisation: longest search", slowest_s, "s", None),
     ):
         yield Figure(what=what, command=command, value=value, unit=unit, bound=bound)
+
+
+def verdicts(*, whole: bool) -> Iterator[Figure]:
+    """Measures how often healthy labs of 2 to 256 nodes pass, and a node at 85 % is found.
+
+    Args:
+        whole: a thousand labs of each size, which takes an hour; otherwise a few.
+
+    Raises:
+        SimulatorError: if it failed.
+    """
+    module = "tests.components.validation.judging.healthy"
+    options = ["--draws", str(DRAWS if whole else FEW_DRAWS)]
+    shown = " ".join(("python -m", module, *options))
+    yield from read_verdicts(_printed(module, *options, limit_s=WHOLE_LIMIT_S if whole else LIMIT_S), shown)
+
+
+def read_verdicts(printed: str, command: str) -> Iterator[Figure]:
+    """The figures in the output of the drawn labs.
+
+    Raises:
+        SimulatorError: if the output has none.
+    """
+    lines = [found for line in printed.splitlines() if (found := VERDICTS.match(line))]
+    if not lines:
+        raise SimulatorError(f"{command} printed no verdicts:\n{printed[-2000:]}")
+    drawn, passed, named = (sum(int(line[key]) for line in lines) for key in ("all", "passed", "found"))
+    for what, value in (("healthy labs that do not pass", drawn - passed), ("slow nodes not found", drawn - named)):
+        yield Figure(what=f"verdicts: {what}", command=command, value=value, unit=f"of {drawn}", bound=0)
 
 
 def _printed(module: str, *arguments: str, limit_s: float = LIMIT_S) -> str:

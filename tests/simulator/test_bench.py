@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from simulator.bench import as_table, main
-from simulator.bench_validation import read_matrix
+from simulator.bench_validation import read_matrix, read_verdicts
 from simulator.hosts.bench import Figure
 from simulator.part import SimulatorError
 from tests.messages import lines_naming
@@ -49,8 +49,22 @@ def test_a_simulation_that_was_cut_short_gives_no_figure(printed: str) -> None:
         list(read_matrix(printed, "simulation"))
 
 
+def test_verdicts_are_added_up_over_all_sizes() -> None:
+    """The lines as `python -m tests.components.validation.judging.healthy` prints them."""
+    lines = (
+        "  2 nodes 8 rails: 20/20 healthy pass, 19/20 slow nodes found",
+        "256 nodes 1 rails: 18/20 healthy pass, 20/20 slow nodes found",
+    )
+    healthy, slow = read_verdicts("\n".join(lines), "healthy")
+
+    assert (healthy.value, healthy.unit, healthy.bound) == (2, "of 40", 0)
+    assert (slow.value, slow.unit, slow.bound) == (1, "of 40", 0)
+    with pytest.raises(SimulatorError, match="printed no verdicts"):
+        list(read_verdicts("", "healthy"))
+
+
 def test_a_part_that_is_not_there_is_refused_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["valdation"])
 
-    assert lines_naming(capsys.readouterr().err, "valdation", "lab, scale, validation, localisation")
+    assert lines_naming(capsys.readouterr().err, "valdation", "lab, scale, validation, localisation, verdicts")

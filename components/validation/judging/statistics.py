@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
 OUTLIER_Z = 3.5
 """Modified z score from which a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers)."""
@@ -73,7 +73,11 @@ def cv(values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
     mean = fmean(values)
-    return stdev(values) / abs(mean) if mean else 0.0
+    if not mean:
+        return 0.0
+    # statistics.stdev computes with fractions, which takes half the time of a verdict on 256 nodes
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return math.sqrt(squares / (len(values) - 1)) / abs(mean)
 
 
 def interval_of_ratio(

@@ -10,6 +10,7 @@ from components.validation.benchmarks.verbs.judge import (
     JITTER,
     ceiling_of,
     jitters,
+    lowest_by_noise,
     path_of,
     settled,
 )
@@ -140,12 +141,12 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 def _low_by_noise(rail: PlannedRail, stage: Stage, transfers: list[TransferResult]) -> float:
     """Ratio to the ceiling above which a transfer differs from the others of its rail by noise alone.
 
-    Among thousands of sound transfers, noise puts some on the ceiling of a smaller path MTU. The noise of a few
-    transfers is unknown, so each of them counts.
+    Noise puts some sound transfers on the ceiling of a smaller path MTU. That of a few transfers shows only in their
+    repeats; without repeats each of them counts.
     """
-    if len(transfers) < LEAST_FOR_INTERVAL:
-        return 1.0
     ratios = [settled(t) / ceiling.value for t in transfers if (ceiling := ceiling_of(rail, stage, t))]
+    if len(transfers) < LEAST_FOR_INTERVAL:
+        return lowest_by_noise(median(ratios), transfers)
     return median(ratios) - NOISE_SIGMAS * mad(ratios) / NORMAL
 
 
