@@ -21,31 +21,27 @@ RESCAN_S = 60
 
 
 def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
-    """Offers each rail's VFs as its resource. The caller sets `LAYOUT_ANNOTATION` when the VFs exist."""
+    """Offers each rail's VFs. The caller sets `LAYOUT_ANNOTATION` when the VFs exist."""
     config = device_plugin_config(lab, cluster)
-    return render_program(
-        "sriov_device_plugin/daemonset",
-        namespace=cluster.system_namespace,
-        image=cluster.bill.sriov_device_plugin,
-        config=config,
-        digest=_digest(config),
-    )
+    return _plugin("sriov_device_plugin", cluster, cluster.bill.sriov_device_plugin, config)
 
 
 def render_shared_device_plugin(lab: Lab, cluster: Cluster, delivery: SharedRdma | Pvrdma) -> Program:
-    """Offers each rail's RDMA device as the rail's resource."""
+    """Offers each rail's RDMA device."""
     config = shared_device_config(lab, delivery)
+    image = cluster.bill.rdma_shared_device_plugin
+    return _plugin("rdma_shared_device_plugin", cluster, image, config)
+
+
+def _plugin(folder: str, cluster: Cluster, image: str, config: str) -> Program:
+    """A plugin that reads its configuration when it starts: another digest means a new pod."""
     return render_program(
-        "rdma_shared_device_plugin/daemonset",
+        f"{folder}/daemonset",
         namespace=cluster.system_namespace,
-        image=cluster.bill.rdma_shared_device_plugin,
+        image=image,
         config=config,
-        digest=_digest(config),
+        digest=hashlib.sha256(config.encode()).hexdigest()[:16],
     )
-
-
-def _digest(config: str) -> str:
-    return hashlib.sha256(config.encode()).hexdigest()[:16]
 
 
 def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
