@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from components.cluster.manifests import PART_OF, Manifest, part, path_of
-from components.cluster.profiles import MPI_NAMESPACE, policies, programs
+from components.cluster.profiles import MPI_NAMESPACE, agents, policies
 from components.cluster.rails import interfaces, populated_rails
 from components.kubernetes.client import Object, at
 from stacks.cluster import Cluster
@@ -128,7 +128,7 @@ def _login(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
     secret = cluster.registry.pull_secret
     if not secret:
         return
-    pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in _agents(lab, cluster)}
+    pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in agents(lab, cluster)}
     pulling.discard(MPI_NAMESPACE)
     if isinstance(cluster.delivery, SriovOperator):
         # the chart owns the operator's pods, but those of its policy use the lab's login
@@ -235,15 +235,9 @@ HAND_OVER = {
 
 def _taken_places(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
     """Programs and policies of the same name: applied over them, one object would have two owners."""
-    for manifest in [*_agents(lab, cluster), *policies(lab, cluster).values()]:
+    for manifest in [*agents(lab, cluster), *policies(lab, cluster).values()]:
         if manifest["kind"] != "ClusterPolicy":  # of any name: see above
             yield _taken_place(manifest)
-
-
-def _agents(lab: Lab, cluster: Cluster) -> list[Manifest]:
-    """The DaemonSets and Deployments that rocelab places."""
-    placed = programs(lab, cluster).values()
-    return [manifest for program in placed for manifest in program.runs.values()]
 
 
 def _taken_place(manifest: Manifest) -> Precondition:

@@ -24,24 +24,30 @@ MPI_NAMESPACE = "mpi-operator"
 
 def programs(lab: Lab, cluster: Cluster) -> dict[str, Program]:
     """What runs in the lab's cluster, by the key that its resources are named with."""
-    return {
-        key: Program(
-            needs=program.needs,
-            runs={name: through_registry(manifest, cluster.registry) for name, manifest in program.runs.items()},
-        )
-        for key, program in _programs(lab, cluster)
-    }
+    made = {}
+    for key, program in _programs(lab, cluster):
+        runs = {name: through_registry(manifest, cluster.registry) for name, manifest in program.runs.items()}
+        made[key] = Program(needs=program.needs, runs=runs)
+    return made
+
+
+def agents(lab: Lab, cluster: Cluster) -> list[Manifest]:
+    """The DaemonSets and Deployments of all programs."""
+    manifests: list[Manifest] = []
+    for program in programs(lab, cluster).values():
+        manifests += program.runs.values()
+    return manifests
 
 
 def policies(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
     """Custom resources for operators that are installed already, in the order of placing."""
-    found: dict[str, Manifest] = {}
+    manifests: dict[str, Manifest] = {}
     if isinstance(cluster.delivery, SriovOperator):
-        found["nic-policy"] = render_nic_policy(lab, cluster)
-        found.update(render_sriov_policies(lab, cluster, cluster.delivery))
+        manifests["nic-policy"] = render_nic_policy(lab, cluster)
+        manifests.update(render_sriov_policies(lab, cluster, cluster.delivery))
     if cluster.gpus == "operator":
-        found["gpu-policy"] = render_gpu_policy(lab, cluster)
-    return found
+        manifests["gpu-policy"] = render_gpu_policy(lab, cluster)
+    return manifests
 
 
 def networks(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
@@ -138,15 +144,16 @@ def images_of(lab: Lab) -> tuple[str, ...]:
         return ()
     # without mirrors: these names are what has to be copied
     cluster = lab.cluster.model_copy(update={"registry": Registry()})
-    rendered = [manifest for program in programs(lab, cluster).values() for manifest in program.runs.values()]
-    found = {image for manifest in [*rendered, *policies(lab, cluster).values()] for image in _images(manifest)}
+    images: set[str] = set()
+    for manifest in [*agents(lab, cluster), *policies(lab, cluster).values()]:
+        images.update(_images(manifest))
     if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
-        found.add(lab.benchmarks.nccl.image)
+        images.add(lab.benchmarks.nccl.image)
     if lab.benchmarks is not None and lab.benchmarks.mpi is not None:
-        found.add(lab.benchmarks.mpi.image)
+        images.add(lab.benchmarks.mpi.image)
     if lab.images is not None and lab.images.training is not None:
-        found.add(lab.images.training.image)
-    return tuple(sorted(found))
+        images.add(lab.images.training.image)
+    return tuple(sorted(images))
 
 
 def _images(part: JsonValue | Manifest) -> Iterator[str]:
