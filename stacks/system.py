@@ -114,7 +114,7 @@ class System(Section):
     clock: Clock | None = None
     """None: rocelab does not check the clock."""
     kernel_arguments: KernelArguments = Field(default=KernelArguments())
-    """Set through GRUB. They take effect at the next boot, and require hosts.allow_reboot: true."""
+    """Set through GRUB. They take effect at the next boot, and require hosts.reboot: stage or roll."""
     hostname: bool = False
     """Whether to set each machine's hostname to the name of its node."""
     hosts_file: bool = False

@@ -208,8 +208,8 @@ def test_undo_leaves_no_trace(machine: FakeHost, document: dict[str, Any]) -> No
 
 def test_hosts_reboot_only_where_it_is_allowed_and_then_one_first() -> None:
     """It reboots each node as soon as its driver is in, all of them at once, pods or not."""
-    assert HostPolicy().allow_reboot is False
-    assert list(batches([f"gpu{n:02}" for n in range(4)], HostPolicy(allow_reboot=True))) == [
+    assert HostPolicy().reboot == "never"
+    assert list(batches([f"gpu{n:02}" for n in range(4)], HostPolicy(reboot="roll"))) == [
         *(["gpu00"], ["gpu01"], ["gpu02"], ["gpu03"])
     ]
 

@@ -139,7 +139,7 @@ class Machines(pulumi.ComponentResource):
             hosts=self._args.fabric.hosts_of(node),
             vgpus=[node.vgpu.profile] * node.vgpu.count if node.vgpu else [],
             roce_version=node.machine.roce_version or "",
-            may_restart=lab.hosts.allow_reboot,
+            may_restart=lab.hosts.reboot == "roll",
             guest_s=0 if lab.simulated else lab.hosts.reboot_wait_s,
         )
         # a removal of its own would power the VM off, although the VM is deleted anyway

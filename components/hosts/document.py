@@ -29,7 +29,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         **system_sections(lab, node),
         **software_sections(lab, node),
         **guest_sections(lab, node),
-        "may_reboot": lab.hosts.allow_reboot or None,
+        "may_stage": lab.hosts.reboot != "never" or None,
         "deadline_s": deadline_s(lab) if deadline_s(lab) > DEADLINE_S else None,
     }
     return {

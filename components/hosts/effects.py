@@ -13,7 +13,7 @@ WORDS: dict[Effect, str] = {
     "none": "no disruption",
     "link": "link flaps",
     "pods": "pods lose their VFs",
-    "reboot": "reboots",
+    "reboot": "needs a reboot",
     "replace": "machine is replaced",
 }
 

@@ -58,10 +58,10 @@ class FleetProvider(Configured, ResourceProvider):
         for name in asyncio.run(_silent(without(records, CONFIRMED))):
             pulumi.log.warn(silent_text(name, records[name].endpoint, GREETING_S))
         failures = [CheckFailure("versions", text) for text in upgrades_refused(records_of(_olds), records)]
-        if not _policy(news).allow_reboot:
+        if _policy(news).reboot == "never":
             refused = reboots_refused(records_of(_olds), records)
             # the engine prints the property's value before the reason, so this names a short property
-            failures += [CheckFailure("allow_reboot", text) for text in refused]
+            failures += [CheckFailure("reboot", text) for text in refused]
         failures += [CheckFailure("vf_layout", text) for text in vfs_refused(records_of(_olds), records, SEEN_NOW)]
         return CheckResult(news, failures)
 
@@ -138,7 +138,7 @@ class FleetProvider(Configured, ResourceProvider):
         outcome = await converge(crew, without(olds, kept), without(news, kept), facts, confirmed)
         await nodes.parted(kept, outcome)
         waiting = sorted(name for name, result in outcome.results.items() if result["status"] == "needs_reboot")
-        if waiting and policy.allow_reboot:
+        if waiting and policy.reboot == "roll":
             config = credentials.kubeconfig(self._way_in()[0], self._setting, Path.cwd())
             drainer = await nodes.drainer(config, facts)
             active = {name: record for name, record in news.items() if record.state == "active"}
@@ -179,7 +179,7 @@ class Fleet(Resource, module="hosts", name="Fleet"):
         props = {
             **properties_of(records),
             "policy": policy.model_dump_json(),
-            "allow_reboot": policy.allow_reboot,
+            "reboot": policy.reboot,
             **marks,
             "results": None,
             "facts": None,

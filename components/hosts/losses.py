@@ -93,7 +93,7 @@ def cost_of(pf: str, before: JsonValue, target: int, known: Known | None, now: d
     elif target <= most:
         reboot = f"no reboot, its NIC offers {most}"
     else:
-        reboot = f"reboots: its NIC offers {most}, and the firmware can add more"
+        reboot = f"needs a reboot: its NIC offers {most}, and the firmware can add more"
     use = known.in_use.get(pf, "")
     said = f"{use}, and refused until they are free: drain the node" if use else "none is in use"
     return "; ".join([loss, *([said] if before != 0 else []), f"{reboot} ({known.age(now)})"])

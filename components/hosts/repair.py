@@ -21,6 +21,12 @@ Result = dict[str, str]
 UNDO_S = 240
 """Bound on the undo of one host: a host that hangs must not hang a destroy."""
 STUCK = "see what hangs there (ps, dmesg) and run again, or set its state to drained to leave it as it is"
+REBOOT_HINTS = {
+    "never": "nothing is set; set hosts.reboot: stage and reboot it yourself, or hosts.reboot: roll",
+    "stage": "drain and reboot it when it suits you, then pulumi up --refresh --run-program",
+    "roll": "it will be rebooted in the rolling reboot",
+}
+"""What follows for a host that waits for a reboot, by `hosts.reboot`."""
 STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 
 
@@ -203,12 +209,7 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
     if not wrong and report.failed is None:
         return {"status": "ready"}
     if _only_waits(report, wrong):
-        hint = (
-            "it will be rebooted in the rolling reboot"
-            if policy.allow_reboot
-            else "set hosts.allow_reboot: true, or reboot it"
-        )
-        return {"status": "needs_reboot", "reason": "; ".join(report.needs_reboot), "hint": hint}
+        return {"status": "needs_reboot", "reason": "; ".join(report.needs_reboot), "hint": REBOOT_HINTS[policy.reboot]}
     if failed or report.failed:
         return {"status": "failed", **(failed or report.failed or {})}
     key, value = next(iter(wrong.items()))

@@ -125,7 +125,7 @@ def reach_command(interface: str, peers: Sequence[str]) -> str:
 
 
 def batches(names: Sequence[str], policy: HostPolicy, alone: Container[str] = ()) -> Iterator[list[str]]:
-    """The hosts that reboot together: one canary, then as many as the policy allows, or all at once.
+    """The hosts that reboot together: one canary, then as many as the policy allows.
 
     Args:
         names: hosts that wait for a reboot.
@@ -133,12 +133,10 @@ def batches(names: Sequence[str], policy: HostPolicy, alone: Container[str] = ()
         alone: hosts that reboot last and never together: two control planes down lose the quorum.
     """
     others = [name for name in names if name not in alone]
-    size = len(others) if policy.reboot == "parallel" else policy.max_unavailable
-    canary = 0 if policy.reboot == "parallel" else 1
-    if canary and others:
+    if others:
         yield others[:1]
-    for first in range(canary, len(others), max(size, 1)):
-        yield others[first : first + size]
+    for first in range(1, len(others), policy.max_unavailable):
+        yield others[first : first + policy.max_unavailable]
     yield from ([name] for name in names if name in alone)
 
 

@@ -69,7 +69,7 @@ class Kind(Enum):
         "{} vSphere objects are replaced",
     )
     FABRIC_DELETED = Rank.REPLACE, "vSphere deleted", "1 vSphere object is deleted", "{} vSphere objects are deleted"
-    REBOOT = Rank.REBOOT, "Reboot", "1 host reboots", "{} hosts reboot"
+    REBOOT = Rank.REBOOT, "Reboot", "1 host needs a reboot", "{} hosts need a reboot"
     VM_RESTART = Rank.REBOOT, "VM restarts", "1 VM restarts", "{} VMs restart"
     VM_MAY_RESTART = Rank.REBOOT, "VM may restart", "1 VM may restart", "{} VMs may restart"
     PODS = Rank.PODS, "Pods lose VFs", "pods lose VFs on 1 host", "pods lose VFs on {} hosts"

@@ -67,7 +67,7 @@ def test_a_new_machine_gets_its_vgpus_and_is_on_again(vcenter: VCenter, worker: 
 def test_a_machine_in_use_is_not_restarted_unless_that_is_allowed(vcenter: VCenter, worker: str) -> None:
     wanted = Hardware(vgpus=("grid_v100d-8c",), roce_version="")
 
-    with pytest.raises(LabError, check=stating("gpu01", "1 x grid_v100d-8c", "hosts.allow_reboot: true")):
+    with pytest.raises(LabError, check=stating("gpu01", "1 x grid_v100d-8c", "hosts.reboot: roll")):
         put(vcenter, worker, "gpu01", wanted, IN_USE)
     assert observe(vcenter, worker) == NONE
     put(vcenter, worker, "gpu01", wanted, ALLOWED)

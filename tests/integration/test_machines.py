@@ -78,10 +78,10 @@ def test_a_removed_vgpu_is_drift_and_restored_only_if_a_restart_is_allowed(
 
         said = vsphere.pulumi("up", "--refresh", "--run-program")
         assert lines_naming(said, "gpu01:", "vgpus", f"[] => ['{VGPU}']")
-        assert lines_naming(said, "gpu01", f"1 x {VGPU}", "rocev2", "hosts.allow_reboot: true")
+        assert lines_naming(said, "gpu01", f"1 x {VGPU}", "rocev2", "hosts.reboot: roll")
         assert hardware(vcenter, "gpu01") == Hardware(vgpus=(), roce_version="rocev2"), "it runs, and is left alone"
 
-        vsphere.hosts = {"allow_reboot": True}
+        vsphere.hosts = {"reboot": "roll"}
         vsphere.pulumi("up", "--refresh", "--run-program")
         assert hardware(vcenter, "gpu01") == Hardware(vgpus=(VGPU,), roce_version="rocev2")
 

@@ -188,7 +188,7 @@ CASES: dict[str, tuple[Edit, str, list[str | int]]] = {
     ),
     "nothing instead of a list": (put("rails", None), "rails", ["null", "list"]),
     "a version without quotes": (put("cluster.kubelet_version", 1.3), "cluster.kubelet_version", [1.3, "quotes"]),
-    "yes instead of true": (put("hosts", {"allow_reboot": "yes"}), "hosts.allow_reboot", ["'yes'", "true or false"]),
+    "yes instead of true": (put("system", {"hostname": "yes"}), "system.hostname", ["'yes'", "true or false"]),
     "a long value is cut inside its quotes": (
         put("access.user", "u" * 50),
         "access.user",

@@ -103,7 +103,7 @@ def satisfied(found: Hardware, wanted: Hardware) -> bool:
 def restart_text(wanted: Hardware) -> str:
     """Why rocelab does not change a running VM, and what permits it."""
     return (
-        f"{_words(wanted)} can only be set while it is powered off; drain it, then set hosts.allow_reboot: true, "
+        f"{_words(wanted)} can only be set while it is powered off; drain it, then set hosts.reboot: roll, "
         "or power it off yourself"
     )
 

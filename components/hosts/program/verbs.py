@@ -10,8 +10,10 @@ from .identity import remember_nics, restore_names
 from .machine import Machine, StepError, load_json
 from .places import (
     BASELINE_FILE,
+    BOOT_ID,
     COPY_PREFIX,
     DOCUMENT_FILE,
+    FIRMWARE_BOOTS_FILE,
     LIBRARY,
     LOCK_FILE,
     NICS_FILE,
@@ -120,6 +122,7 @@ def undo(host: Host) -> None:
     give_all_back(host)
     machine.remove(BASELINE_FILE)
     machine.remove(NICS_FILE)
+    machine.remove(FIRMWARE_BOOTS_FILE)
     machine.remove(OWNER_FILE)
     machine.remove(STATE)
     machine.remove(LOCK_FILE)
@@ -138,7 +141,7 @@ def facts(host: Host) -> Dict[str, Any]:
     names = [pf["interface"] for pf in host.pfs if pf["interface"] in host.links()]
     found: Dict[str, Any] = {
         "machine_id": machine.read("/etc/machine-id"),
-        "boot_id": machine.read("/proc/sys/kernel/random/boot_id"),
+        "boot_id": machine.read(BOOT_ID),
         "kernel": machine.read("/proc/sys/kernel/osrelease"),
         "carrier": {name: machine.read(f"/sys/class/net/{name}/carrier") == "1" for name in names},
         "vfs_in_use": {f"{name} VF {index}": reason for name in names for index, reason in host.uses(name).items()},

@@ -53,7 +53,7 @@ def _driver(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     if driver.source == "keep":
         return section
     installed = {"packages", "download", "kernel_modules", "replace", "restart"}
-    return {**section, **driver.model_dump(mode="json", include=installed), "may_reboot": lab.hosts.allow_reboot}
+    return {**section, **driver.model_dump(mode="json", include=installed), "may_reboot": lab.hosts.reboot == "roll"}
 
 
 def _driver_container(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
@@ -70,7 +70,7 @@ def _firmware(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         "pfs": list(pfs),
         "vfs": lab.firmware.vfs_ceiling,
         "convert": [pf.interface for pf in node.pfs if pf.convert_infiniband],
-        "may_reboot": lab.hosts.allow_reboot,
+        "may_stage": lab.hosts.reboot != "never",
     }
 
 
@@ -91,7 +91,7 @@ def _gpu(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         "driver": {**_software(gpu.driver), **({"package": file.model_dump(mode="json")} if file else {})},
         "toolkit": {**_software(gpu.toolkit), "default_runtime": gpu.toolkit.default_runtime},
         "gpudirect": gpu.gpudirect,
-        "may_reboot": lab.hosts.allow_reboot,
+        "may_reboot": lab.hosts.reboot == "roll",
     }
 
 

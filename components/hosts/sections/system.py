@@ -20,7 +20,7 @@ def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
     system = lab.system
     words: list[JsonValue] = [*_words(system.kernel_arguments)]
     return {
-        "kernel_arguments": {"words": words, "may_reboot": lab.hosts.allow_reboot} if words else None,
+        "kernel_arguments": {"words": words, "may_stage": lab.hosts.reboot != "never"} if words else None,
         "hostname": node.name if system.hostname else None,
         "hosts_file": list(_runs(lab)) if system.hosts_file else None,
         "users": [_user(lab, user) for user in system.users] or None,

@@ -95,7 +95,7 @@ def test_the_draft_touches_neither_drivers_nor_firmware_nor_qos_nor_switches(tmp
     lab = loaded(drafted(fabricate(3, 2)), tmp_path)
 
     assert (lab.driver.source, lab.firmware.manage, lab.qos, lab.gpu, lab.runtime) == ("keep", False, None, None, None)
-    assert lab.hosts.allow_reboot is False
+    assert lab.hosts.reboot == "never"
     assert lab.hosts.rdma_namespaces == "exclusive", "as the hosts have it"
     assert {switch.apply for switch in lab.switches} == {False}
     assert lab.cluster is None

@@ -23,8 +23,8 @@ ALL: dict[str, Any] = {
 }
 
 
-def document_of(lab: Lab, system: dict[str, Any], *, may_reboot: bool = True) -> dict[str, Any]:
-    asked = {**lab.model_dump(mode="json"), "system": system, "hosts": {"allow_reboot": may_reboot}}
+def document_of(lab: Lab, system: dict[str, Any], *, reboot: str = "roll") -> dict[str, Any]:
+    asked = {**lab.model_dump(mode="json"), "system": system, "hosts": {"reboot": reboot}}
     asked = Lab.model_validate(asked)
     return host_document(asked, asked.nodes[0])
 

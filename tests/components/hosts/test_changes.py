@@ -83,8 +83,8 @@ def test_a_reboot_on_a_configured_host_is_refused_by_name():
 
     refused = list(reboots_refused({"gpu01": old}, {"gpu01": new}))
     assert len(refused) == 1
-    assert states(refused[0], "gpu01", "rdma_namespaces", "shared => exclusive", "hosts.allow_reboot")
-    assert "hosts.allow_reboot is false" in refused[0]
+    assert states(refused[0], "gpu01", "rdma_namespaces", "shared => exclusive", "hosts.reboot")
+    assert "hosts.reboot is never" in refused[0]
     assert list(reboots_refused({}, {"gpu01": new})) == [], (
         "a new host may be set up, and is told to wait for its reboot"
     )

@@ -314,13 +314,13 @@ def test_a_run_killed_while_vfs_were_without_driver_is_finished_by_the_next(mach
 def test_a_busy_rdma_mode_is_a_needed_reboot_and_prepared_only_where_one_is_allowed(machine, document, allowed, mode):
     made(machine, document)
     machine.busy_namespaces = True
-    target = {**document, "rdma_namespaces": "exclusive", **({"may_reboot": True} if allowed else {})}
+    target = {**document, "rdma_namespaces": "exclusive", **({"may_stage": True} if allowed else {})}
 
     result = run("apply", machine, target)
 
     assert result["failed"] is None
     reason = "rdma_namespaces shared => exclusive: the kernel changes it only before the first pod"
-    refused = "; nothing was set, since hosts.allow_reboot is false"
+    refused = "; nothing was set, since hosts.reboot is never"
     assert result["needs_reboot"] == [reason + ("" if allowed else refused)]
     assert f"netns_mode={mode}" in machine.read(MODPROBE_FILE)
     assert differing(machine, target).keys() == {"rdma_namespaces"}, "the rest is as the document asks, the unit too"

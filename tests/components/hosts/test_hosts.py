@@ -209,7 +209,7 @@ def props(*records: HostRecord, **policy: Any) -> dict[str, Any]:
     return {
         **properties_of({str(one.document["host"]): one for one in records}),
         "policy": HostPolicy(**policy).model_dump_json(),
-        "allow_reboot": False,
+        "reboot": "never",
         "vf_layout": "abc",
         "__provider": "…",
     }
@@ -381,12 +381,12 @@ def test_a_changed_policy_alone_is_a_change(hosts):
 def test_an_unasked_reboot_is_refused_at_preview_under_a_short_name(hosts):
     checked = FleetProvider().check(props(record("gpu01", 1)), props(record("gpu01", 1, rdma_namespaces="exclusive")))
 
-    assert [failure.property for failure in checked.failures] == ["allow_reboot"]
+    assert [failure.property for failure in checked.failures] == ["reboot"]
     assert states(checked.failures[0].reason, "gpu01", "reboot", "rdma_namespaces")
 
 
 def test_an_allowed_reboot_is_not_refused(hosts):
-    news = props(record("gpu01", 1, rdma_namespaces="exclusive"), allow_reboot=True)
+    news = props(record("gpu01", 1, rdma_namespaces="exclusive"), reboot="stage")
 
     assert FleetProvider().check(props(record("gpu01", 1)), news).failures == []
 

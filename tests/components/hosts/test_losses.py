@@ -50,7 +50,7 @@ def test_idle_vfs_are_reported_as_idle_with_the_age_of_the_facts() -> None:
 
 def test_more_than_the_nic_offers_reboots() -> None:
     said = line(facts({}), after=16)
-    assert states(said, "reboots", 7)
+    assert states(said, "needs a reboot", 7)
     assert "no reboot" not in said
 
 

@@ -121,7 +121,21 @@ def test_a_needed_reboot_is_no_failure(hosts, said):
     outcome = converged(crew(hosts, said), {"gpu01": old}, {"gpu01": new})
 
     assert outcome.results["gpu01"]["status"] == "needs_reboot"
-    assert "hosts.allow_reboot" in outcome.results["gpu01"]["hint"]
+    assert "hosts.reboot: stage" in outcome.results["gpu01"]["hint"]
+
+
+@pytest.mark.parametrize("reboot", ["stage", "roll"])
+def test_the_hint_of_a_host_that_waits_names_who_reboots_it(hosts, said, reboot):
+    old, new = record("gpu01", 1), record("gpu01", 1, rdma_namespaces="exclusive")
+    hosts.knows(old)
+    hosts.pending_reboot.add(2201)
+
+    outcome = converged(crew(hosts, said, reboot=reboot), {"gpu01": old}, {"gpu01": new})
+
+    result = outcome.results["gpu01"]
+    assert result["status"] == "needs_reboot"
+    expected = {"stage": ["drain and reboot it", "--refresh"], "roll": ["rolling reboot"]}
+    assert states(result["hint"], *expected[reboot])
 
 
 def test_a_host_whose_command_left_only_a_reboot_to_do_is_not_configured_twice(hosts, said):
@@ -332,7 +346,7 @@ def rolled(hosts: FakeHosts, said: list[str], monkeypatch: pytest.MonkeyPatch, n
     for one in records.values():
         hosts.knows(one, rdma_namespaces="shared")
         hosts.pending_reboot.add(one.endpoint.port)
-    workers = crew(hosts, said, allow_reboot=True, **policy)
+    workers = crew(hosts, said, reboot="roll", **policy)
     outcome = converged(workers, {}, records)
     assert {result["status"] for result in outcome.results.values()} == {"needs_reboot"}
     cluster = FakeCluster()
@@ -378,7 +392,6 @@ def test_a_used_up_budget_leaves_the_rest_for_the_next_run(hosts, said, monkeypa
         ({}, [["a"], ["b"], ["c"], ["d"]]),
         ({"max_unavailable": 2}, [["a"], ["b", "c"], ["d"]]),
         ({"max_unavailable": 8}, [["a"], ["b", "c", "d"]]),
-        ({"reboot": "parallel"}, [["a", "b", "c", "d"]]),
     ],
 )
 def test_a_canary_goes_first_and_then_batches(policy, expected):

@@ -61,7 +61,7 @@ class Hosts:
         provider = FleetProvider()
         provider.configure(self.request)
         policy = HostPolicy()
-        props = {**properties_of(self.records), "policy": policy.model_dump_json(), "allow_reboot": False}
+        props = {**properties_of(self.records), "policy": policy.model_dump_json(), "reboot": "never"}
         return provider, {**props, "vf_layout": "abc"}
 
     @property

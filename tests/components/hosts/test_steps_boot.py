@@ -38,14 +38,24 @@ def test_kernel_arguments_wait_for_a_reboot_and_then_hold(lab, server):
     assert "kernel_arguments" not in differing(server, document)
 
 
+def test_kernel_arguments_are_staged_for_a_reboot_by_hand(lab, server):
+    document = document_of(lab, {"kernel_arguments": ALL["kernel_arguments"]}, reboot="stage")
+
+    result = run("apply", server, document)
+
+    assert (result["failed"], len(result["needs_reboot"])) == (None, 1)
+    server.reboot()
+    assert "kernel_arguments" not in differing(server, document)
+
+
 def test_without_leave_to_reboot_the_boot_loader_stays_as_it_is(lab, server):
-    document = document_of(lab, {"kernel_arguments": ALL["kernel_arguments"]}, may_reboot=False)
+    document = document_of(lab, {"kernel_arguments": ALL["kernel_arguments"]}, reboot="never")
     before = files(server)
 
     result = run("apply", server, document)
 
     assert result["failed"] is None
-    assert states(result["needs_reboot"][0], "hosts.allow_reboot")
+    assert states(result["needs_reboot"][0], "hosts.reboot is never")
     assert not server.exists(kernel_arguments.GRUB_FILE)
     assert not [line for line in server.commands if "grub" in line and "info" not in line]
     assert {key for key in files(server) if "rocelab" not in key} == set(before)
@@ -78,7 +88,7 @@ def test_of_the_iommus_words_the_last_one_counts(lab, debian):
 
 
 def test_words_that_will_not_survive_the_next_boot_are_shown_and_written_without_a_reboot(lab, server):
-    document = document_of(lab, {"kernel_arguments": {"iommu": "auto"}}, may_reboot=False)
+    document = document_of(lab, {"kernel_arguments": {"iommu": "auto"}}, reboot="never")
     server.file("/proc/cmdline", "ro iommu=pt\n")
 
     [waiting] = run("probe", server, document)["fields"]["kernel_arguments"]
@@ -112,7 +122,7 @@ def test_our_grub_drop_in_is_shell_that_shellcheck_accepts(tmp_path):
 
 
 def test_a_host_whose_vfs_come_after_its_reboot_needs_one_and_has_not_failed(lab, server):
-    document = document_of(lab, {"kernel_arguments": {"iommu": "auto"}}, may_reboot=False)
+    document = document_of(lab, {"kernel_arguments": {"iommu": "auto"}}, reboot="never")
     asked = HostRecord(
         state="active",
         endpoint=Endpoint(address="127.0.12.1", port=22, user="nvidia", host_key="k"),

@@ -155,6 +155,7 @@ def concerned(document: dict[str, Any]) -> list[Step]:
 
 
 STAYS = {
+    "/proc/sys/kernel/random/boot_id": "each boot has its own",
     # as docs/system.md, docs/drivers.md and docs/guests.md say
     "installed": "software stays",
     "packages": "software stays",

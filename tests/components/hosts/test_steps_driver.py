@@ -189,17 +189,17 @@ def test_a_name_that_dnf_wraps_is_planned_too(tmp_path, monkeypatch):
 def test_without_leave_to_reboot_nothing_is_installed(host, lab, doca):
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
 
-    result = run("apply", host, asks(lab, allow_reboot=False, driver=driver))
+    result = run("apply", host, asks(lab, reboot="never", driver=driver))
 
     assert result["failed"] is None
-    assert all(states(reason, "hosts.allow_reboot") for reason in result["needs_reboot"])
+    assert all(states(reason, "hosts.reboot: roll") for reason in result["needs_reboot"])
     assert not host.ofed
     assert host.offered == {}
 
 
 def test_openibd_loads_an_idle_driver(host, lab, doca):
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
-    document = asks(lab, allow_reboot=False, driver=driver)
+    document = asks(lab, reboot="never", driver=driver)
     for module in ("ib_core", "ib_uverbs", "mlx5_core"):
         host.file(f"/sys/module/{module}/holders/mlx5_ib/refcnt", "1")
 
@@ -236,7 +236,7 @@ def test_a_driver_in_use_is_not_replaced_without_permission_to_reboot(host, lab,
     host.file("/sys/module/nvme_rdma/refcnt", "1")
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
 
-    result = run("apply", host, asks(lab, allow_reboot=False, driver=driver))
+    result = run("apply", host, asks(lab, reboot="never", driver=driver))
 
     assert (result["failed"], host.ofed, host.offered) == (None, "", {})
     assert not [field for field in result["changed"] if field.startswith("driver")]

@@ -129,8 +129,52 @@ def answers(host, monkeypatch, program, printed):
     monkeypatch.setattr(host, "run", run)
 
 
-def test_without_leave_to_reboot_firmware_stays(host, lab):
-    result = run("apply", host, asks(lab, allow_reboot=False, firmware={"manage": True}))
+def test_a_setting_is_staged_for_a_reboot_by_hand(host, lab):
+    document = asks(lab, reboot="stage", firmware={"manage": True})
+
+    result = applied(host, document)
+
+    assert result["failed"] is None
+    assert len(result["needs_reboot"]) == len(commands_with(host, " -y set ")) == 2
+    host.reboot()
+    assert differing(host, document) == {}
+
+
+def test_a_setting_that_a_reboot_leaves_pending_fails_and_waits_for_no_other_reboot(host, lab):
+    """A BlueField-2 in a boot loop, sriov-network-operator#449: after each reboot the present value is the old one."""
+    document = asks(lab, firmware={"manage": True})
+    assert len(applied(host, document)["needs_reboot"]) == 2
+    pending = {device: dict(settings) for device, settings in host.firmware.items()}
+    host.reboot()
+    host.firmware.update(pending)
+
+    for _ in range(2):
+        result = run("apply", host, document)
+        assert result["failed"]["step"] == "firmware"
+        assert states(result["failed"]["reason"], "enp132s0.firmware", "pending after a reboot")
+        assert states(result["failed"]["hint"], "mlxfwreset -d 0000:84:00.0 -y reset", "power cycle")
+        assert result["needs_reboot"] == []
+    assert states(differing(host, document)["enp5s0.firmware"], "power cycle")
+    host.reboot()
+    assert differing(host, document) == {}
+
+
+def test_a_value_set_by_another_tool_waits_for_its_first_reboot(host, lab):
+    for settings in host.firmware.values():
+        settings.update(SRIOV_EN=(0, 1), NUM_OF_VFS=(4, 16))
+    document = asks(lab, reboot="never", firmware={"manage": True})
+
+    result = applied(host, document)
+
+    assert result["failed"] is None
+    assert len(result["needs_reboot"]) == 2
+    assert commands_with(host, " -y set ") == []
+    host.reboot()
+    assert differing(host, document) == {}
+
+
+def test_firmware_stays_where_no_reboot_may_follow(host, lab):
+    result = run("apply", host, asks(lab, reboot="never", firmware={"manage": True}))
 
     assert len(result["needs_reboot"]) == 2
     assert commands_with(host, " -y set ") == []

@@ -50,7 +50,7 @@ def test_a_port_that_the_lab_names_is_converted_and_its_link_waits_for_the_reboo
 def test_without_leave_to_reboot_no_port_is_converted(host, lab):
     host.infiniband("enp5s0")
 
-    result = run("apply", host, asks(lab, allow_reboot=False, convert=["enp5s0"], firmware={"manage": True}))
+    result = run("apply", host, asks(lab, reboot="never", convert=["enp5s0"], firmware={"manage": True}))
 
     assert result["failed"] is None
     assert [reason for reason in result["needs_reboot"] if "InfiniBand => Ethernet" in reason]

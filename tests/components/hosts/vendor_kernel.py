@@ -237,6 +237,8 @@ class VendorHost(FakeHost):
         """What a reboot does to drivers and firmware."""
         for path in ("/run/rocelab/needs-reboot.json", "/sys/module/nouveau"):
             self.remove(path)
+        boot_id = "/proc/sys/kernel/random/boot_id"
+        self.file(boot_id, f"after {self.read(boot_id)}\n")
         for settings in self.firmware.values():
             settings.update({name: (later, later) for name, (_, later) in settings.items()})
         for pf, bus in PFS.items():

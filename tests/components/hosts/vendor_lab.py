@@ -14,11 +14,11 @@ from tests.components.hosts.vendor_kernel import WRITTEN, VendorHost
 WANTED = "25.07-0.9.7"
 
 
-def asks(lab: Lab, allow_reboot: bool = True, convert: Sequence[str] = (), **sections: object) -> dict[str, Any]:
+def asks(lab: Lab, reboot: str = "roll", convert: Sequence[str] = (), **sections: object) -> dict[str, Any]:
     """The document of a ConnectX host in a lab with these sections; `convert` are PFs that leave InfiniBand."""
     kinds = {"driver": NicDriver, "firmware": Firmware, "gpu": Gpu, "runtime": Runtime}
     made = {key: kinds[key].model_validate(value) for key, value in sections.items()}
-    hosts = lab.hosts.model_copy(update={"allow_reboot": allow_reboot})
+    hosts = lab.hosts.model_copy(update={"reboot": reboot})
     node = lab.nodes[0]
     pfs = tuple(
         pf.model_copy(

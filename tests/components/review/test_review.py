@@ -153,7 +153,7 @@ def test_the_table_and_the_headline_go_from_the_worst_to_the_mildest() -> None:
     labels = [label for label, *_ in rows(everything)]
     assert labels == ["Preview failed", "VM deleted", "Reboot", "Pods lose VFs", "Link flaps", "Joins", "Resource"]
     assert written(everything).splitlines()[1] == (
-        "### pod1: the preview failed, 1 VM is deleted, 1 host reboots, pods lose VFs on 1 host, 1 link flaps, "
+        "### pod1: the preview failed, 1 VM is deleted, 1 host needs a reboot, pods lose VFs on 1 host, 1 link flaps, "
         "1 host joins"
     )
 
@@ -296,7 +296,7 @@ def test_a_host_that_is_silent_now_is_not_read_though_the_state_knows_it() -> No
 
 
 def test_what_providers_log_of_the_hosts_is_not_read() -> None:
-    line = {"message": "info: gpu0001: rdma_namespaces shared => exclusive: reboots\n\n", "severity": "info#err"}
+    line = {"message": "info: gpu0001: rdma_namespaces shared => exclusive: needs a reboot\n\n", "severity": "info#err"}
 
     assert reviewed(preview(diagnostics=(line,))).effects == ()
 

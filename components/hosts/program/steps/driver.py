@@ -86,7 +86,7 @@ class DriverStep(Step):
                     field,
                     f"{field} {self.observed(host)[field]} => {self.target(host.document)[field]}: a new driver would "
                     f"be loaded by a reboot ({'; '.join(held[:SHOWN_HOLDERS])}); nothing was installed or removed, "
-                    "since hosts.allow_reboot is false",
+                    "since a driver is replaced only with hosts.reboot: roll",
                 )
             return
         if "driver" in wrong:

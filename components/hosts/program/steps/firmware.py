@@ -1,10 +1,12 @@
 """Firmware settings of the NICs: whether VFs are enabled, and how many."""
 
+import json
 from typing import Callable, Dict, List, Optional, Set
 
 from ..firmware_settings import TOOL_S, Setting, query, tool_of
 from ..host import Document, Host
-from ..machine import StepError
+from ..machine import StepError, load_json
+from ..places import BOOT_ID, FIRMWARE_BOOTS_FILE
 from ..step import Before, Fields, Step, interface_of, section_of
 
 NAMES = ("SRIOV_EN", "NUM_OF_VFS")
@@ -54,7 +56,10 @@ class FirmwareStep(Step):
         names = [name for name in NAMES if name in settings]
         now = _normal({name: settings[name].now for name in names}, asked["vfs"])
         later = _normal({name: settings[name].next for name in names}, asked["vfs"])
-        return now if now == later else f"{now}, from the next boot on {later}"
+        if now == later:
+            return now
+        when = "after a power cycle" if _outlived_a_reboot(host, f"{pf}.firmware") else "from the next boot on"
+        return f"{now}, {when} {later}"
 
     def _changes(self, host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
         """Arguments for `set`: the values that the next boot would not have yet."""
@@ -76,26 +81,39 @@ def nic_settings(host: Host, pf: str) -> Dict[str, Setting]:
 def set_for_next_boot(
     host: Host, field: str, change: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]
 ) -> None:
-    """Sets what the next boot would not have yet, if the host may be rebooted; the field waits for the reboot."""
-    reason = f"{field} {change}: read by the NIC at boot"
-    if host.document["firmware"]["may_reboot"]:
-        _set_parameters(host, interface_of(field), changes)
-    else:
-        reason += "; nothing was set, since hosts.allow_reboot is false"
-    host.wait_for_reboot(field, reason)
+    """Sets what the next boot would not have yet, if the lab allows that; the field waits for the reboot.
 
-
-def _set_parameters(host: Host, pf: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]) -> None:
+    A warm reboot leaves some cards' settings pending (sriov-network-operator#449), so the boot in which a value was
+    set is recorded: if it is still pending in a later one, another reboot would change nothing either.
+    """
+    machine, pf = host.machine, interface_of(field)
     device, words = host.pci_address(pf), changes(host, pf, nic_settings(host, pf))
-    if not words:
+    if not words and _outlived_a_reboot(host, field):
+        raise StepError(
+            f"{field} {change}: set, but still pending after a reboot",
+            f"drain the host, remove the VFs of {pf}, and run mlxfwreset -d {device} -y reset; or power cycle it",
+        )
+    reason = f"{field} {change}: read by the NIC at boot"
+    if words and not host.document["firmware"]["may_stage"]:
+        host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.reboot is never")
         return
-    host.machine.must(tool_of(host.machine), "-d", device, "-y", "set", *words, timeout_s=TOOL_S)
-    host.forget()
+    if words:
+        machine.must(tool_of(machine), "-d", device, "-y", "set", *words, timeout_s=TOOL_S)
+        host.forget()
     if left := changes(host, pf, nic_settings(host, pf)):
         raise StepError(
             f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not accepted",
             "the firmware may be older than the parameter, or the NIC a BlueField controlled by its own CPU",
         )
+    boots = {**load_json(machine, FIRMWARE_BOOTS_FILE), field: machine.read(BOOT_ID)}
+    machine.put(FIRMWARE_BOOTS_FILE, json.dumps(boots, sort_keys=True) + "\n")
+    host.wait_for_reboot(field, reason)
+
+
+def _outlived_a_reboot(host: Host, field: str) -> bool:
+    """Whether the host was booted since the field was set."""
+    now = host.machine.read(BOOT_ID)
+    return bool(load_json(host.machine, FIRMWARE_BOOTS_FILE).get(field, now) != now)
 
 
 def _value(settings: Dict[str, Setting], name: str) -> Optional[int]:

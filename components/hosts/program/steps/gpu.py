@@ -74,7 +74,7 @@ class GpuDriverStep(Step):
         if running and not host.document["gpu"]["may_reboot"]:
             for field in wrong:
                 reason = f"{field} {found[field]} => {target[field]}: a loaded GPU driver is replaced by a reboot"
-                host.wait_for_reboot(field, f"{reason}; nothing was installed, since hosts.allow_reboot is false")
+                host.wait_for_reboot(field, f"{reason}; nothing was installed, since that needs hosts.reboot: roll")
             return
         if "gpu_driver" in wrong:
             self._install(host)

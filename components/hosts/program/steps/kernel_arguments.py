@@ -23,7 +23,7 @@ LAST_COUNTS = ("intel_iommu", "amd_iommu", "iommu")
 
 
 class KernelArgumentsStep(Step):
-    """Adds words and never removes one. Without `hosts.allow_reboot` a host that lacks a word only reports it."""
+    """Adds words and never removes one. With `hosts.reboot: never` a host that lacks a word only reports it."""
 
     name = FIELD
     order = 230
@@ -54,10 +54,10 @@ class KernelArgumentsStep(Step):
         missing = _lacking(words, machine.read("/proc/cmdline").split())
         if missing:
             when = "holds from the next boot on"
-            if not host.document[FIELD]["may_reboot"]:
-                when = "is missing, and is set only when hosts.allow_reboot is true"
+            if not host.document[FIELD]["may_stage"]:
+                when = "is missing; nothing was set, since hosts.reboot is never"
             host.wait_for_reboot(FIELD, f"{FIELD}: {' '.join(missing)} {when}")
-        if host.document[FIELD]["may_reboot"] or not missing:
+        if host.document[FIELD]["may_stage"] or not missing:
             lacking = [word for entry in _boot_entries(machine) for word in _lacking(words, entry)]
             _write(machine, list(dict.fromkeys(lacking)))
 

@@ -35,12 +35,12 @@ class RdmaNamespaces(Step):
             )
         if done.code:
             reason = f"{FIELD} {found} => {mode}: the kernel changes it only before the first pod"
-            later = "" if host.document.get("may_reboot") else "; nothing was set, since hosts.allow_reboot is false"
+            later = "" if host.document.get("may_stage") else "; nothing was set, since hosts.reboot is never"
             host.wait_for_reboot(FIELD, reason + later)
 
     def at_next_boot(self, host: Host) -> str:
         """The mode for the module's option; the present one if a change needs a reboot that is not allowed."""
-        waits = FIELD in host.reboot_reasons() and not host.document.get("may_reboot")
+        waits = FIELD in host.reboot_reasons() and not host.document.get("may_stage")
         return str(self.observed(host)[FIELD] if waits else host.document["rdma_namespaces"])
 
     def before(self, host: Host) -> Before:

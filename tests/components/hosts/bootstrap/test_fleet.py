@@ -53,7 +53,7 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]) -
 def props(machines: Machines, *left: str, **states: str) -> dict[str, Any]:
     records = {name: record for name, record in machines.records(**states).items() if name not in left}
     policy = HostPolicy()
-    return {**properties_of(records), "policy": policy.model_dump_json(), "allow_reboot": False, "vf_layout": "1"}
+    return {**properties_of(records), "policy": policy.model_dump_json(), "reboot": "never", "vf_layout": "1"}
 
 
 def results(outs: dict[str, Any]) -> dict[str, Any]:
