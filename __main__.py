@@ -2,8 +2,7 @@
 
 import pulumi
 
-from components.cluster.bootstrap.kubeconfig import MadeCluster, MadeClusterArgs
-from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
+from components.cluster.cluster import MadeCluster, MadeClusterArgs, RdmaCluster, RdmaClusterArgs
 from components.hosts.hosts import Hosts, HostsArgs
 from components.ports.matrix import output_lines
 from components.switches.switches import Switches, SwitchesArgs

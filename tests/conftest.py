@@ -18,6 +18,8 @@ from tests.process import Process
 pytest_plugins = ("tests.lanes",)
 
 ROOT = Path(__file__).parent.parent
+PLUGINS = {"providers": [{"name": "rocelab", "path": str(ROOT / "components" / "provider")}]}
+"""For the Pulumi.yaml of a project outside the checkout."""
 
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):
     os.environ.pop(name, None)  # the caller's shell must not influence results

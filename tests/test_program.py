@@ -19,7 +19,7 @@ from tests.labs import simulator_files
 
 GOLDEN = ROOT / "tests" / "golden" / "names.txt"
 FLEET = "pulumi-python:dynamic/hosts:Fleet"
-MEASUREMENT = "pulumi-python:dynamic/validation:Measurement"
+MEASUREMENT = "rocelab:validation:Measurement"
 
 
 @pytest.fixture(scope="module")

@@ -1,28 +1,14 @@
-"""The claim: an object in the cluster that names its lab, created before anything else.
+"""The claim: an object in the cluster that names its lab, created before anything else."""
 
-The state contains the path of this module, so it must not move.
-"""
-
-import json
-import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-
-import pulumi
-from pulumi.dynamic import (
-    CheckFailure,
-    CheckResult,
-    CreateResult,
-    DiffResult,
-    ReadResult,
-    Resource,
-    ResourceProvider,
-    UpdateResult,
-)
+from collections.abc import Sequence
+from pathlib import Path
 
 from components.cluster.manifests import PART_OF, Manifest
 from components.cluster.preconditions import Precondition
 from components.kubernetes.client import ApiError, KubernetesApi, at
+from components.provider import log
+from components.provider.base import Failure, Properties, Resource
+from components.ssh.credentials import CONTROL_PLANE, admin_kubeconfig
 from stacks.base import LabError
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"
@@ -30,59 +16,70 @@ NAMESPACE, NAME = "kube-system", "rocelab-owner"
 COLLECTION = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATH = f"{COLLECTION}/{NAME}"
 
-Properties = dict[str, object]
-
 
 class ClaimedError(LabError):
     """The cluster is another lab's, lacks what this one needs, or has what excludes it."""
 
 
-class ClaimProvider(ResourceProvider):
-    """Claims a free cluster, and refuses one that another stack has claimed."""
+class ClaimInputs(Properties):
+    owner: str
+    """Lab and stack, as other labs read it in a refusal."""
+    cluster: str
+    """Which cluster: `identity_of` its kubeconfig; unknown until there is one."""
+    kubeconfig: str
+    """Where the kubeconfig is: `secret`, `control_plane`, or a file."""
+    required: tuple[Precondition, ...] = ()
+    """What must be there already, or must not be."""
 
-    serialize_as_secret_always = False  # its code holds no secret; the kubeconfig is a property and secret by itself
 
-    def check(self, _olds: Properties, news: Properties) -> CheckResult:
+class Claim(Resource[ClaimInputs, ClaimInputs]):
+    """A ConfigMap with the owner's name, in a free cluster; everything else in the cluster waits for it."""
+
+    async def check(self, old: ClaimInputs | None, new: ClaimInputs) -> list[Failure]:
         """Refuses already in the preview of the first run. A server that does not answer yet is asked by the run."""
-        if _olds or not isinstance(news.get("kubeconfig"), str):
-            return CheckResult(news, [])
+        if old is not None or not new.cluster:
+            return []
         try:
-            _refuse(news, ())
+            with await self._api(new) as api:
+                _refuse(api, new, ())
         except ClaimedError as error:
-            return CheckResult(news, [CheckFailure("owner", str(error))])
+            return [Failure("owner", str(error))]
         except LabError:
             pass
-        return CheckResult(news, [])
+        return []
 
-    def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
-        """Claims again when the owner's name, the login or what is needed changes."""
-        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("owner", "kubeconfig", "required")))
-
-    def create(self, props: Properties) -> CreateResult:
+    async def create(self, new: ClaimInputs) -> ClaimInputs:
         """Claims the cluster; a claim of an interrupted run of the same stack counts as this one's."""
-        _claim(props, ())
-        return CreateResult("claim", props)
+        with await self._api(new) as api:
+            _claim(api, new, ())
+        return new
 
-    def read(self, id_: str, props: Properties) -> ReadResult:
+    async def read(self, old: ClaimInputs) -> ClaimInputs | None:
         """Checks whether the claim still exists. A silent server counts as unchanged."""
         try:
-            with KubernetesApi(str(props["kubeconfig"])) as api:
+            with await self._api(old) as api:
                 owner = owner_in(api.get(PATH))
         except LabError as error:
-            pulumi.log.warn(f"cannot read who owns the cluster: {error}")
-            return ReadResult(id_, props)
-        return ReadResult(id_ if owner else None, {**props, "owner": owner})
+            log.warn(f"cannot read who owns the cluster: {error}")
+            return old
+        return old.model_copy(update={"owner": owner}) if owner else None
 
-    def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
+    async def update(self, old: ClaimInputs, new: ClaimInputs) -> ClaimInputs:
         """Claims under the new name: a stack may be renamed."""
-        _claim(_news, (str(_olds.get("owner")),))
-        return UpdateResult(_news)
+        with await self._api(new) as api:
+            _claim(api, new, (old.owner,))
+        return new
 
-    def delete(self, _id: str, _props: Properties) -> None:
+    async def delete(self, old: ClaimInputs) -> None:
         """Releases the cluster, unless it has another owner by now."""
-        with KubernetesApi(str(_props["kubeconfig"])) as api:
-            if owner_in(api.get(PATH)) == _props["owner"]:
+        if old.kubeconfig == CONTROL_PLANE and self.config.lab.cluster is None:
+            return  # the hosts are leaving the cluster that this lab created, and the claim goes with it
+        with await self._api(old) as api:
+            if owner_in(api.get(PATH)) == old.owner:
                 api.delete(PATH)
+
+    async def _api(self, claim: ClaimInputs) -> KubernetesApi:
+        return KubernetesApi(await admin_kubeconfig(claim.kubeconfig, self.config, Path.cwd()))
 
 
 def owner_in(found: Manifest | None) -> str:
@@ -103,61 +100,31 @@ def refusal(found: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -
     )
 
 
-def _refuse(props: Properties, also_ours: Sequence[str]) -> Manifest | None:
+def _refuse(api: KubernetesApi, claim: ClaimInputs, also_ours: Sequence[str]) -> Manifest | None:
     """The ConfigMap, if it exists.
 
     Raises:
         ClaimedError: when another stack owns the cluster, or a precondition of the lab does not hold.
     """
-    with KubernetesApi(str(props["kubeconfig"])) as api:
-        found = api.get(PATH)
-        if text := refusal(found, str(props["owner"]), also_ours):
-            raise ClaimedError(text)
-        faults = []
-        for item in json.loads(str(props["required"])):
-            precondition = Precondition(**item)
-            if fault := precondition.fault_of(api.get(precondition.path)):
-                faults.append(fault)
-        if faults:
-            raise ClaimedError("\n".join(faults))
+    found = api.get(PATH)
+    if text := refusal(found, claim.owner, also_ours):
+        raise ClaimedError(text)
+    faults = [precondition.fault_of(api.get(precondition.path)) for precondition in claim.required]
+    if any(faults):
+        raise ClaimedError("\n".join(filter(None, faults)))
     return found
 
 
-def _claim(props: Properties, also_ours: Sequence[str]) -> None:
-    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # it would print a traceback
-    found = _refuse(props, also_ours)
-    data: Manifest = {"owner": str(props["owner"])}
+def _claim(api: KubernetesApi, claim: ClaimInputs, also_ours: Sequence[str]) -> None:
+    found = _refuse(api, claim, also_ours)
+    data: Manifest = {"owner": claim.owner}
+    if found is not None:
+        api.merge(PATH, {"data": data})
+        return
     metadata: Manifest = {"name": NAME, "labels": PART_OF}
-    made: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    with KubernetesApi(str(props["kubeconfig"])) as api:
-        if found is not None:
-            api.merge(PATH, {"data": data})
-            return
-        try:
-            api.create(COLLECTION, made)
-        except ApiError as error:
-            if error.status != 409:
-                raise
-            _refuse(props, also_ours)  # another run was faster, so check its owner
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimArgs:
-    lab: str
-    kubeconfig: pulumi.Input[str]
-    required: Sequence[Precondition]
-
-
-class Claim(Resource, module="cluster", name="Claim"):
-    """A ConfigMap with the owner's name. Everything else in the cluster waits for it."""
-
-    owner: pulumi.Output[str]
-
-    def __init__(self, name: str, args: ClaimArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        required = json.dumps([asdict(each) for each in args.required])
-        inputs: Mapping[str, pulumi.Input[str]] = {
-            "owner": f"lab {args.lab} of stack {pulumi.get_project()}/{pulumi.get_stack()}",
-            "kubeconfig": pulumi.Output.secret(args.kubeconfig),
-            "required": required,
-        }
-        super().__init__(ClaimProvider(), name, dict(inputs), opts)
+    try:
+        api.create(COLLECTION, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        _refuse(api, claim, also_ours)  # another run was faster, so check its owner

@@ -1,6 +1,5 @@
 """Everything that brings the rails into pods, in an existing cluster."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,16 +8,20 @@ import pulumi_kubernetes as kubernetes
 from pydantic import JsonValue
 
 from components.cluster.attachments import Attachments, AttachmentsArgs, describe
-from components.cluster.claim import Claim, ClaimArgs
+from components.cluster.bootstrap.kubeconfig import Kubeconfig
+from components.cluster.claim import Claim
 from components.cluster.device_plugins import LAYOUT_ANNOTATION
 from components.cluster.foundations import place_foundations
 from components.cluster.node_checks import gate_spec
-from components.cluster.node_gate import NodeGate, NodeGateArgs
+from components.cluster.node_gate import NodeGate
 from components.cluster.operators import Operator, OperatorArgs, Owner
 from components.cluster.preconditions import preconditions
 from components.cluster.profiles import DEVICE_PLUGIN, programs
 from components.cluster.roll_out import announce
+from components.kubernetes.client import identity_of
 from components.outputs import few_faults
+from components.provider.program import Declaration
+from components.ssh.credentials import kubeconfig_source
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 
@@ -62,9 +65,14 @@ class RdmaCluster(pulumi.ComponentResource):
         super().__init__("rocelab:cluster:RdmaCluster", name, None, opts)
         lab, cluster = args.lab, _section(args.lab)
         owner = Owner(lab=lab.name)
-        claim = Claim(
+        # what the kubeconfig opens is no secret, and stays the same when its login is renewed
+        identity = pulumi.Output.unsecret(pulumi.Output.from_input(args.kubeconfig).apply(identity_of))
+        opened = {"cluster": identity, "kubeconfig": kubeconfig_source(cluster)}
+        owner_name = f"lab {lab.name} of stack {pulumi.get_project()}/{pulumi.get_stack()}"
+        claim = Declaration(
+            Claim,
             f"{name}-claim",
-            ClaimArgs(lab=lab.name, kubeconfig=args.kubeconfig, required=preconditions(lab, cluster)),
+            {"owner": owner_name, "required": preconditions(lab, cluster), **opened},
             pulumi.ResourceOptions(parent=self),
         )
         self.provider = kubernetes.Provider(
@@ -104,23 +112,44 @@ class RdmaCluster(pulumi.ComponentResource):
         announce(running, args.kubeconfig)
         everything = [*attached.placed, *after["policies"], *running.values()]
         patience = "virtual" if lab.simulated else "operator" if after["policies"] else "plain"
-        gate = NodeGate(
+        gate = Declaration(
+            NodeGate,
             f"{name}-nodes",
-            NodeGateArgs(
-                spec=gate_spec(lab, cluster),
-                kubeconfig=args.kubeconfig,
-                after=args.vf_layout,
-                wait_s=GATE_S[patience],
-            ),
+            {
+                "expected": gate_spec(lab, cluster),
+                "after": args.vf_layout,
+                "wait_s": GATE_S[patience],
+                **opened,
+            },
             # it reads what plugins and controllers made of all this
             pulumi.ResourceOptions(parent=self, depends_on=everything),
         )
-        self.faults = gate.report.apply(lambda text: json.loads(text or "{}"))
+        self.faults = gate.report.apply(lambda report: report or {})  # none of a gate that --target left out
         self.fault_outline = self.faults.apply(few_faults)
         # by ID: the gate's report is unknown in a preview of its update, and so would be everything that depends on it
         ids = [resource.id for resource in (*everything, gate)]
         self.ready = pulumi.Output.all(*ids).apply(lambda _: True)
         self.register_outputs({"attachments": self.attachments, "faults": self.faults, "ready": self.ready})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeClusterArgs:
+    lab: Lab
+    hosts: pulumi.Resource
+    """What creates the cluster."""
+
+
+class MadeCluster(pulumi.ComponentResource):
+    """The cluster that the hosts' Fleet created, for other layers."""
+
+    kubeconfig: pulumi.Output[str]
+
+    def __init__(self, name: str, args: MadeClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rocelab:cluster:MadeCluster", name, None, opts)
+        # no value of the hosts shows that they form a cluster by now
+        made = pulumi.ResourceOptions(parent=self, depends_on=[args.hosts])
+        self.kubeconfig = Declaration(Kubeconfig, f"{name}-kubeconfig", {"cluster": args.lab.name}, made).kubeconfig
+        self.register_outputs({"kubeconfig": self.kubeconfig})
 
 
 def _section(lab: Lab) -> Cluster:

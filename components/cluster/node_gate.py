@@ -1,18 +1,15 @@
-"""The gate before jobs: whether nodes, pools and networks match the lab. Its findings are data, not errors.
+"""The gate before jobs: whether nodes, pools and networks match the lab. Its findings are data, not errors."""
 
-The state contains the path of this module, so it must not move.
-"""
-
-import json
+import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-
-import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+from pathlib import Path
 
 from components.cluster.node_checks import GateSpec, network_faults, node_faults, pool_faults, state_faults, vf_changes
 from components.kubernetes.client import KubernetesApi, at
+from components.provider import log
+from components.provider.base import Properties, Resource, changed
+from components.ssh.credentials import admin_kubeconfig
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -26,33 +23,60 @@ PLAYED = "kwok.x-k8s.io/node"
 LARGEST_REPORT = 40
 """Faults that are kept; of more, only the number."""
 
-Properties = dict[str, object]
 Faults = dict[str, list[str]]
 """Reasons by node, pool or network that has a fault."""
 
 
-class NodeGateProvider(ResourceProvider):
-    """Reads the cluster in create and update, waits for it, and never fails because of a fault."""
+class NodeGateInputs(Properties):
+    expected: GateSpec
+    """What nodes, pools and networks must be like."""
+    cluster: str
+    """Which cluster: `identity_of` its kubeconfig."""
+    kubeconfig: str
+    """Where the kubeconfig is: `secret`, `control_plane`, or a file."""
+    after: str
+    """Changes when devices change; the gate then runs again."""
+    wait_s: int
+    """How long devices may take to appear after their plugin starts."""
 
-    serialize_as_secret_always = False  # its code holds no secret; the kubeconfig is a property and secret by itself
 
-    def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
+class NodeGateState(NodeGateInputs):
+    report: Faults
+    """Reasons by node, pool or network at fault; empty: jobs can run."""
+
+
+class NodeGate(Resource[NodeGateInputs, NodeGateState]):
+    """The state of the nodes when jobs may begin. It waits for the cluster, and never fails because of a fault."""
+
+    async def diff(self, old: NodeGateState, new: NodeGateInputs) -> list[str]:
         """Runs again when its inputs change, and as long as there are faults."""
-        for line in vf_changes(_spec(_olds), _spec(_news)):
-            pulumi.log.info(line)
-        same = all(_olds.get(key) == _news.get(key) for key in ("wanted", "after", "kubeconfig", "wait_s"))
-        return DiffResult(changes=not same or _olds.get("report") != "{}")
+        for line in vf_changes(old.expected, new.expected):
+            log.info(line)
+        return [*changed(old, new), *(["report"] if old.report else [])]
 
-    def create(self, props: Properties) -> CreateResult:
+    async def create(self, new: NodeGateInputs) -> NodeGateState:
         """Looks until there is no fault or the time is over."""
-        return CreateResult("node-gate", _looked(props, float(str(props["wait_s"]))))
+        return NodeGateState(**dict(new), report=await self._report(new, new.wait_s))
 
-    def read(self, id_: str, props: Properties) -> ReadResult:
+    async def read(self, old: NodeGateState) -> NodeGateState:
         """Looks once: drift in the cluster shows in a refresh."""
-        return ReadResult(id_, _looked(props, 0))
+        return old.model_copy(update={"report": await self._report(old, 0)})
 
-    def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
-        return UpdateResult(_looked(_news, float(str(_news["wait_s"]))))
+    async def _report(self, gate: NodeGateInputs, wait_s: float) -> Faults:
+        try:
+            text = await admin_kubeconfig(gate.kubeconfig, self.config, Path.cwd())
+            with KubernetesApi(text) as api:
+                faults = await wait(lambda: look(api, gate.expected), min(wait_s, PLAYED_S), log.info)
+                if faults and wait_s > PLAYED_S and not played(api):
+                    faults = await wait(lambda: look(api, gate.expected), wait_s - PLAYED_S, log.info)
+        except LabError as error:
+            faults = {"cluster": [str(error)]}
+        for name, reasons in faults.items():
+            log.warn(f"{name}: {'; '.join(reasons)}")
+        kept = dict(list(faults.items())[:LARGEST_REPORT])
+        if len(faults) > len(kept):
+            kept["more"] = [f"{plural(len(faults) - len(kept), 'more is', 'more are')} at fault"]
+        return kept
 
 
 def look(api: KubernetesApi, spec: GateSpec) -> Faults:
@@ -83,7 +107,7 @@ def played(api: KubernetesApi) -> bool:
     return any(at(node, "metadata", "annotations", PLAYED) is not None for node in api.items("/api/v1/nodes"))
 
 
-def wait(look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], None]) -> Faults:
+async def wait(look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], None]) -> Faults:
     """The faults after the time; none end the wait at once."""
     begun_s = said_s = time.monotonic()
     while (faults := look_once()) and (now_s := time.monotonic()) < begun_s + wait_s:
@@ -91,53 +115,5 @@ def wait(look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], No
             said_s, (name, reasons) = now_s, next(iter(faults.items()))
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
             say(f"waiting for {name}{more}, {now_s - begun_s:.0f} of {wait_s:.0f} s at most: {'; '.join(reasons)}")
-        time.sleep(POLL_S)
+        await asyncio.sleep(POLL_S)
     return faults
-
-
-def _spec(props: Properties) -> GateSpec:
-    return GateSpec(**json.loads(str(props["wanted"])))
-
-
-def _looked(props: Properties, wait_s: float) -> Properties:
-    spec = _spec(props)
-    try:
-        with KubernetesApi(str(props["kubeconfig"])) as api:
-            faults = wait(lambda: look(api, spec), min(wait_s, PLAYED_S), pulumi.log.info)
-            if faults and wait_s > PLAYED_S and not played(api):
-                faults = wait(lambda: look(api, spec), wait_s - PLAYED_S, pulumi.log.info)
-    except LabError as error:
-        faults = {"cluster": [str(error)]}
-    for name, reasons in faults.items():
-        pulumi.log.warn(f"{name}: {'; '.join(reasons)}")
-    kept = dict(list(faults.items())[:LARGEST_REPORT])
-    if len(faults) > len(kept):
-        kept["more"] = [f"{plural(len(faults) - len(kept), 'more is', 'more are')} at fault"]
-    return {**props, "report": json.dumps(kept, sort_keys=True)}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeGateArgs:
-    spec: GateSpec
-    kubeconfig: pulumi.Input[str]
-    after: pulumi.Input[str]
-    """Changes when devices change; the gate then runs again."""
-    wait_s: int
-    """How long devices may take to appear after their plugin starts."""
-
-
-class NodeGate(Resource, module="cluster", name="NodeGate"):
-    """The state of the nodes when jobs may begin."""
-
-    report: pulumi.Output[str]
-    """`Faults` as JSON; `{}` without faults."""
-
-    def __init__(self, name: str, args: NodeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        inputs: dict[str, pulumi.Input[str] | int | None] = {
-            "wanted": json.dumps(asdict(args.spec), sort_keys=True),
-            "kubeconfig": pulumi.Output.secret(args.kubeconfig),
-            "after": args.after,
-            "wait_s": args.wait_s,
-            "report": None,
-        }
-        super().__init__(NodeGateProvider(), name, inputs, opts)

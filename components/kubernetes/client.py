@@ -1,5 +1,6 @@
 """The Kubernetes API as plain objects by path, through the official client: it knows every login of a kubeconfig."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from types import TracebackType
@@ -128,6 +129,18 @@ class KubernetesApi:
         if response.status >= 300:
             raise ApiError(response.status, _message(data) or str(response.reason))
         return data
+
+
+def identity_of(kubeconfig: str) -> str:
+    """Which cluster a kubeconfig opens: its servers, and a digest that changes with their certificate authority."""
+    try:
+        document = load_kubernetes_yaml(kubeconfig)
+    except yaml.YAMLError:
+        return "unreadable"
+    clusters = document.get("clusters") if isinstance(document, Mapping) else None
+    servers = [str(at(cluster, "cluster", "server")) for cluster in clusters or []]
+    digest = hashlib.sha256(json.dumps(clusters, sort_keys=True, default=str).encode()).hexdigest()
+    return " ".join([*servers, digest[:12]])
 
 
 def at(value: JsonValue, *path: str) -> JsonValue:

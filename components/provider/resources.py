@@ -8,7 +8,11 @@ from components.provider.base import Resource
 VERSION = "0.1.0"
 
 RESOURCES = {
+    "rocelab:cluster:Claim": "components.cluster.claim:Claim",
+    "rocelab:cluster:Kubeconfig": "components.cluster.bootstrap.kubeconfig:Kubeconfig",
+    "rocelab:cluster:NodeGate": "components.cluster.node_gate:NodeGate",
     "rocelab:validation:Gate": "components.validation.gate:Gate",
+    "rocelab:validation:Measurement": "components.validation.measurement:Measurement",
 }
 """Where the class of each type is."""
 

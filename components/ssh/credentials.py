@@ -10,11 +10,13 @@ from pathlib import Path
 
 import yaml
 
+from components.provider.base import ProviderConfig
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, keys_of
 from components.ssh.session import feed
 from stacks.access import read_private_key
 from stacks.base import LabError
-from stacks.cluster import read_kubeconfig
+from stacks.cluster import Cluster, read_kubeconfig
+from stacks.files import read_simulator_file
 from stacks.host_keys import pinned_keys
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -59,16 +61,40 @@ def configured_lab(setting: Setting) -> Lab:
     return parse_lab(text, "rocelab:lab")
 
 
-def access_to(lab: Lab, root: Path, setting: Setting) -> LabAccess:
-    """Reads keys and kubeconfig; not for use inside a running event loop.
+async def access_to(lab: Lab, root: Path, setting: Setting) -> LabAccess:
+    """Reads keys and kubeconfig.
 
     Raises:
         LabError: naming what is missing; never what it contains.
     """
     login = login_to(lab, root, setting)
     if planes := control_planes_of(lab, login.endpoints):
-        return LabAccess(login=login, kubeconfig=asyncio.run(admin_config(planes, login.keys)))
+        return LabAccess(login=login, kubeconfig=await admin_config(planes, login.keys))
     return LabAccess(login=login, kubeconfig=kubeconfig(lab, setting, root))
+
+
+CONTROL_PLANE = "control_plane"
+
+
+def kubeconfig_source(cluster: Cluster) -> str:
+    """Where the kubeconfig is: `secret`, `control_plane`, or its file."""
+    if cluster.bootstrap is not None:
+        return CONTROL_PLANE
+    return "secret" if cluster.kubeconfig == "secret" else str(cluster.kubeconfig_file)
+
+
+async def admin_kubeconfig(source: str, config: ProviderConfig, root: Path) -> str:
+    """Text of the kubeconfig. A resource keeps its source, and can be deleted after its lab has lost the cluster.
+
+    Raises:
+        LabError: when it is missing, or no control plane returns it.
+    """
+    if source == "secret":
+        return required_secret(config.get, "kubeconfig")
+    if source != CONTROL_PLANE:
+        return read_simulator_file("cluster.kubeconfig_file", Path(source), root)
+    login = login_to(config.lab, root, config.get)
+    return await admin_config(control_planes_of(config.lab, login.endpoints), login.keys)
 
 
 def login_to(lab: Lab, root: Path, setting: Setting) -> Login:

@@ -64,12 +64,12 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
     """
     folder = store_of(lab, stack.root)
     secret = cache(stack.secret)  # each one takes a start of the engine
-    access = access_to(lab, stack.root, secret)
+    access = asyncio.run(access_to(lab, stack.root, secret))
     secrets = _needles(secret, access)
     with hcas_of(lab, plan, secret, stack.root) as hcas, Screen() as screen:
         kept = JournalOptions(folder=folder, fresh=fresh, secrets=secrets)
         around = RunContext(journal=kept, progress=screen.progress, hcas=hcas)
-        run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around)), levels=1))
+        run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around))))
     digest = write_bundle(folder, run.record.run_id, run.raw, secrets)
     record = run.record.model_copy(update={"raw_sha256": digest})
     document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)

@@ -21,7 +21,7 @@ SHOWN = 20
 PIPED_COLUMNS = 160
 CELL_COLUMNS = 17
 """A value with its change and the lines around it."""
-MEASUREMENT = "pulumi-python:dynamic/validation:Measurement::"
+MEASUREMENT = "rocelab:validation:Measurement::"
 """Part of the resource's URN, between the types of its parents and its name."""
 
 

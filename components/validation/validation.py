@@ -13,7 +13,7 @@ from components.provider.program import Declaration
 from components.validation.gate import Gate
 from components.validation.judging.stale import HostStates, changed_since, fingerprint_of, host_states, made_stale
 from components.validation.measured import verdict_by
-from components.validation.measurement import Measurement, MeasurementArgs
+from components.validation.measurement import Measurement
 from components.validation.output import output_of
 from components.validation.planning.part import quarantined
 from components.validation.planning.plan import Plan, plan_of
@@ -68,13 +68,17 @@ class Validation(pulumi.ComponentResource):
         hosts = pulumi.Output.all(args.host_results, args.host_facts or {}, ready).apply(
             lambda known: host_states(known[0], known[1])
         )
-        args_of = MeasurementArgs(
-            plan_digest=plan.digest,
-            fingerprint=hosts.apply(lambda states: fingerprint_of(plan, states)),
-            hosts=hosts,
-            rerun=benchmarks.rerun,
+        measurement = Declaration(
+            Measurement,
+            f"{name}-measurement",
+            {
+                "plan_digest": plan.digest,
+                "fingerprint": hosts.apply(lambda states: fingerprint_of(plan, states)),
+                "hosts": hosts,
+                "rerun": benchmarks.rerun,
+            },
+            child,
         )
-        measurement = Measurement(f"{name}-measurement", args_of, child)
         measured = pulumi.Output.all(
             verdict=measurement.verdict,
             plan_digest=measurement.plan_digest,

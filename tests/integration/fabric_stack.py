@@ -13,7 +13,7 @@ from components.fabric.vcenter.client import OPTION, RULESET, VcenterEndpoint, s
 from components.fabric.vcenter.privileges import Need, needs_of
 from stacks.base import LabError
 from stacks.read import parse_lab
-from tests.conftest import ROOT
+from tests.conftest import PLUGINS, ROOT
 from tests.integration.stack import environment
 from tests.integration.vcenter import PASSWORD
 
@@ -102,7 +102,7 @@ def a_stack(folder: Path, endpoint: VcenterEndpoint) -> Vsphere:
     (folder / "__main__.py").write_text(PROGRAM)
     options = {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}
     (folder / "Pulumi.yaml").write_text(
-        yaml.safe_dump({"name": "rocelab", "runtime": {"name": "python", "options": options}})
+        yaml.safe_dump({"name": "rocelab", "runtime": {"name": "python", "options": options}, "plugins": PLUGINS})
     )
     env = {
         **environment("lab-pvrdma"),

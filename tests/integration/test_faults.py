@@ -69,7 +69,8 @@ class Rails:
         plan = plan_of(self.lab)
         assert plan is not None
         assert self.lab.benchmarks is not None
-        run = asyncio.run(measure(plan, access_to(self.lab, ROOT, lambda _: None), print))
+        access = asyncio.run(access_to(self.lab, ROOT, lambda _: None))
+        run = asyncio.run(measure(plan, access, print))
         return judge(plan, self.lab.benchmarks, run.record).verdict()
 
 

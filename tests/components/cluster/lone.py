@@ -17,10 +17,12 @@ import pytest
 import yaml
 
 from simulator.plane.layout import Layout
-from tests.conftest import ROOT
+from tests.conftest import PLUGINS, ROOT
 from tests.integration.stack import environment
 
 LONGEST_RUN_S = 180
+KUBECONFIG = ".sim/kubeconfig"
+"""Of the reference lab, in the project's folder."""
 SETTLE_S = 30
 """Bound on the garbage collector's time after a deletion."""
 LEAVES_AS_IT_IS = ("same", "read", "refresh")
@@ -88,15 +90,16 @@ def project(name: str, layout: Layout, folder: Path) -> Lone:
     """A Pulumi project of its own, with the cluster layer for its whole program."""
     place = folder / name
     (place / "state").mkdir(parents=True)
+    (place / ".sim").mkdir()
+    (place / KUBECONFIG).write_text(layout.kubeconfig.read_text())
     runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
-    (place / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": runtime}))
+    (place / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": runtime, "plugins": PLUGINS}))
     (place / "__main__.py").write_text((ROOT / "tests/components/cluster/lone_cluster.py").read_text())
     env = {
         **environment("lab"),
         "PULUMI_BACKEND_URL": f"file://{place / 'state'}",
         "PYTHONPATH": str(ROOT),
         "LONE_LAB": str(ROOT / "Pulumi.lab.yaml"),
-        "LONE_KUBECONFIG": str(layout.kubeconfig),
         "LONE_LAYOUT": "first",
     }
     made = Lone(place, env)

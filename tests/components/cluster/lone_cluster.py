@@ -1,4 +1,4 @@
-"""A Pulumi program of the cluster layer alone: the lab file, kubeconfig and VF layout come from the environment.
+"""A Pulumi program of the cluster layer alone: the lab file and the VF layout come from the environment.
 
 `LONE_ROLL_OUT` shortens the wait for pods of an `up` whose pods cannot come.
 """
@@ -19,7 +19,7 @@ cluster = RdmaCluster(
     "cluster",
     RdmaClusterArgs(
         lab=read_stack_file(Path(os.environ["LONE_LAB"])),
-        kubeconfig=pulumi.Output.secret(Path(os.environ["LONE_KUBECONFIG"]).read_text()),
+        kubeconfig=pulumi.Output.secret(Path(".sim/kubeconfig").read_text()),
         vf_layout=os.environ["LONE_LAYOUT"],
     ),
 )

@@ -11,7 +11,7 @@ from components.cluster.store import Store
 from simulator.plane.api import FIELD_MANAGER, Api
 from simulator.plane.layout import Layout
 from stacks.lab import Lab
-from tests.components.cluster.lone import Lone, kill_while, project, relay, settled
+from tests.components.cluster.lone import KUBECONFIG, Lone, kill_while, project, relay, settled
 from tests.components.cluster.plane import ADDRESS
 from tests.components.cluster.readback import kinds_of, left_of_us, missing, path_of
 from tests.conftest import ROOT
@@ -97,17 +97,18 @@ def test_the_state_holds_no_key_and_no_input_a_path_of_this_machine(applied: Lon
         assert str(place) not in values
 
 
-def test_another_address_and_other_credentials_change_no_object(applied: Lone, layout: Layout, folder: Path) -> None:
+def test_another_address_and_other_credentials_change_no_object(applied: Lone, layout: Layout) -> None:
     config = yaml.safe_load(layout.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] = f"https://{ELSEWHERE[0]}:{ELSEWHERE[1]}"
     # the certificate is for the first address
     config["clusters"][0]["cluster"]["tls-server-name"] = ADDRESS
     config["users"][0]["user"].update({"as": "somebody-else", "as-groups": ["system:masters"]})
-    moved = folder / "moved.kubeconfig"
-    moved.write_text(yaml.safe_dump(config))
+    kubeconfig = applied.folder / KUBECONFIG
+    kubeconfig.write_text(yaml.safe_dump(config))
 
     with relay(to=(ADDRESS, layout.api_port), at=ELSEWHERE):
-        assert applied.changes(LONE_KUBECONFIG=str(moved)) == KNOWS_THE_ADDRESS
+        assert applied.changes() == KNOWS_THE_ADDRESS
+    kubeconfig.write_text(layout.kubeconfig.read_text())
     assert applied.changes() == KNOWS_THE_ADDRESS, "and back"
 
 

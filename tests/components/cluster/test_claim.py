@@ -1,16 +1,20 @@
 """The claim: whose a cluster is, decided by what is found there."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from components.cluster import claim
-from components.cluster.claim import ClaimedError, ClaimProvider, refusal
+from components.cluster.claim import Claim, ClaimedError, ClaimInputs, refusal
+from components.cluster.preconditions import Precondition
 from components.kubernetes.client import ApiError
+from components.provider.base import UNKNOWN, ProviderConfig, UnknownValueError
 from tests.messages import states
 
 OURS, THEIRS = "lab lab of stack rocelab/lab", "lab other of stack rocelab/other"
-PROPS: dict[str, object] = {"owner": OURS, "kubeconfig": "{}", "required": "[]"}
+CLAIM = Claim(ProviderConfig({"kubeconfig": "{}"}))
+INPUTS = ClaimInputs(owner=OURS, cluster="https://192.0.2.1:6443 0123456789ab", kubeconfig="secret")
 
 
 class FakeApi:
@@ -58,17 +62,17 @@ def owned(by: str) -> dict[str, Any]:
 
 
 def test_a_free_cluster_is_taken_and_given_back(cluster: dict[str, Any]) -> None:
-    ClaimProvider().create(PROPS)
+    asyncio.run(CLAIM.create(INPUTS))
     assert cluster[claim.PATH]["data"] == {"owner": OURS}
 
-    ClaimProvider().delete("claim", PROPS)
+    asyncio.run(CLAIM.delete(INPUTS))
     assert cluster == {}
 
 
 def test_what_a_killed_run_of_the_same_stack_has_claimed_is_taken_over(cluster: dict[str, Any]) -> None:
     cluster[claim.PATH] = owned(OURS)
 
-    ClaimProvider().create(PROPS)
+    asyncio.run(CLAIM.create(INPUTS))
 
     assert cluster[claim.PATH]["data"] == {"owner": OURS}
 
@@ -77,7 +81,7 @@ def test_another_s_cluster_is_refused_with_its_name_and_stays_as_it_is(cluster: 
     cluster[claim.PATH] = owned(THEIRS)
 
     with pytest.raises(ClaimedError) as refused:
-        ClaimProvider().create(PROPS)
+        asyncio.run(CLAIM.create(INPUTS))
 
     assert states(str(refused.value), THEIRS, OURS)
     assert "delete configmap rocelab-owner" in str(refused.value)
@@ -93,62 +97,62 @@ def test_the_slower_run_loses_the_race_and_gets_that_error(
     cluster[claim.PATH] = owned(THEIRS)
 
     with pytest.raises(ClaimedError, match=THEIRS):
-        ClaimProvider().create(PROPS)
+        asyncio.run(CLAIM.create(INPUTS))
 
 
 def test_a_preview_refuses_already_and_only_where_it_can_ask(
     cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster[claim.PATH] = owned(THEIRS)
-    provider = ClaimProvider()
+    new_cluster = ClaimInputs.model_validate({"owner": OURS, "cluster": UNKNOWN, "kubeconfig": "control_plane"})
 
-    assert [failure.property for failure in provider.check({}, PROPS).failures] == ["owner"]
-    assert provider.check(PROPS, PROPS).failures == [], "it is asked again by a refresh, not by each preview"
-    assert provider.check({}, {**PROPS, "kubeconfig": None}).failures == [], "a cluster that is yet to be made"
+    assert [failure.property for failure in asyncio.run(CLAIM.check(None, INPUTS))] == ["owner"]
+    assert asyncio.run(CLAIM.check(INPUTS, INPUTS)) == [], "a refresh reads it again, not each preview"
+    with pytest.raises(UnknownValueError, match="cluster"):
+        asyncio.run(CLAIM.check(None, new_cluster))
     monkeypatch.setattr(FakeApi, "silent", True)
-    assert provider.check({}, PROPS).failures == [], "the run itself will tell"
+    assert asyncio.run(CLAIM.check(None, INPUTS)) == [], "the run itself fails"
 
 
 def test_a_renamed_stack_keeps_its_cluster(cluster: dict[str, Any]) -> None:
     cluster[claim.PATH] = owned(OURS)
-    renamed = {**PROPS, "owner": "lab lab of stack rocelab/renamed"}
+    renamed = INPUTS.model_copy(update={"owner": "lab lab of stack rocelab/renamed"})
 
-    assert ClaimProvider().diff("claim", PROPS, renamed).changes
-    ClaimProvider().update("claim", PROPS, renamed)
+    assert asyncio.run(CLAIM.diff(INPUTS, renamed)) == ["owner"]
+    asyncio.run(CLAIM.update(INPUTS, renamed))
 
-    assert cluster[claim.PATH]["data"]["owner"] == renamed["owner"]
+    assert cluster[claim.PATH]["data"]["owner"] == renamed.owner
 
 
 def test_a_lost_claim_shows_in_a_refresh(cluster: dict[str, Any]) -> None:
-    assert ClaimProvider().read("claim", PROPS).id is None
+    assert asyncio.run(CLAIM.read(INPUTS)) is None
 
     cluster[claim.PATH] = owned(THEIRS)
-    seen = ClaimProvider().read("claim", PROPS)
-    assert seen.outs is not None
-    assert ClaimProvider().diff("claim", seen.outs, PROPS).changes
+    seen = asyncio.run(CLAIM.read(INPUTS))
+    assert seen
+    assert asyncio.run(CLAIM.diff(seen, INPUTS)) == ["owner"]
 
 
 def test_a_silent_server_has_lost_no_claim(cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeApi, "silent", True)
 
-    seen = ClaimProvider().read("claim", PROPS)
-
-    assert (seen.id, seen.outs) == ("claim", PROPS)
+    assert asyncio.run(CLAIM.read(INPUTS)) == INPUTS
 
 
 def test_the_end_leaves_another_s_claim_alone(cluster: dict[str, Any]) -> None:
     cluster[claim.PATH] = owned(THEIRS)
 
-    ClaimProvider().delete("claim", PROPS)
+    asyncio.run(CLAIM.delete(INPUTS))
 
     assert cluster[claim.PATH] == owned(THEIRS)
 
 
 def test_what_is_missing_is_reported_before_the_cluster_is_claimed(cluster: dict[str, Any]) -> None:
-    lacking = {**PROPS, "required": '[{"path": "/apis/x", "fault": "no operator; install it: helm install x"}]'}
+    operator = Precondition(path="/apis/x", fault="no operator; install it: helm install x")
+    lacking = INPUTS.model_copy(update={"required": (operator,)})
 
     with pytest.raises(ClaimedError, match="helm install x"):
-        ClaimProvider().create(lacking)
+        asyncio.run(CLAIM.create(lacking))
 
     assert cluster == {}
 
@@ -156,17 +160,17 @@ def test_what_is_missing_is_reported_before_the_cluster_is_claimed(cluster: dict
 def test_what_is_in_the_way_is_refused_in_the_first_preview_and_left_alone(cluster: dict[str, Any]) -> None:
     theirs = {"metadata": {"name": "cluster-policy"}}
     cluster["/apis/x"] = {"items": [theirs]}
-    conflict = '[{"path": "/apis/x", "conflict": true, "fault": "{names} offers GPUs; set cluster.gpus: none"}]'
-    crowded = {**PROPS, "required": conflict}
+    conflict = Precondition(path="/apis/x", conflict=True, fault="{names} offers GPUs; set cluster.gpus: none")
+    crowded = INPUTS.model_copy(update={"required": (conflict,)})
 
-    [failure] = ClaimProvider().check({}, crowded).failures
+    [failure] = asyncio.run(CLAIM.check(None, crowded))
     assert failure.reason == "cluster-policy offers GPUs; set cluster.gpus: none"
     with pytest.raises(ClaimedError, match="cluster-policy"):
-        ClaimProvider().create(crowded)
+        asyncio.run(CLAIM.create(crowded))
     assert cluster == {"/apis/x": {"items": [theirs]}}
 
     theirs["metadata"]["labels"] = {"app.kubernetes.io/part-of": "rocelab"}  # type: ignore[assignment]  # of an earlier run
-    ClaimProvider().create(crowded)
+    asyncio.run(CLAIM.create(crowded))
     assert cluster[claim.PATH]["data"] == {"owner": OURS}
 
 

@@ -85,8 +85,9 @@ def test_nothing_is_placed_before_the_cluster_is_claimed(seen: Recorded) -> None
     """Every object needs the provider, and the provider waits for the claim."""
     assert "cluster-claim" in seen["cluster-provider"].depends_on
     assert seen["cluster-claim"].inputs["owner"] == "lab lab of stack rocelab/lab"
-    assert "kubeconfig" in seen["cluster-claim"].secrets
-    assert "kubeconfig" in seen["cluster-nodes"].secrets
+    for name in ("cluster-claim", "cluster-nodes"):
+        assert seen[name].inputs["kubeconfig"] == ".sim/kubeconfig", "where it is, not what it is"
+        assert "kube: config" not in str(seen[name].inputs)
 
 
 def test_every_object_says_whose_it_is(seen: Recorded) -> None:

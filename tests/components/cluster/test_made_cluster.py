@@ -1,23 +1,25 @@
 """The whole program on a lab that makes its cluster: where the kubeconfig comes from, and what never changes it."""
 
+import asyncio
 import json
 import runpy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 from pulumi.output import Unknown
 
-from components.cluster.bootstrap.kubeconfig import KubeconfigProvider
+from components.cluster.bootstrap import kubeconfig as module
+from components.cluster.bootstrap.kubeconfig import Kubeconfig, KubeconfigInputs, KubeconfigState
+from components.provider.base import ProviderConfig
 from stacks.base import LabError
 from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
 from tests.labs import HOST_KEY, made_here
 
-KUBECONFIG = "pulumi-python:dynamic/cluster:Kubeconfig"
+KUBECONFIG = "rocelab:cluster:Kubeconfig"
 ADMIN = "apiVersion: v1\nkind: Config\nclusters: [{name: lab}]\n"
 
 
@@ -96,30 +98,27 @@ def test_hosts_that_answer_elsewhere_and_a_new_way_to_the_api_change_nothing_of_
 
 
 def test_only_another_cluster_is_another_kubeconfig():
-    provider, props = KubeconfigProvider(), {"cluster": "lab", "kubeconfig": ADMIN}
+    kubeconfig, state = Kubeconfig(ProviderConfig({})), KubeconfigState(cluster="lab", kubeconfig=ADMIN)
 
-    assert provider.diff("id", props, {"cluster": "lab", "kubeconfig": None}).changes is False
-    assert provider.diff("id", props, {"cluster": "other", "kubeconfig": None}).changes is True
+    assert asyncio.run(kubeconfig.diff(state, KubeconfigInputs(cluster="lab"))) == []
+    assert asyncio.run(kubeconfig.diff(state, KubeconfigInputs(cluster="other"))) == ["cluster"]
 
 
-def test_a_refresh_takes_renewed_certificates_and_keeps_the_old_ones_of_silent_hosts(monkeypatch):
-    provider, props = KubeconfigProvider(), {"cluster": "lab", "kubeconfig": ADMIN}
-    said: list[str] = []
-    monkeypatch.setattr(pulumi.log, "warn", said.append)
-    monkeypatch.setattr(KubeconfigProvider, "_read", lambda _self: ADMIN + "# renewed\n")
-    renewed = provider.read("id", props)
-
+def test_a_refresh_takes_renewed_certificates_and_keeps_the_old_ones_of_silent_hosts(monkeypatch, capsys):
+    kubeconfig, state = Kubeconfig(ProviderConfig({})), KubeconfigState(cluster="lab", kubeconfig=ADMIN)
     unread = "cluster.bootstrap: no control plane gives a kubeconfig"
 
-    def silent(_self: KubeconfigProvider) -> str:
+    async def renewed(*_: object) -> str:
+        return ADMIN + "# renewed\n"
+
+    async def silent(*_: object) -> str:
         raise LabError(unread)
 
-    monkeypatch.setattr(KubeconfigProvider, "_read", silent)
-    kept = provider.read("id", props)
+    monkeypatch.setattr(module, "admin_kubeconfig", renewed)
+    assert asyncio.run(kubeconfig.read(state)).kubeconfig.endswith("# renewed\n")
 
-    assert renewed.outs["kubeconfig"].endswith("# renewed\n")
-    assert renewed.inputs == {"cluster": "lab"}
-    assert kept.outs == props
-    assert said == [unread]
+    monkeypatch.setattr(module, "admin_kubeconfig", silent)
+    assert asyncio.run(kubeconfig.read(state)) == state
+    assert capsys.readouterr().err == f"warning: {unread}\n"
     with pytest.raises(LabError):
-        provider.create(props)
+        asyncio.run(kubeconfig.create(KubeconfigInputs(cluster="lab")))

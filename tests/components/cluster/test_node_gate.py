@@ -1,8 +1,9 @@
 """The gate before jobs: what it looks for, what it says, and how long it waits."""
 
+import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,14 +18,24 @@ from components.cluster.node_checks import (
     state_faults,
     vf_changes,
 )
-from components.cluster.node_gate import Faults, NodeGateProvider, wait
+from components.cluster.node_gate import Faults, NodeGate, NodeGateInputs, NodeGateState, wait
 from components.kubernetes.client import ApiError
+from components.provider.base import ProviderConfig
 from stacks.bootstrap import Bootstrap
 from stacks.lab import Lab
 from tests.components.cluster.conftest import profiled
 from tests.messages import states
 
 A = "intel.com/sriov_111"
+GATE = NodeGate(ProviderConfig({"kubeconfig": "{}"}))
+
+
+def inputs(spec: GateSpec, wait_s: int = 0) -> NodeGateInputs:
+    return NodeGateInputs(expected=spec, cluster="c", kubeconfig="secret", after="x", wait_s=wait_s)
+
+
+def state(spec: GateSpec) -> NodeGateState:
+    return NodeGateState(**dict(inputs(spec)), report={})
 
 
 def node(name: str = "gpu01", *, ready: str = "True", **allocatable: str) -> dict[str, Any]:
@@ -176,9 +187,9 @@ def test_vfs_that_stay_or_belong_to_the_hosts_are_not_mentioned(lab: Lab) -> Non
 
 
 def test_a_preview_of_the_gate_says_it(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    old, new = ({"wanted": json.dumps(asdict(operated(lab, vfs))), "report": "{}"} for vfs in (4, 8))
+    old, new = state(operated(lab, 4)), inputs(operated(lab, 8))
 
-    assert NodeGateProvider().diff("g", old, new).changes
+    assert asyncio.run(GATE.diff(old, new)) == ["expected"]
     assert states(capsys.readouterr().err, "nvidia.com/sriov_111", "4 => 8")
 
 
@@ -254,22 +265,14 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def props(lab: Lab, wait_s: float = 0) -> dict[str, object]:
-    assert lab.cluster is not None
-    text = json.dumps(asdict(gate_spec(lab, lab.cluster)))
-    return {"wanted": text, "kubeconfig": "{}", "after": "x", "wait_s": wait_s}
-
-
 def networks(lab: Lab) -> dict[str, Any]:
     base = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions"
     return {f"{base}/{rail.network_name}": {} for rail in lab.rails}
 
 
 def report(lab: Lab) -> dict[str, list[str]]:
-    outs = NodeGateProvider().create(props(lab)).outs
-    assert outs is not None
-    found: dict[str, list[str]] = json.loads(str(outs["report"]))
-    return found
+    assert lab.cluster is not None
+    return asyncio.run(GATE.create(inputs(gate_spec(lab, lab.cluster)))).report
 
 
 def test_a_fine_cluster_has_an_empty_report_and_is_not_looked_at_again(lab: Lab, there: dict[str, Any]) -> None:
@@ -277,10 +280,11 @@ def test_a_fine_cluster_has_an_empty_report_and_is_not_looked_at_again(lab: Lab,
     there.update({"/api/v1/nodes": [node("gpu01", **b), node("gpu02", **b)], **networks(lab)})
 
     assert report(lab) == {}
-    fine = {**props(lab), "report": "{}"}
-    assert not NodeGateProvider().diff("g", fine, props(lab)).changes
-    assert NodeGateProvider().diff("g", {**fine, "after": "y"}, props(lab)).changes
-    assert NodeGateProvider().diff("g", {**fine, "report": '{"gpu01": ["x"]}'}, props(lab)).changes
+    assert lab.cluster is not None
+    fine, new = state(gate_spec(lab, lab.cluster)), inputs(gate_spec(lab, lab.cluster))
+    assert asyncio.run(GATE.diff(fine, new)) == []
+    assert asyncio.run(GATE.diff(fine.model_copy(update={"after": "y"}), new)) == ["after"]
+    assert asyncio.run(GATE.diff(fine.model_copy(update={"report": {"gpu01": ["x"]}}), new)) == ["report"]
 
 
 def test_what_is_at_fault_is_data_by_name(lab: Lab, there: dict[str, Any]) -> None:
@@ -298,16 +302,13 @@ def test_a_node_whose_pods_would_use_a_rail_is_no_fine_one(lab: Lab, there: dict
     assert states(reason, "pods", "10.10.11.0/24", "rail-a.host_subnet")
 
 
-def test_what_an_older_version_has_left_in_the_state_is_read(lab: Lab, there: dict[str, Any]) -> None:
-    old = json.loads(str(props(lab)["wanted"]))
-    del old["subnets"]
+def test_a_refresh_looks_at_the_cluster_once_more(lab: Lab, there: dict[str, Any]) -> None:
+    assert lab.cluster is not None
     there["/api/v1/nodes"] = []
 
-    outs = NodeGateProvider().read("g", {**props(lab), "wanted": json.dumps(old)}).outs
+    found = asyncio.run(GATE.read(state(gate_spec(lab, lab.cluster))))
 
-    assert outs is not None
-    assert GateSpec(**old).subnets == {}
-    assert "gpu01" in json.loads(str(outs["report"]))
+    assert {"gpu01", "gpu02"} <= set(found.report)
 
 
 def test_a_server_that_does_not_answer_is_data_too(lab: Lab, there: dict[str, Any]) -> None:
@@ -330,14 +331,18 @@ def test_a_thousand_faults_are_a_short_report(lab: Lab, there: dict[str, Any]) -
 def test_waiting_ends_with_the_last_fault_or_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(node_gate.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(node_gate.time, "sleep", lambda s: clock.__setitem__(0, clock[0] + s))
+
+    async def pass_by(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(node_gate.asyncio, "sleep", pass_by)
     answers = iter([{"gpu01": ["x"]}, {"gpu01": ["x"]}, {}])
 
     said: list[str] = []
 
-    assert wait(lambda: next(answers), 60, said.append) == {}
+    assert asyncio.run(wait(lambda: next(answers), 60, said.append)) == {}
     assert clock[0] == 2 * node_gate.POLL_S
-    assert wait(lambda: {"gpu01": ["x"]}, 10, said.append) == {"gpu01": ["x"]}
+    assert asyncio.run(wait(lambda: {"gpu01": ["x"]}, 10, said.append)) == {"gpu01": ["x"]}
     assert said == []
     assert clock[0] < 2 * node_gate.POLL_S + 10 + node_gate.POLL_S
 
@@ -348,13 +353,14 @@ def test_the_gate_does_not_wait_for_plugins_if_kwok_plays_the_kubelets(
 ) -> None:
     waited: list[float] = []
 
-    def wait_once(look_once: Callable[[], Faults], wait_s: float, _say: object) -> Faults:
+    async def wait_once(look_once: Callable[[], Faults], wait_s: float, _say: object) -> Faults:
         waited.append(wait_s)
         return look_once()
 
     monkeypatch.setattr(node_gate, "wait", wait_once)
     there["/api/v1/nodes"] = [{"metadata": {"name": "gpu01", "annotations": annotations}}]
-    NodeGateProvider().create(props(lab, wait_s=120))
+    assert lab.cluster is not None
+    asyncio.run(GATE.create(inputs(gate_spec(lab, lab.cluster), wait_s=120)))
 
     assert waited == ([5] if annotations else [5, 115])
 
@@ -362,10 +368,14 @@ def test_the_gate_does_not_wait_for_plugins_if_kwok_plays_the_kubelets(
 def test_a_long_wait_says_every_half_minute_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(node_gate.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(node_gate.time, "sleep", lambda s: clock.__setitem__(0, clock[0] + s))
+
+    async def pass_by(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(node_gate.asyncio, "sleep", pass_by)
     said: list[str] = []
 
-    wait(lambda: {"gpu01": ["has no VFs"], "gpu02": ["has no VFs"]}, 100, said.append)
+    asyncio.run(wait(lambda: {"gpu01": ["has no VFs"], "gpu02": ["has no VFs"]}, 100, said.append))
 
     assert len(said) == 3
     assert states(said[0], "gpu01", "1 more", "30 of 100 s", "has no VFs")

@@ -1,5 +1,6 @@
 """Where keys and kubeconfig come from, and that a missing one is named without showing anything."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_secret_that_the_stack_has_not_is_named_with_the_command_that_sets_it(
 def test_every_active_node_has_its_place_and_the_key_that_must_answer(lab: Lab, root: Path) -> None:
     (root / ".sim/kubeconfig").write_text("apiVersion: v1\n")
 
-    access = access_to(with_access(lab, identity="agent"), root, {}.get)
+    access = asyncio.run(access_to(with_access(lab, identity="agent"), root, {}.get))
 
     assert {name: (one.place, one.host_key) for name, one in access.login.endpoints.items()} == {
         "gpu01": ("127.0.12.1:2222", "ssh-ed25519 AAAA"),
@@ -49,7 +50,7 @@ def test_every_active_node_has_its_place_and_the_key_that_must_answer(lab: Lab, 
 
 def test_a_missing_kubeconfig_names_its_key_in_the_lab_file(lab: Lab, root: Path) -> None:
     with pytest.raises(LabError, check=stating("cluster.kubeconfig_file", ".sim/kubeconfig")):
-        access_to(with_access(lab, identity="agent"), root, {}.get)
+        asyncio.run(access_to(with_access(lab, identity="agent"), root, {}.get))
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def figures(folder: Path) -> dict[str, float]:
         plan = plan_of(lab)
         if plan is None:
             raise LabError("no plan")
-        access = access_to(lab, folder, lambda _: None)
+        access = asyncio.run(access_to(lab, folder, lambda _: None))
         run = asyncio.run(
             measure(plan, access, lambda _: None, around=RunContext(journal=JournalOptions(folder=folder / "runs")))
         )

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from components.validation.records import RunRecord
 from stacks.benchmarks import Threshold
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
-from tests.components.validation.told import PROJECT, tell
+from tests.components.validation.told import project, tell
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import environment
@@ -60,9 +59,7 @@ Up = Callable[[Lab, RunRecord], tuple[int, str, dict[str, Any]]]
 def up(tmp_path: Path) -> Up:
     """Runs `pulumi up` of a program that has only verdict and gate; returns status, text and the output."""
     require_engine()
-    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(PROJECT))
-    (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
-    (tmp_path / "__main__.py").write_text(PROGRAM)
+    project(tmp_path, PROGRAM)
     (tmp_path / "state").mkdir()
     env = {
         **environment("lab"),

@@ -41,7 +41,7 @@ def test_where_the_store_is_empty_the_state_is_asked(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = history_of(entries()).model_dump(mode="json")
-    urn = "urn:pulumi:lab::rocelab::pulumi-python:dynamic/validation:Measurement::validation-measurement"
+    urn = "urn:pulumi:lab::rocelab::rocelab:validation:Measurement::validation-measurement"
     state = {"deployment": {"resources": [{"urn": "urn:x"}, {"urn": urn, "outputs": {"history": kept}}]}}
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
@@ -54,7 +54,7 @@ def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = history_of([entry.model_copy(update={"lab": "dgx"}) for entry in entries()]).model_dump(mode="json")
-    urn = "urn:pulumi:lab::rocelab::pulumi-python:dynamic/validation:Measurement::validation-measurement"
+    urn = "urn:pulumi:lab::rocelab::rocelab:validation:Measurement::validation-measurement"
     state = {"deployment": {"resources": [{"urn": urn, "outputs": {"history": kept}}]}}
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)

@@ -1,21 +1,21 @@
 """The measurement as a provider: when it acts, what it keeps, and that it keeps no secret."""
 
+import asyncio
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import pulumi
 import pytest
-from pulumi.dynamic import Config, ConfigureRequest
 
 from components.hosts.facts import KEPT_FACTS
+from components.provider.base import UNKNOWN, ProviderConfig, UnknownValueError
 from components.validation import measurement
 from components.validation import verdict as verdict_of
 from components.validation.judging.stale import FACTS, fingerprint_of, host_states
 from components.validation.measured import verdict_by
-from components.validation.measurement import MeasurementProvider
+from components.validation.measurement import Measurement, MeasurementInputs, MeasurementState
 from components.validation.memory.document import RunDocument, declared_rails
 from components.validation.memory.history import history_in
 from components.validation.memory.store import read_document
@@ -30,16 +30,25 @@ from stacks.report import ReportStore
 from tests.components.validation.labs import changed, hardware, paired, plan_for, record, reduced, with_nodes
 from tests.messages import states
 
-LABS: list[Lab] = []
-"""Labs of providers: variations of the reference lab that no lab file could describe, such as one of 64 equal nodes."""
+
+class Configuration(ProviderConfig):
+    """Of a lab that no lab file could describe, such as one of 64 equal nodes."""
+
+    def __init__(self, lab: Lab, secrets: dict[str, str]) -> None:
+        super().__init__(secrets)
+        self.__dict__["lab"] = lab
 
 
-def provider(lab: Lab, **config: str) -> MeasurementProvider:
-    made = MeasurementProvider()
-    LABS.append(lab)
-    raw = {"rocelab:lab": str(len(LABS) - 1), **{f"rocelab:{name}": value for name, value in config.items()}}
-    made.configure(ConfigureRequest(Config(raw, "rocelab")))
-    return made
+def create(lab: Lab, inputs: MeasurementInputs, **secrets: str) -> MeasurementState:
+    return asyncio.run(Measurement(Configuration(lab, secrets)).create(inputs))
+
+
+def update(lab: Lab, state: MeasurementState, inputs: MeasurementInputs) -> MeasurementState:
+    return asyncio.run(Measurement(Configuration(lab, {})).update(state, inputs))
+
+
+def differs(lab: Lab, state: MeasurementState, inputs: MeasurementInputs) -> bool:
+    return asyncio.run(Measurement(Configuration(lab, {})).diff(state, inputs)) != []
 
 
 @pytest.fixture
@@ -52,27 +61,23 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (nodes / "known_hosts").write_text(line.format(1) + line.format(2))
     (tmp_path / ".sim" / "kubeconfig").write_text("CANARY")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measurement, "configured_lab", lambda setting: LABS[int(setting("lab"))])
-    monkeypatch.setattr(pulumi.log, "info", lambda *_: None)
     return tmp_path
 
 
-def props(plan: Plan, fingerprint: str = "f1") -> dict[str, Any]:
-    return {
+def inputs_of(plan: Plan, **changes: object) -> MeasurementInputs:
+    inputs: dict[str, object] = {
         "plan_digest": plan.digest,
-        "fingerprint": fingerprint,
+        "fingerprint": "f1",
         "hosts": {"gpu01": {"status": "ready", "kernel": "6.1", "nics": {"enp5s0": {"driver": "igb"}}}},
         "rerun": "on_change",
-        "verdict": None,
-        "settled": None,
-        "history": None,
     }
+    return MeasurementInputs.model_validate(inputs | changes)
 
 
-def stored(folder: Path, outs: dict[str, Any]) -> RunDocument:
+def stored(folder: Path, state: MeasurementState) -> RunDocument:
     """The run document that the state's verdict names."""
-    verdict = outs["verdict"]
-    document = read_document(folder / ".sim" / "runs" / "lab", verdict["run_id"], verdict["document_sha256"])
+    verdict = Summary.model_validate(state.verdict)
+    document = read_document(folder / ".sim" / "runs" / "lab", verdict.run_id, verdict.document_sha256)
     assert document
     return document
 
@@ -96,13 +101,12 @@ def test_the_state_of_a_large_lab_has_the_verdict_and_the_store_every_transfer(
 ) -> None:
     big = paired(with_nodes(lab, 64))
     answering(monkeypatch, record(plan_for(big), nccl=reduced(replayed=True)))
-    outs = provider(big).create(props(plan_for(big))).outs
+    state = create(big, inputs_of(plan_for(big)))
 
-    assert outs
-    assert len(json.dumps(outs)) <= 12_000
-    assert (outs["settled"], outs["fingerprint"], outs["verdict"]["function"]) == (True, "f1", "pass")
-    assert len(stored(checkout, outs).record.transfers) == 2 * 64 * 63 * 2 + 4, "two tests, and their curves"
-    assert "CANARY" not in json.dumps(outs)
+    assert len(json.dumps(state.plain())) <= 12_000
+    assert (state.settled, state.fingerprint, state.verdict["function"]) == (True, "f1", "pass")
+    assert len(stored(checkout, state).record.transfers) == 2 * 64 * 63 * 2 + 4, "two tests, and their curves"
+    assert "CANARY" not in json.dumps(state.plain())
 
 
 def test_the_document_has_what_the_lab_declared_and_what_the_hosts_printed(
@@ -110,10 +114,9 @@ def test_the_document_has_what_the_lab_declared_and_what_the_hosts_printed(
 ) -> None:
     looked = {"gpu01": MeasuredHost(perftest="6.29", mtu_bytes={"enp5s0": 9000})}
     answering(monkeypatch, record(plan_for(lab)).model_copy(update={"hosts": looked}))
-    outs = provider(lab).create(props(plan_for(lab))).outs
+    state = create(lab, inputs_of(plan_for(lab)))
 
-    assert outs
-    document = stored(checkout, outs)
+    document = stored(checkout, state)
     assert document.plan == plan_for(lab)
     assert document.rails == declared_rails(lab)
     host = document.record.hosts["gpu01"]
@@ -127,7 +130,7 @@ def test_a_host_that_is_not_ready_is_no_part_of_the_plan_that_is_carried_out(
     four = with_nodes(lab, 4)
     plans = answering(monkeypatch, record(plan_for(lab)))
     hosts = {f"gpu0{n}": {"status": "failed" if n == 3 else "ready"} for n in range(1, 5)}
-    provider(four).create(props(plan_for(four)) | {"hosts": hosts})
+    create(four, inputs_of(plan_for(four), hosts=hosts))
 
     assert [{end.node for end in rail.ends} for rail in plans[0].rails] == [{"gpu01", "gpu02", "gpu04"}] * 2
 
@@ -135,52 +138,60 @@ def test_a_host_that_is_not_ready_is_no_part_of_the_plan_that_is_carried_out(
 def test_a_run_that_did_not_pass_is_not_settled(lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     down = TransferResult(rail="rail-a", client="gpu01", server="gpu02", outcome="failed", reasons=("down",))
     answering(monkeypatch, record(plan_for(lab), also=[down], nccl=reduced(replayed=True)))
-    outs = provider(lab).update("measurement", {}, props(plan_for(lab))).outs
+    state = create(lab, inputs_of(plan_for(lab)))
 
-    assert outs
-    assert outs["settled"] is False
+    assert state.settled is False
 
 
 def test_a_missing_key_is_a_failed_result_and_no_exception(lab: Lab, checkout: Path) -> None:
     (checkout / ".sim" / "nodes" / "id_ed25519").unlink()
-    outs = provider(lab).create(props(plan_for(lab))).outs
+    state = create(lab, inputs_of(plan_for(lab)))
 
-    assert outs
-    reasons = stored(checkout, outs).record.transfers[0].reasons
+    reasons = stored(checkout, state).record.transfers[0].reasons
     assert states(reasons[0], "access.key_file", ".sim/nodes/id_ed25519")
-    assert outs["settled"] is False
+    assert state.settled is False
 
 
-def verdict(lab: Lab) -> dict[str, Any]:
+def kept(lab: Lab, **changes: object) -> MeasurementState:
     """What the state has of a run."""
     plan = plan_for(lab)
     document = RunDocument(plan=plan, rails=(), record=record(plan, nccl=reduced(replayed=True)))
     assert lab.benchmarks
-    return verdict_on(document, lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
+    verdict = verdict_on(document, lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
+    outputs = {"verdict": verdict, "settled": True, "history": {}}
+    return MeasurementState.model_validate(dict(inputs_of(plan)) | outputs | changes)
 
 
 @pytest.mark.parametrize(
-    ("olds", "news", "changes"),
+    ("before", "after", "changes"),
     [
         ({"settled": True}, {"fingerprint": "f1"}, False),
         ({"settled": True}, {"fingerprint": "f2"}, True),
-        ({"settled": True}, {}, True),  # not known yet: a host will change
         ({"settled": False}, {"fingerprint": "f1"}, True),
         ({"settled": True}, {"fingerprint": "f1", "plan_digest": "another", "hosts": {}}, False),
         ({"settled": True}, {"fingerprint": "f2", "rerun": "asked"}, False),
         ({"settled": False}, {"fingerprint": "f1", "rerun": "asked"}, False),
         # of another version of this program, which nobody can read any more
         ({"settled": True, "verdict": {"schema_version": 1, "run": "x"}}, {"fingerprint": "f1"}, True),
-        ({"settled": True, "verdict": None}, {"fingerprint": "f1", "rerun": "asked"}, True),
+        ({"settled": True, "verdict": {}}, {"fingerprint": "f1", "rerun": "asked"}, True),
     ],
 )
 def test_only_the_fingerprint_and_a_result_that_is_not_whole_or_readable_ask_for_another_run(
-    lab: Lab, checkout: Path, olds: dict[str, Any], news: dict[str, Any], changes: bool
+    lab: Lab, checkout: Path, before: dict[str, Any], after: dict[str, Any], changes: bool
 ) -> None:
-    known = {"fingerprint": "f1", "verdict": verdict(lab)}
-    result = provider(lab).diff("measurement", known | olds, news)
+    plan = plan_for(lab)
 
-    assert (result.changes, result.replaces) == (changes, None)
+    assert differs(lab, kept(lab, **before), inputs_of(plan, **after)) == changes
+
+
+def test_a_fingerprint_that_a_preview_does_not_know_is_another_one_unless_a_run_must_be_requested(
+    lab: Lab, checkout: Path
+) -> None:
+    plan = plan_for(lab)
+
+    with pytest.raises(UnknownValueError, match="fingerprint"):
+        differs(lab, kept(lab), inputs_of(plan, fingerprint=UNKNOWN))
+    assert not differs(lab, kept(lab), inputs_of(plan, fingerprint=UNKNOWN, rerun="asked"))
 
 
 @pytest.mark.parametrize("rerun", ["on_change", "asked"])
@@ -188,12 +199,11 @@ def test_only_the_fingerprint_and_a_result_that_is_not_whole_or_readable_ask_for
 def test_a_request_always_gets_another_run(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch, rerun: str, asked: str
 ) -> None:
-    olds = {"fingerprint": "f1", "settled": True, "verdict": verdict(lab)}
-    news = {"fingerprint": "f1", "rerun": rerun}
+    inputs = inputs_of(plan_for(lab), rerun=rerun)
 
-    assert provider(lab).diff("measurement", olds, news).changes is False
+    assert not differs(lab, kept(lab), inputs)
     monkeypatch.setenv(measurement.ASKED, asked)
-    assert provider(lab).diff("measurement", olds, news).changes is True
+    assert differs(lab, kept(lab), inputs)
 
 
 BOUNDS = {
@@ -226,12 +236,11 @@ def test_what_was_too_slow_is_measured_again_as_long_as_it_fails_an_up(  # noqa:
     first, second = (bounded(changed(on_hardware(lab), mode=mode), BOUNDS[name]) for name in (then, now))
     plan = plan_for(first)
     answering(monkeypatch, record(plan, gbit_s, nccl=reduced(gbit_s / 4 * 0.99)))
-    outs = provider(first).create(props(plan)).outs
-    assert outs
-    assert outs["settled"] is True, "it works, whatever its speed"
+    state = create(first, inputs_of(plan))
+    assert state.settled is True, "it works, whatever its speed"
 
-    assert provider(second).diff("measurement", outs, {"fingerprint": "f1"}).changes is again
-    assert provider(second).diff("measurement", outs, {"fingerprint": "f1", "rerun": "asked"}).changes is False
+    assert differs(second, state, inputs_of(plan)) is again
+    assert not differs(second, state, inputs_of(plan, rerun="asked"))
 
 
 def on_hardware(lab: Lab) -> Lab:
@@ -255,14 +264,11 @@ def test_the_history_goes_from_run_to_run_and_outlives_a_destroyed_stack(
     plan = plan_for(lab)
     nccl = reduced(replayed=True)
     answering(monkeypatch, *(named(record(plan, nccl=nccl), n) for n in range(3)))
-    first = provider(lab).create(props(plan)).outs
-    assert first
-    second = provider(lab).update("measurement", first, props(plan)).outs
-    assert second
-    third = provider(lab).create(props(plan)).outs  # a replacement, or the first up after a destroy
-    assert third
+    first = create(lab, inputs_of(plan))
+    second = update(lab, first, inputs_of(plan))
+    third = create(lab, inputs_of(plan))  # a replacement, or the first up after a destroy
 
-    histories = [history_in(outs["history"]) for outs in (first, second, third)]
+    histories = [history_in(state.history) for state in (first, second, third)]
     assert [len(history.entries) for history in histories] == [1, 2, 3]
     assert [entry.run_id for entry in histories[2].entries] == ["run-0", "run-1", "run-2"]
     assert histories[2].baseline is not None
@@ -274,13 +280,11 @@ def test_a_store_that_was_emptied_gets_no_older_runs_but_the_state_still_has_the
 ) -> None:
     plan = plan_for(lab)
     answering(monkeypatch, *(named(record(plan), n) for n in range(2)))
-    first = provider(lab).create(props(plan)).outs
+    first = create(lab, inputs_of(plan))
     (checkout / ".sim" / "runs" / "lab" / "history.jsonl").unlink()
-    assert first
-    second = provider(lab).update("measurement", first, props(plan)).outs
-    assert second
+    second = update(lab, first, inputs_of(plan))
 
-    assert [entry.run_id for entry in history_in(second["history"]).entries] == ["run-0", "run-1"]
+    assert [entry.run_id for entry in history_in(second.history).entries] == ["run-0", "run-1"]
 
 
 def slower(plan: Plan, number: int, gbit_s: float) -> RunRecord:
@@ -294,14 +298,12 @@ def test_what_got_worse_is_measured_once_more_and_nothing_else_is(
     plan = plan_for(lab)
     runs = [slower(plan, 0, 97.9), slower(plan, 1, 91.0), slower(plan, 1, 90.9)]
     plans = answering(monkeypatch, *runs)
-    first = provider(lab).create(props(plan)).outs
-    assert first
-    second = provider(lab).update("measurement", first, props(plan)).outs
-    assert second
+    first = create(lab, inputs_of(plan))
+    second = update(lab, first, inputs_of(plan))
 
     assert [[stage.name for stage in part.stages] for part in plans[2:]] == [["ib_write_bw"]]
     assert plans[2].nccl is None
-    last = history_in(second["history"]).entries[-1]
+    last = history_in(second.history).entries[-1]
     assert {name: value.again for name, value in last.values.items() if value.again} == {
         "ib_write_bw one_way rail-a": 90.9,
         "ib_write_bw one_way rail-b": 90.9,
@@ -316,12 +318,10 @@ def test_a_measured_up_judges_once_and_its_stored_run_gives_the_same_verdict(
     plan, looks = plan_for(lab), Mock(wraps=verdict_of._findings)
     monkeypatch.setattr(verdict_of, "_findings", looks)
     answering(monkeypatch, slower(plan, 0, 97.9), slower(plan, 1, 91.0), slower(plan, 1, 90.9))
-    first = provider(lab).create(props(plan)).outs
-    assert first
-    second = provider(lab).update("measurement", first, props(plan)).outs
-    assert second
+    first = create(lab, inputs_of(plan))
+    second = update(lab, first, inputs_of(plan))
 
-    verdict = Summary.model_validate(second["verdict"])
+    verdict = Summary.model_validate(second.verdict)
     assert (verdict.performance, looks.call_count) == ("fail", 2), "the second up has measured twice"
     assert verdict_by(lab, verdict, checkout) == verdict
     assert looks.call_count == 2, "the bounds are the same"
@@ -334,17 +334,14 @@ def test_a_rebaseline_permanently_restarts_comparisons(
     lab = on_hardware(lab)
     plan = plan_for(lab)
     plans = answering(monkeypatch, *(slower(plan, n, value) for n, value in enumerate((97.9, 91.0, 91.1))))
-    first = provider(lab).create(props(plan)).outs
-    assert first
+    first = create(lab, inputs_of(plan))
     monkeypatch.setenv(measurement.ASKED, "rebaseline")
-    second = provider(lab).update("measurement", first, props(plan)).outs
-    assert second
+    second = update(lab, first, inputs_of(plan))
     monkeypatch.delenv(measurement.ASKED)
-    third = provider(lab).update("measurement", second, props(plan)).outs
-    assert third
+    third = update(lab, second, inputs_of(plan))
 
     assert len(plans) == 3, "nothing had to be confirmed"
-    history = history_in(third["history"])
+    history = history_in(third.history)
     assert [entry.passed for entry in history.entries] == [True, True, True]
     assert history.before("run-2").baseline_for(history.entries[-1].config) == history.entries[1]
 
@@ -354,10 +351,9 @@ def test_no_secret_of_the_stack_comes_into_state_or_store(
 ) -> None:
     plan = plan_for(lab)
     answering(monkeypatch, record(plan, nccl=reduced(replayed=True)), raw="the vCenter said canary-password: no")
-    outs = provider(lab, vcenterPassword="canary-password").create(props(plan)).outs
-    assert outs
+    state = create(lab, inputs_of(plan), vcenterPassword="canary-password")
 
-    assert "canary-password" not in json.dumps(outs)
+    assert "canary-password" not in json.dumps(state.plain())
     folder = checkout / ".sim" / "runs" / "lab"
     texts = [gzip.decompress(path.read_bytes()) for path in folder.glob("*.gz")]
     assert any(b"the vCenter said [redacted]" in text for text in texts)
@@ -367,7 +363,7 @@ def test_no_secret_of_the_stack_comes_into_state_or_store(
 def test_raw_outputs_go_where_the_lab_says(lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = lab.model_copy(update={"report": ReportStore(store="kept")})
     answering(monkeypatch, record(plan_for(lab)))
-    provider(stored).create(props(plan_for(lab)))
+    create(stored, inputs_of(plan_for(lab)))
 
     assert sorted(path.name for path in (checkout / "kept" / "lab").iterdir()) == [
         "20261121-060000-abcd.json.gz",
@@ -382,9 +378,8 @@ def test_edited_bounds_judge_the_stored_run_again_and_where_it_is_missing_the_ve
     real = on_hardware(lab)
     plan = plan_for(real)
     plans = answering(monkeypatch, record(plan, 92.0, nccl=reduced(22.5)))
-    outs = provider(real).create(props(plan)).outs
-    assert outs
-    then = Summary.model_validate(outs["verdict"])
+    state = create(real, inputs_of(plan))
+    then = Summary.model_validate(state.verdict)
     strict, warned = bounded(real, BOUNDS["strict"]), changed(real, mode="warn")
 
     assert verdict_by(real, then, checkout) == then

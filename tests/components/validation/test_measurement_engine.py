@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from components.validation.memory.history import History, history_in
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
-from tests.components.validation.told import PROJECT, tell
+from tests.components.validation.told import project, tell
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import environment
@@ -28,20 +27,16 @@ import pulumi
 from components.provider.program import Declaration
 from components.validation.gate import Gate
 from components.validation.judging.stale import fingerprint_of
-from components.validation.measurement import MeasurementArgs
+from components.validation.measurement import Measurement
 from components.validation.validation import MeasuredLab, summarise
 from tests.components.validation.labs import plan_for
-from tests.components.validation.told import Told, lab_told
+from tests.components.validation.told import lab_told
 
 lab = lab_told()
 plan, benchmarks = plan_for(lab), lab.benchmarks
 hosts = json.loads(Path("hosts.json").read_text())
-made = Told(
-    "measurement",
-    MeasurementArgs(
-        plan_digest=plan.digest, fingerprint=fingerprint_of(plan, hosts), hosts=hosts, rerun=benchmarks.rerun
-    ),
-)
+inputs = {"plan_digest": plan.digest, "fingerprint": fingerprint_of(plan, hosts), "hosts": hosts}
+made = Declaration(Measurement, "measurement", {**inputs, "rerun": benchmarks.rerun})
 measured = pulumi.Output.all(verdict=made.verdict, plan_digest=made.plan_digest, hosts=made.hosts)
 verdict = measured.apply(
     lambda known: summarise(lab, plan, MeasuredLab(**known, hosts_now=hosts, faults={}, results={}))
@@ -59,9 +54,7 @@ Pulumi = Callable[..., subprocess.CompletedProcess[str]]
 def pulumi(tmp_path: Path) -> Pulumi:
     """The engine on a stack with measurement and gate, in a folder that looks like a checkout of the lab."""
     require_engine()
-    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(PROJECT))
-    (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
-    (tmp_path / "__main__.py").write_text(PROGRAM)
+    project(tmp_path, PROGRAM)
     nodes = tmp_path / ".sim" / "nodes"
     nodes.mkdir(parents=True)
     (nodes / "id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n")

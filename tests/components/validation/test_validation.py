@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
 from tests.messages import states
 
-MEASUREMENT = "pulumi-python:dynamic/validation:Measurement"
+MEASUREMENT = "rocelab:validation:Measurement"
 GATE = "rocelab:validation:Gate"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 RESULTS = {"gpu01": {"status": "ready"}, "gpu02": {"status": "ready"}}

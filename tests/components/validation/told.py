@@ -1,12 +1,11 @@
-"""A measurement whose runs are told, not carried out: for the real engine, which loads providers by their path."""
+"""A provider whose measurements are told, not carried out: for the real engine."""
 
 import json
 from pathlib import Path
 
-from pulumi.dynamic import DiffResult
-
+from components.provider import server
+from components.provider.base import ProviderConfig
 from components.validation import measurement
-from components.validation.measurement import Measurement, MeasurementProvider, Properties
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.running.runner import Run
@@ -15,11 +14,27 @@ from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 
-PROJECT = {
-    "name": "rocelab",
-    "runtime": {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}},
-    "plugins": {"providers": [{"name": "rocelab", "path": str(ROOT / "components" / "provider")}]},
-}
+PROVIDER = f"""#!{ROOT}/.venv/bin/python -P
+import sys
+
+sys.path.insert(0, "{ROOT}")
+from tests.components.validation.told import serve
+
+serve()
+"""
+
+
+def project(folder: Path, program: str) -> None:
+    """A project with a program, and with a provider whose runs are told."""
+    python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
+    plugins = {"providers": [{"name": "rocelab", "path": "plugin"}]}
+    (folder / "Pulumi.yaml").write_text(json.dumps({"name": "rocelab", "runtime": python, "plugins": plugins}))
+    (folder / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
+    (folder / "__main__.py").write_text(program)
+    plugin = folder / "plugin" / "pulumi-resource-rocelab"
+    plugin.parent.mkdir()
+    plugin.write_text(PROVIDER)
+    plugin.chmod(0o755)
 
 
 def tell(folder: Path, lab: Lab) -> None:
@@ -44,24 +59,8 @@ async def measure(plan: Plan, _access: object, _say: object, fingerprint: str, *
     return Run(record=record.model_copy(update={"fingerprint": fingerprint}), raw={"a": "text"})
 
 
-class ToldProvider(MeasurementProvider):
-    """The real provider, but for the load on a fabric."""
-
-    def _measured(self, olds: Properties, props: Properties) -> Properties:
-        _tell()
-        return super()._measured(olds, props)
-
-    def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
-        _tell()
-        return super().diff(_id, _olds, _news)
-
-
-def _tell() -> None:
+def serve() -> None:
+    """The provider, but for the load on a fabric."""
     measurement.measure = measure  # type: ignore[assignment]  # it is told what it would have measured
-    measurement.configured_lab = lambda _: lab_told()
-
-
-class Told(Measurement):
-    """The real resource with that provider."""
-
-    provider = ToldProvider()
+    ProviderConfig.lab = property(lambda _: lab_told())  # type: ignore[assignment]
+    server.main()
