@@ -17,13 +17,14 @@ MOST_RESTARTS_PER_S = 10
 """Of `roce_slow_restart`, as NVSentinel has it."""
 MOST_DISCARDS_PER_S = 1
 """From practice: a lossless fabric has none, and a lossy one few."""
-MOST_GAPS_PER_S = 10
-"""From practice; adaptive routing brings packets out of order without any loss."""
+MOST_RESENT_PER_S = 10
+"""From practice, of `packet_seq_err`: requests to send again. Packets that only arrive out of order
+(`out_of_sequence`) are how adaptive routing looks."""
 LIMITS = {
     "local_ack_timeout_err": MOST_TIMEOUTS_PER_S,
     "roce_slow_restart": MOST_RESTARTS_PER_S,
     "rx_discards_phy": MOST_DISCARDS_PER_S,
-    "out_of_sequence": MOST_GAPS_PER_S,
+    "packet_seq_err": MOST_RESENT_PER_S,
 }
 PAUSES = tuple(f"rx_prio{priority}_pause" for priority in range(8))
 STORMS = ("tx_pause_storm_warning_events", "tx_pause_storm_error_events")

@@ -39,7 +39,7 @@ COUNTERS = (
     *("module_high_temp", "module_bus_stuck", "module_bad_shorted"),
     *("rx_oversize_pkts_phy", "rx_out_of_range_len_phy"),
     *("rx_pci_signal_integrity", "tx_pci_signal_integrity"),
-    *("local_ack_timeout_err", "roce_slow_restart", "rx_discards_phy", "out_of_sequence"),
+    *("local_ack_timeout_err", "roce_slow_restart", "rx_discards_phy", "packet_seq_err"),
     *(f"rx_prio{priority}_pause" for priority in range(8)),
     *("tx_pause_storm_warning_events", "tx_pause_storm_error_events"),
 )
