@@ -62,7 +62,8 @@ def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> MpiProgram:
 def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:
     """The same ring within each node alone, without any rail: what its GPUs reach among themselves."""
     smallest_bytes, largest_bytes = (min(size, plan.largest_bytes) for size in RING_BYTES)
-    off_the_rails = {"attachments": (), "host": None, "shared_devices": (), "traffic_class": None, "routed": False}
+    off_the_rails: dict[str, object] = {"attachments": (), "host": None, "shared_devices": ()}
+    off_the_rails |= {"traffic_class": None, "routed": False}
     sizes = {"smallest_bytes": smallest_bytes, "largest_bytes": largest_bytes}
     alone = plan.model_copy(update=off_the_rails | sizes)
     program = all_reduce(alone, RING_S)

@@ -152,8 +152,10 @@ def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
 
 
 def _sizes(section: Nccl | Mpi) -> dict[str, object]:
-    """Where NCCL's largest message is open, a comparison takes what is enough for one, since TCP needs its time."""
-    largest_bytes = max(LEAST_BYTES, section.smallest_bytes) if section.largest_bytes is None else section.largest_bytes
+    """The lab file's sizes. A comparison that sets none ends early, since TCP takes its time."""
+    largest_bytes = section.largest_bytes
+    if largest_bytes is None:
+        largest_bytes = max(LEAST_BYTES, section.smallest_bytes)
     return {"smallest_bytes": section.smallest_bytes, "largest_bytes": largest_bytes}
 
 

@@ -150,8 +150,8 @@ def _used(where: str, result: LogResult, gpu_direct: object) -> Iterator[Finding
         yield Finding(
             code="RAILS_UNCHECKED",
             where=where,
-            evidence=f"on {' and '.join(result.unchecked[:2])} channels use adapters that the log does not name",
-            hint="NCCL fuses the ports of a NIC, and logs their names only with the subsystem NET, so up to 256 ranks: "
+            evidence=f"on {' and '.join(result.unchecked[:2])} channels use unnamed adapters",
+            hint="NCCL fuses the ports of a NIC, and names them only in logs of up to 256 ranks: "
             "measure on fewer nodes, or set NCCL_IB_MERGE_NICS=0 in the image",
         )
     if gpu_direct in {"some", "none"}:

@@ -169,15 +169,19 @@ def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | st
 
 
 def _rails(end: Channel, rail_of: Mapping[tuple[str, str], int | str]) -> str:
-    """The rails of an end, in the order of its fused ports: NCCL connects the first with the first."""
+    """The rails of an end, in the order of its fused ports: NCCL connects first with first."""
     rails = [rail_of.get((end.host, device)) for device in (end.device or "").split("+")]
     return "" if None in rails else "+".join(map(str, rails))
 
 
 def unnamed_adapters(network: NcclNetwork) -> list[str]:
     """Hosts with a list of adapters whose channels use one that the log does not name."""
-    hosts = [channel.host for channel in network.channels if channel.net == "IB" and not channel.device]
-    return [host for host in dict.fromkeys(hosts) if host in network.wanted_adapters]
+    hosts: list[str] = []
+    for channel in network.channels:
+        unnamed = channel.net == "IB" and not channel.device
+        if unnamed and channel.host in network.wanted_adapters and channel.host not in hosts:
+            hosts.append(channel.host)
+    return hosts
 
 
 def _rank(channel: Channel) -> int:

@@ -32,7 +32,7 @@ REPEATED_SIGMAS = 7
 """Standard deviations below the rail's median that noise does not reach among the transfers of 256
 nodes on eight rails in a thousand runs; from three repeats they are estimated a tenth too low."""
 MEDIAN_TO_MEAN = 1.2533
-"""Standard deviation of a median over that of a mean, for normal values: the square root of half of pi."""
+"""Standard deviation of a median over that of a mean of normal values: the root of half of pi."""
 LEAST_REPEATS = 3
 """Repeats from which a transfer is proven without another measurement."""
 
@@ -117,7 +117,7 @@ def _bandwidth(
     state = worse_of(own, among, spread(measured), state_of_failed_tries(measured))
     basis = ceiling.basis
     if own != rate(ratio, threshold):
-        basis += f"; the slowest is no further than noise below the rail's {level:.1%}, which is rated"
+        basis += f"; the slowest is within noise of the rail's {level:.1%}, which is rated"
     silent = len(measured) - len(rated)
     return shown.model_copy(
         update={
@@ -133,7 +133,7 @@ def _bandwidth(
 
 
 def lowest_by_noise(level: float, measured: Sequence[TransferResult]) -> float:
-    """What transfers of this level reach at least, by how much their repeats differ; without repeats the level."""
+    """What noise leaves of this level at worst, by how much repeats differ; all of it without repeats."""
     repeated = [t.samples for t in measured if len(t.samples) > 1]
     if not repeated:
         return level

@@ -141,8 +141,8 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 def _low_by_noise(rail: PlannedRail, stage: Stage, transfers: list[TransferResult]) -> float:
     """Ratio to the ceiling above which a transfer differs from the others of its rail by noise alone.
 
-    Noise puts some sound transfers on the ceiling of a smaller path MTU. That of a few transfers shows only in their
-    repeats; without repeats each of them counts.
+    Noise puts some sound transfers on the ceiling of a smaller path MTU. That of a few transfers
+    shows only in their repeats; without repeats each of them counts.
     """
     ratios = [settled(t) / ceiling.value for t in transfers if (ceiling := ceiling_of(rail, stage, t))]
     if len(transfers) < LEAST_FOR_INTERVAL:
@@ -170,11 +170,11 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 
 
 def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
-    """What the ports counted: each finding with a transfer that it concerns and the state of that test.
+    """What the ports counted: each finding with one of its transfers, and the state of that test.
 
     A simulated port that loses packets only shows how fast this computer emulates it.
     """
-    loads = {(stage.test, stage.shape): stage for stage in plan.stages}
+    stages = {(stage.test, stage.shape): stage for stage in plan.stages}
     counted = [t for t in record.transfers if t.counters]
     lossy: set[tuple[str, str, Flow]] = set()
     for sign in COUNTER_SIGNS:
@@ -183,8 +183,9 @@ def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, P
         hits: list[tuple[int, TransferResult]] = []
         for t in counted:
             key = (t.test, t.shape, t.flow)
-            grown = sum(count for name, count in t.counters.items() if sign.names.fullmatch(_plain(name)))
-            if not grown or grown <= sign.allowed(load_of(plan, loads.get((t.test, t.shape)), t)):
+            grown = sum(_counted(sign, t).values())
+            load = load_of(plan, stages.get((t.test, t.shape)), t)
+            if not grown or grown <= sign.allowed(load):
                 continue
             if sign.code == "PACKETS_LOST":
                 lossy.add(key)
@@ -194,16 +195,22 @@ def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, P
         if hits:
             hits.sort(key=lambda hit: hit[0], reverse=True)
             transfers = [t for _, t in hits]
-            finding = _counted(sign, transfers)
+            finding = _finding(sign, transfers)
             yield from ((finding, sign.state, t) for t in transfers)
 
 
-def _counted(sign: CounterSign, transfers: Sequence[TransferResult]) -> Finding:
-    """The finding of counters, with those of the first transfer as evidence."""
+def _finding(sign: CounterSign, transfers: Sequence[TransferResult]) -> Finding:
+    """What counters say, with those of the first transfer as evidence."""
     worst = transfers[0]
-    shown = [f"{name} {count}" for name, count in sorted(worst.counters.items()) if sign.names.fullmatch(_plain(name))]
+    shown = [f"{name} {count}" for name, count in sorted(_counted(sign, worst).items())]
     evidence = f"{', '.join(shown)} during {worst.test}"
     return Finding(code=sign.code, where=where_of(transfers), evidence=evidence, hint=sign.hint)
+
+
+def _counted(sign: CounterSign, transfer: TransferResult) -> dict[str, int]:
+    """The counters of a sign that grew, of both ports."""
+    counters = transfer.counters.items()
+    return {name: count for name, count in counters if sign.names.fullmatch(_plain(name))}
 
 
 def _plain(counter: str) -> str:
@@ -212,7 +219,7 @@ def _plain(counter: str) -> str:
 
 
 def load_of(plan: Plan, stage: Stage | None, transfer: TransferResult) -> Load:
-    """What a transfer sent in all its repeats; a curve has many sizes, so that any counter of it stands out."""
+    """What a transfer sent in all its repeats. Of a curve any counter stands out: it has many sizes."""
     if stage is None or not stage.message_bytes:
         return Load(packets=1.0, seconds=0.0, line_bits=0.0)
     packets_per_message = -(-stage.message_bytes // (transfer.path_mtu_bytes or 1024))
@@ -224,13 +231,16 @@ def load_of(plan: Plan, stage: Stage | None, transfer: TransferResult) -> Load:
     else:
         # perftest's iterations are those of each queue pair
         messages = float(stage.iterations * (transfer.queue_pairs or 1) * runs)
-        if stage.bandwidth:
-            gbit_s = transfer.value if transfer.samples else 0.0
-            seconds = messages * stage.message_bytes * 8 / 1e9 / gbit_s if gbit_s else 0.0
+        value = transfer.value if transfer.samples else 0.0
+        if not stage.bandwidth:
+            seconds = messages * 2 * value / 1e6
+        elif value:
+            seconds = messages * stage.message_bytes * 8 / 1e9 / value
         else:
-            seconds = messages * 2 * (transfer.value if transfer.samples else 0.0) / 1e6
+            seconds = 0.0
     rate = transfer.line_rate_gbit_s or 0.0
-    return Load(packets=messages * packets_per_message, seconds=seconds, line_bits=rate * 1e9 * seconds)
+    packets = messages * packets_per_message
+    return Load(packets=packets, seconds=seconds, line_bits=rate * 1e9 * seconds)
 
 
 def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
