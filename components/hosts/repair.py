@@ -23,7 +23,7 @@ UNDO_S = 240
 STUCK = "see what hangs there (ps, dmesg) and run again, or set its state to drained to leave it as it is"
 REBOOT_HINTS = {
     "never": "nothing is set; set hosts.reboot: stage and reboot it yourself, or hosts.reboot: roll",
-    "stage": "drain and reboot it when it suits you, then pulumi up --refresh --run-program",
+    "stage": "what is set holds from the next boot on: drain and reboot it, then pulumi up --refresh --run-program",
     "roll": "it will be rebooted in the rolling reboot",
 }
 """What follows for a host that waits for a reboot, by `hosts.reboot`."""

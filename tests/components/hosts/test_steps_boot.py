@@ -70,6 +70,14 @@ def test_an_iommu_that_is_off_stays_off(lab, server):
     assert "intel_iommu" not in server.read("/proc/cmdline")
 
 
+def test_an_iommu_that_the_lab_switches_on_comes_with_its_cost(lab, server):
+    document = document_of(lab, {"kernel_arguments": {"extra": ["intel_iommu=on", "iommu=pt"]}})
+
+    [waiting] = run("apply", server, document)["needs_reboot"]
+
+    assert states(waiting, "intel_iommu=on", "ACS", "GPUDirect")
+
+
 def test_a_word_that_the_machine_has_already_needs_nothing(lab, debian):
     debian.file("/proc/cmdline", "root=UUID=1 ro iommu=pt pci=noaer,realloc\n")
     debian.file("/boot/grub/grub.cfg", "\tlinux /boot/vmlinuz ro iommu=pt pci=noaer,realloc\n")

@@ -56,6 +56,8 @@ class KernelArgumentsStep(Step):
             when = "holds from the next boot on"
             if not host.document[FIELD]["may_stage"]:
                 when = "is missing; nothing was set, since hosts.reboot is never"
+            if "intel_iommu=on" in missing:
+                when += "; with it Linux switches on ACS redirection, which slows GPUDirect"
             host.wait_for_reboot(FIELD, f"{FIELD}: {' '.join(missing)} {when}")
         if host.document[FIELD]["may_stage"] or not missing:
             lacking = [word for entry in _boot_entries(machine) for word in _lacking(words, entry)]

@@ -102,8 +102,8 @@ def _refuse_switchdev(host: Host, pf: str) -> None:
             raise StepError(
                 f"the eswitch of {pf} ({address}) is controlled from elsewhere, as by a BlueField in DPU mode: this "
                 "host cannot set VLAN, trust and spoof check of its VFs",
-                f"switch the card to NIC mode (mlxconfig -d {address} set INTERNAL_CPU_OFFLOAD_ENGINE=1, then a power "
-                "cycle), or set vfs: 0 for this PF",
+                f"switch the card to NIC mode (BlueField-3: mlxconfig -d {address} set INTERNAL_CPU_OFFLOAD_ENGINE=1, "
+                "then a power cycle), or set vfs: 0 for this PF",
             ) from None
         mode = ""  # no devlink, or an older kernel, which knows no mode of a NIC without VFs
     if mode not in ("", LEGACY):
