@@ -16,9 +16,10 @@ class HostPolicy(Section):
     repair: RepairClass = "service"
     """Drift is repaired up to this class, and otherwise only reported."""
     reboot: Literal["never", "stage", "roll"] = "never"
-    """What becomes of a change that needs a reboot. never: it is refused, or only reported, and nothing is set. stage:
-    firmware settings, kernel arguments and RDMA namespaces are set for the next boot, and you reboot the host. roll:
-    rocelab also replaces drivers, and reboots the hosts: one canary, then batches."""
+    """What becomes of a change that needs a reboot. never: it is refused, or only reported, and nothing
+    is set. stage: firmware settings, kernel arguments and RDMA namespaces are set for the next boot, and
+    you reboot the host. roll: rocelab also replaces drivers, and reboots the hosts: one canary, then
+    batches."""
     max_unavailable: int = Field(default=1, ge=1, le=64)
     """Number of hosts that a roll takes down at once after the canary."""
     reboot_budget_s: Seconds = 1800

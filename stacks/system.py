@@ -70,9 +70,9 @@ class KernelArguments(Section):
     """Words on the kernel's command line. rocelab adds them and never removes them: others may rely on them by then."""
 
     iommu: Literal["keep", "auto"] = "keep"
-    """auto: iommu=pt, so that an IOMMU that is on does not translate. It is not switched on: netdevice VFs need none,
-    and an active IOMMU makes Linux switch on ACS redirection, which slows GPUDirect. Devices for VMs (vfio) need
-    `extra: [intel_iommu=on, iommu=pt]` on Intel."""
+    """auto: iommu=pt, so that an IOMMU that is on does not translate. It is not switched on: netdevice VFs
+    need none, and an active IOMMU makes Linux switch on ACS redirection, which slows GPUDirect. Devices
+    for VMs (vfio) need `extra: [intel_iommu=on, iommu=pt]` on Intel."""
     pci_realloc: bool = False
     """pci=realloc: for a BIOS that leaves too little address space for the VFs."""
     extra: tuple[KernelArgument, ...] = Field(default=(), max_length=20)

@@ -92,8 +92,9 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
         for field, value in new.target.items():
             if field in before and before[field] != value and field_effect(field) == "reboot":
                 yield (
-                    f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.reboot is never; set it to "
-                    "stage (you reboot the host) or roll (rocelab reboots it), or revert the change"
+                    f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.reboot is "
+                    "never; set it to stage (you reboot the host) or roll (rocelab reboots it), or revert "
+                    "the change"
                 )
 
 

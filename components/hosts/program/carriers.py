@@ -81,12 +81,13 @@ def _tcp_peers(host: Host, pf: str) -> List[str]:
         for line in host.machine.read(file).splitlines()[1:]:
             words = line.split()
             if len(words) > 3 and words[3] == ESTABLISHED and _address(words[1]) in own:
-                found.add(f"a TCP connection to {_address(words[2])} port {int(words[2].partition(':')[2], 16)}")
+                port = int(words[2].partition(":")[2], 16)
+                found.add(f"a TCP connection to {_address(words[2])} port {port}")
     return sorted(found)
 
 
 def _address(word: str) -> Address:
-    """The address in `0B0A0A0A:04A7` of /proc/net/tcp, or of tcp6, where a socket may have an IPv4 address too.
+    """The address in `0B0A0A0A:04A7` of /proc/net/tcp, or of tcp6, where it may be an IPv4 address too.
 
     The kernel prints it in words of four bytes, each in the CPU's byte order.
     """

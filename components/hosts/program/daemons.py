@@ -1,9 +1,10 @@
 """Files that make the distribution's own network daemons leave the rails alone.
 
-Nothing here reloads a daemon: it owns the management interface, and a reload could remove that address. NetworkManager
-makes a profile "Wired connection N" for each NIC that no profile names, asks for DHCP, and takes other addresses off
-the NIC. It leaves a device alone that has NM_UNMANAGED in udev when it appears; one that it manages already is taken
-from it by name (tried on Debian 12, NetworkManager 1.42.4). networkd's file counts from its next start on.
+Nothing here reloads a daemon: it owns the management interface, and a reload could remove that
+address. NetworkManager makes a profile "Wired connection N" for each NIC that no profile names, asks
+for DHCP, and takes other addresses off the NIC. It leaves a device alone that has NM_UNMANAGED in udev
+when it appears; one that it manages already is taken from it by name (tried on Debian 12,
+NetworkManager 1.42.4). networkd's file counts from its next start on.
 """
 
 import re

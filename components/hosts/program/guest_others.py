@@ -45,9 +45,9 @@ def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) ->
 def definition_of(machine: Machine, name: str) -> str:
     """The file by which a network daemon sets an interface up; empty when there is none.
 
-    A profile that never starts by itself does not count: RHEL's installer writes one for each unused NIC. Neither do
-    those that NetworkManager makes itself (`daemons` takes the NIC from it). networkd records what it matched in a file
-    per link, with patterns, drivers and netplan's own matches resolved.
+    A profile that never starts by itself does not count: RHEL's installer writes one for each unused
+    NIC. Neither do those that NetworkManager makes itself (`daemons` takes the NIC from it). networkd
+    records what it matched in a file per link, with patterns, drivers and netplan's own matches resolved.
     """
     hardware = _hardware(machine, name)
     found = [path for path, text in _files(machine, NETPLAN, ".yaml") if _yaml_defines(text, name, hardware)]

@@ -117,7 +117,7 @@ def way_of(host: Host) -> Way:
 
 
 def path_facts(host: Host) -> Dict[str, Any]:
-    """What slows the path between NIC and GPU: an IOMMU that translates, and bridges that redirect peers (ACS)."""
+    """What slows the path between NIC and GPU: an IOMMU that translates, and ACS."""
     machine = host.machine
     groups = machine.names("/sys/kernel/iommu_groups")
     kinds = {machine.read(f"/sys/kernel/iommu_groups/{group}/type") for group in groups}
@@ -151,8 +151,8 @@ def slow_path(path: Dict[str, Any]) -> List[str]:
     redirecting = path["acs_bridges"]
     if redirecting and isinstance(redirecting, list):
         warnings.append(
-            f"ACS of {', '.join(redirecting)} sends NIC-to-GPU writes through the root complex, which costs bandwidth "
-            f"or hangs GPUDirect: {pci.ACS_REMEDY}"
+            f"ACS of {', '.join(redirecting)} sends NIC-to-GPU writes through the root complex, which "
+            f"costs bandwidth or hangs GPUDirect: {pci.ACS_REMEDY}"
         )
     return warnings
 

@@ -15,12 +15,14 @@ GPU_VENDORS = ("0x10de", "0x1002")
 """NVIDIA and AMD: the display of a baseboard controller is not a GPU."""
 ACS, ACS_CONTROL = 0x000D, 6
 ACS_REDIRECTS = 0x04 | 0x08 | 0x20
-"""Request redirect, completion redirect and egress control: what `pci=disable_acs_redir=` switches off, and what
-Linux counts (drivers/pci/p2pdma.c, pci_bridge_has_acs_redir). Upstream forwarding alone redirects nothing."""
+"""Request redirect, completion redirect and egress control: what `pci=disable_acs_redir=` switches
+off, and what Linux counts (drivers/pci/p2pdma.c, pci_bridge_has_acs_redir). Upstream forwarding alone
+redirects nothing."""
 ACS_REMEDY = (
-    "on bare metal add the kernel argument pci=disable_acs_redir=BRIDGE (Linux 4.19 or newer; for BRIDGE, "
-    "pci:VENDOR:DEVICE means every bridge of that model), or run setpci -s BRIDGE ECAP_ACS+6.w=0 at each boot; with an "
-    "active IOMMU Linux switches ACS on itself, whatever the BIOS says; leave ACS on if the host gives devices to VMs"
+    "on bare metal add the kernel argument pci=disable_acs_redir=BRIDGE (Linux 4.19 or newer; for "
+    "BRIDGE, pci:VENDOR:DEVICE means every bridge of that model), or run setpci -s BRIDGE "
+    "ECAP_ACS+6.w=0 at each boot; with an active IOMMU Linux switches ACS on itself, whatever the "
+    "BIOS says; leave ACS on if the host gives devices to VMs"
 )
 HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazon ec2|google compute")
 """Vendor or product of a virtual machine, whose ACS belongs to the hypervisor."""
@@ -78,13 +80,15 @@ def nearest_gpus(machine: Machine, address: str) -> Json:
 
 
 def bridges_to_gpus(machine: Machine, address: str) -> List[str]:
-    """The bridges between a NIC and its nearest GPUs, on both sides, with the one that they share."""
+    """The bridges between a NIC and its nearest GPUs, on both sides, with the shared one."""
     near = nearest_gpus(machine, address)
-    found: List[str] = []
-    for function in [address, *near["gpus"]] if near["gpus"] else []:
+    if not near["gpus"]:
+        return []
+    between: List[str] = []
+    for function in (address, *near["gpus"]):
         path = bridges(machine, function)
-        found += path[path.index(near["bridge"]) :]
-    return sorted(set(found))
+        between += path[path.index(near["bridge"]) :]
+    return sorted(set(between))
 
 
 def gpus(machine: ReadOnly) -> List[Json]:
@@ -205,7 +209,7 @@ def _extended_capability(space: bytes, number: int) -> int:
 
 
 def eswitch_mode(machine: Machine, address: str) -> str:
-    """legacy, switchdev or another mode; empty for a NIC whose driver has no eswitch that can be set."""
+    """legacy, switchdev or another mode; empty if the driver has no eswitch that can be set."""
     if machine.target(f"{DEVICES}/{address}/driver") not in ESWITCH_DRIVERS:
         return ""
     place = f"pci/{address}"

@@ -81,10 +81,11 @@ def nic_settings(host: Host, pf: str) -> Dict[str, Setting]:
 def set_for_next_boot(
     host: Host, field: str, change: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]
 ) -> None:
-    """Sets what the next boot would not have yet, if the lab allows that; the field waits for the reboot.
+    """Sets what the next boot would not have yet, if the lab allows that; the field waits for it.
 
-    A warm reboot leaves some cards' settings pending (sriov-network-operator#449), so the boot in which a value was
-    set is recorded: if it is still pending in a later one, another reboot would change nothing either.
+    A warm reboot leaves some cards' settings pending (sriov-network-operator#449), so the boot in
+    which a value was set is recorded: if it is still pending in a later one, another reboot would
+    change nothing either.
     """
     machine, pf = host.machine, interface_of(field)
     device, words = host.pci_address(pf), changes(host, pf, nic_settings(host, pf))

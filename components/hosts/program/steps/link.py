@@ -61,8 +61,9 @@ class LinkStep(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = []
         concerned = {interface_of(field) for field in wrong}
-        for netdev in [netdev for name in sorted(concerned) for netdev in managed_netdevs(host, name)]:
-            host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
+        for name in sorted(concerned):
+            for netdev in managed_netdevs(host, name):
+                host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
         host.forget()
         for pf in host.pfs:
             name = pf["interface"]

@@ -91,8 +91,8 @@ class Preflight(Step):
 def _refuse_switchdev(host: Host, pf: str) -> None:
     """Refuses a PF whose VFs refuse what a pod's attachment sets: VLAN, trust and spoof check.
 
-    mlx5 answers EOPNOTSUPP outside legacy mode, and EPERM on a PF that does not control its eswitch (Linux
-    drivers/net/ethernet/mellanox/mlx5/core, esw/legacy.c and eswitch_offloads.c).
+    mlx5 answers EOPNOTSUPP outside legacy mode, and EPERM on a PF that does not control its eswitch
+    (Linux drivers/net/ethernet/mellanox/mlx5/core, esw/legacy.c and eswitch_offloads.c).
     """
     address = host.pci_address(pf)
     try:
@@ -100,18 +100,19 @@ def _refuse_switchdev(host: Host, pf: str) -> None:
     except UnknownError as error:
         if NOT_ITS_MANAGER in str(error):
             raise StepError(
-                f"the eswitch of {pf} ({address}) is controlled from elsewhere, as by a BlueField in DPU mode: this "
-                "host cannot set VLAN, trust and spoof check of its VFs",
-                f"switch the card to NIC mode (BlueField-3: mlxconfig -d {address} set INTERNAL_CPU_OFFLOAD_ENGINE=1, "
-                "then a power cycle), or set vfs: 0 for this PF",
+                f"the eswitch of {pf} ({address}) is controlled from elsewhere, as by a BlueField in DPU "
+                "mode: this host cannot set VLAN, trust and spoof check of its VFs",
+                f"switch the card to NIC mode (BlueField-3: mlxconfig -d {address} set "
+                "INTERNAL_CPU_OFFLOAD_ENGINE=1, then a power cycle), or set vfs: 0 for this PF",
             ) from None
         mode = ""  # no devlink, or an older kernel, which knows no mode of a NIC without VFs
     if mode not in ("", LEGACY):
         raise StepError(
-            f"{pf} is in eswitch mode {mode}: its VFs refuse the VLAN, trust and spoof check that pods need",
-            f"drain the node, then: echo 0 > /sys/class/net/{pf}/device/sriov_numvfs (the mode changes only without "
-            f"VFs) and devlink dev eswitch set pci/{address} mode {LEGACY}; stop what sets {mode} at boot, such as "
-            "OVN, OVS offload or netplan's embedded-switch-mode; or set vfs: 0 for this PF",
+            f"{pf} is in eswitch mode {mode}: its VFs refuse the VLAN, trust and spoof check of pods",
+            f"drain the node, then: echo 0 > /sys/class/net/{pf}/device/sriov_numvfs (the mode changes "
+            f"only without VFs) and devlink dev eswitch set pci/{address} mode {LEGACY}; stop what sets "
+            f"{mode} at boot, such as OVN, OVS offload or netplan's embedded-switch-mode; or set vfs: 0 "
+            "for this PF",
         )
 
 
