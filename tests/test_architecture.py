@@ -112,12 +112,12 @@ def test_only_listed_files_import_pulumi() -> None:
 
 
 def test_component_tokens_are_unique_and_of_our_form() -> None:
-    tokens = [token for path in FILES for token in re.findall(r'"(rocelab:[^"]+)"', path.read_text())]
-    component_tokens = [token for token in tokens if token.count(":") == 2]
+    made = re.compile(r'super\(\).__init__\("(rocelab:[^"]+)"')
+    tokens = [token for path in FILES for token in made.findall(path.read_text())]
 
-    assert component_tokens
-    assert len(component_tokens) == len(set(component_tokens))
-    assert all(re.fullmatch(r"rocelab:[a-z]+:[A-Z][A-Za-z]+", token) for token in component_tokens)
+    assert tokens
+    assert len(set(tokens) | RESOURCES.keys()) == len(tokens) + len(RESOURCES)
+    assert all(re.fullmatch(r"rocelab:[a-z]+:[A-Z][A-Za-z]+", token) for token in (*tokens, *RESOURCES))
 
 
 def test_the_wiring_diagram_stays_readable() -> None:

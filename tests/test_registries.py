@@ -253,14 +253,14 @@ def test_a_new_switch_os_is_rendered_checked_and_talked_to(copy: Copy) -> None:
     answer = copy.evaluated(f"""
 import asyncio
 from pathlib import Path
-from components.switches.records import record_of, switch_record, task_of
+from components.switches.records import SwitchRecord, switch_record, task_of
 from components.switches.settings import cables_of
 from components.switches.work import NotOursError, configure
 from stacks.read import read_stack_file
 
 lab = read_stack_file(Path({file!r}))
 switch = lab.switches[0]
-record = record_of({{"record": switch_record(lab, switch, "ssh-ed25519 AAAA").model_dump_json()}})
+record = SwitchRecord.model_validate_json(switch_record(lab, switch, "ssh-ed25519 AAAA").model_dump_json())
 task = task_of(record, {{cable.port: cable.settings for cable in cables_of(lab, switch)}}, lab)
 mtu, sent = dict.fromkeys(task.ports, 1500), []
 

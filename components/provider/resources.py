@@ -11,6 +11,7 @@ RESOURCES = {
     "rocelab:cluster:Claim": "components.cluster.claim:Claim",
     "rocelab:cluster:Kubeconfig": "components.cluster.bootstrap.kubeconfig:Kubeconfig",
     "rocelab:cluster:NodeGate": "components.cluster.node_gate:NodeGate",
+    "rocelab:switches:SwitchConfig": "components.switches.switch_config:SwitchConfig",
     "rocelab:validation:Gate": "components.validation.gate:Gate",
     "rocelab:validation:Measurement": "components.validation.measurement:Measurement",
 }

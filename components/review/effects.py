@@ -14,14 +14,13 @@ from components.hosts.losses import Known, known_of, without_users
 from components.hosts.records import PREFIX as HOST_PREFIX
 from components.hosts.records import HostRecord, records_of
 from components.review.preview import Preview, PreviewStep, Props, State
-from components.switches.records import PREFIX as PORT_PREFIX
-from components.switches.records import ports_of, record_of
-from components.switches.settings import differences
+from components.switches.records import SwitchRecord, in_order
+from components.switches.settings import PortSettings, differences
 
 T = TypeVar("T")
 
 STACK = "pulumi:pulumi:Stack"
-FLEET, SWITCH = "pulumi-python:dynamic/hosts:Fleet", "pulumi-python:dynamic/switches:SwitchConfig"
+FLEET, SWITCH = "pulumi-python:dynamic/hosts:Fleet", "rocelab:switches:SwitchConfig"
 ADOPTED = "pulumi-python:dynamic/fabric:AdoptedMachine"
 HARDWARE = "pulumi-python:dynamic/fabric:MachineHardware"
 MACHINE, VSPHERE = "vsphere:index/virtualMachine:VirtualMachine", "vsphere:"
@@ -262,13 +261,13 @@ def _vfs(pf: str, known: Known | None) -> tuple[str, int | None]:
 def _switch(step: PreviewStep) -> Iterator[Effect]:
     old, new = _known(step.old), _asked(step.new)
     try:
-        name = record_of(new or old).switch.name
-    except (ValidationError, KeyError):
+        name = SwitchRecord.model_validate((new or old).get("record")).switch.name
+    except ValidationError:
         yield Effect(kind=Kind.SWITCH_UNREAD, name=step.name, what=OTHER_VERSION)
         return
-    before, after = ports_of(old), ports_of(new)
-    hidden = {*_hidden(old, before, PORT_PREFIX), *_hidden(new, after, PORT_PREFIX)}
-    for port in hidden:
+    hidden: set[str] = set()
+    before, after = _ports(old, hidden), _ports(new, hidden)
+    for port in sorted(hidden):
         yield Effect(kind=Kind.SWITCH_UNREAD, name=name, part=port, what=OTHER_VERSION)
     before, after = _without(before, hidden), _without(after, hidden)
     for port, wanted in after.items():
@@ -282,6 +281,18 @@ def _switch(step: PreviewStep) -> Iterator[Effect]:
     for port in before:
         if port not in after:
             yield Effect(kind=Kind.PORT, name=name, part=port, what="leaves; its first settings are put back")
+
+
+def _ports(props: Props, hidden: set[str]) -> dict[str, PortSettings]:
+    """The ports of a switch; the names of those that this version cannot read join `hidden`."""
+    ports = props.get("ports")
+    read: dict[str, PortSettings] = {}
+    for port, settings in ports.items() if isinstance(ports, dict) else ():
+        try:
+            read[port] = PortSettings.model_validate(settings)
+        except ValidationError:
+            hidden.add(port)
+    return in_order(read)
 
 
 def _machine(step: PreviewStep) -> Iterator[Effect]:

@@ -1,21 +1,28 @@
-"""What the state has of a switch: one JSON text per port, so that numbers stay integers and a diff names the port."""
+"""What the state has of a switch."""
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from components.ssh.connection import Endpoint
 from components.switches.dialect import ConfigSession, Dialect
 from components.switches.os import dialect_of
-from components.switches.settings import Cable, PortSettings, cables_of, ports_in
+from components.switches.settings import Cable, PortSettings, cables_of
 from components.switches.text import digest_of, switch_text, vlans_of
 from components.switches.work import Task
 from stacks.base import Section
 from stacks.lab import Lab
 from stacks.switches import Switch
 
-PREFIX = "port_"
+
+def in_order(ports: dict[str, PortSettings]) -> dict[str, PortSettings]:
+    """The ports by their numbers: the engine keeps no order."""
+    return {port: ports[port] for port in sorted(ports, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])}
+
+
+Ports = Annotated[dict[str, PortSettings], AfterValidator(in_order)]
 
 
 class SwitchRecord(Section):
@@ -48,36 +55,6 @@ def switch_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
         global_lines=tuple(shared),
         text_sha256=digest_of(switch_text(lab, switch)),
     )
-
-
-def record_of(props: Mapping[str, object]) -> SwitchRecord:
-    return SwitchRecord.model_validate_json(str(props["record"]))
-
-
-def ports_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
-    """The ports in a resource's properties, in the order of their numbers, which the engine does not keep.
-
-    Values that are unknown, or that another version wrote, are left out.
-    """
-    found: dict[str, PortSettings] = {}
-    for key in sorted(props, key=lambda name: [int(number) for number in re.findall(r"\d+", name)]):
-        value = props[key]
-        if key.startswith(PREFIX) and isinstance(value, str):
-            try:
-                found[key.removeprefix(PREFIX)] = PortSettings.model_validate_json(value)
-            except ValidationError:
-                continue
-    return found
-
-
-def properties_of(ports: Mapping[str, PortSettings]) -> dict[str, str]:
-    return {PREFIX + port: settings.text() for port, settings in ports.items()}
-
-
-def before_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
-    """Settings by port before rocelab changed them."""
-    text = props.get("before")
-    return ports_in(text) if isinstance(text, str) else {}
 
 
 def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | None) -> Task:

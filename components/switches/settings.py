@@ -31,10 +31,10 @@ class PortSettings(Section):
     """Settings of a port; what is None or missing is left as it is."""
 
     description: str
-    mode: str | None
+    mode: str | None = None
     """`access`: untagged frames only. `trunk`: tagged ones too; Onyx calls that hybrid, and its own trunk has no
     untagged ones. Any other word is a port that is no member of VLANs, such as `routed`. None: left as it is."""
-    native_vlan: int | None
+    native_vlan: int | None = None
     """VLAN of untagged frames."""
     tagged_vlans: str
     """VLANs that pass with their tag, as `111,200-210`: text, since a port may carry thousands."""
@@ -84,10 +84,6 @@ class PortSettings(Section):
         trust = self.trust if "trust" in fields else None
         watchdog = self.watchdog if WATCHDOG in fields else None
         return self.model_copy(update={"trust": trust, "watchdog": watchdog, **keyed})
-
-    def text(self) -> str:
-        """The settings as the state keeps them."""
-        return self.model_dump_json(exclude_defaults=True)
 
 
 def _shown(value: Ecn | bool | int | str | None) -> str | int:

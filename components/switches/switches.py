@@ -1,12 +1,12 @@
 """The switches of a lab: their text as an output, and a resource for each with `apply`."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
 from pydantic import JsonValue
 
+from components.provider.program import Declaration
 from components.switches.records import switch_record
 from components.switches.settings import cables_of
 from components.switches.switch_config import SwitchConfig
@@ -33,17 +33,16 @@ class Switches(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: SwitchesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:switches:Switches", name, None, opts)
-        self._applied = {
-            switch.name: SwitchConfig(
-                f"{name}-{switch.name}",
-                switch_record(args.lab, switch, args.credentials.switch_keys[switch.name]),
-                {cable.port: cable.settings for cable in cables_of(args.lab, switch)},
-                # releasing the ports of a real lab takes a deliberate step: pulumi state unprotect
-                pulumi.ResourceOptions(parent=self, protect=not args.lab.simulated),
-            )
-            for switch in args.lab.switches
-            if switch.apply
-        }
+        # releasing the ports of a real lab takes a deliberate step: pulumi state unprotect
+        child = pulumi.ResourceOptions(parent=self, protect=not args.lab.simulated)
+        self._applied: dict[str, Declaration] = {}
+        for switch in args.lab.switches:
+            if not switch.apply:
+                continue
+            record = switch_record(args.lab, switch, args.credentials.switch_keys[switch.name])
+            ports = {cable.port: cable.settings for cable in cables_of(args.lab, switch)}
+            inputs = {"record": record, "ports": ports}
+            self._applied[switch.name] = Declaration(SwitchConfig, f"{name}-{switch.name}", inputs, child)
         self.summary = pulumi.Output.all(
             **{switch.name: self._summary(args.lab, switch) for switch in args.lab.switches}
         )
@@ -75,7 +74,7 @@ class Switches(pulumi.ComponentResource):
         )
 
 
-def _heard(neighbours: str) -> str:
+def _heard(neighbours: Mapping[str, str]) -> str:
     """How many cables LLDP confirms; a wrong one fails before anything is changed."""
-    ports = json.loads(neighbours)
-    return f"{sum(each is not None for each in ports.values())} of {len(ports)} by LLDP"
+    heard = [port for port, neighbour in neighbours.items() if neighbour]
+    return f"{len(heard)} of {len(neighbours)} by LLDP"

@@ -6,9 +6,9 @@ from typing import Any
 
 from components.hosts.records import HostRecord
 from components.hosts.records import properties_of as host_properties
-from components.switches.records import properties_of as port_properties
 from components.switches.records import switch_record
 from components.switches.settings import cables_of
+from components.switches.switch_config import SwitchConfigInputs
 from stacks.lab import Lab
 from tests.components.hosts.fleet_hosts import record
 from tests.conftest import ROOT
@@ -17,7 +17,7 @@ SAMPLES = ROOT / "tests" / "samples" / "review"
 FLEET = "rocelab:hosts:Hosts$pulumi-python:dynamic/hosts:Fleet::hosts-fleet"
 MACHINE = "rocelab:fabric:Machines$vsphere:index/virtualMachine:VirtualMachine::fabric-machines-{}"
 HARDWARE = "rocelab:fabric:Machines$pulumi-python:dynamic/fabric:MachineHardware::fabric-machines-{}-hardware"
-SWITCH = "rocelab:switches:Switches$pulumi-python:dynamic/switches:SwitchConfig::switches-{}"
+SWITCH = "rocelab:switches:Switches$rocelab:switches:SwitchConfig::switches-{}"
 COMMAND = "rocelab:hosts:Hosts$command:remote:Command::hosts-{}"
 Step = dict[str, Any]
 
@@ -58,8 +58,8 @@ def seen(one: HostRecord, **fields: Any) -> HostRecord:
     return one.model_copy(update={"fields": {**one.fields, **fields}})
 
 
-def switch_properties(lab: Lab, **changes: Any) -> dict[str, str]:
+def switch_properties(lab: Lab, **changes: Any) -> dict[str, Any]:
     """A switch as its resource keeps it; changes are of every port."""
     switch = lab.switches[0]
     ports = {cable.port: cable.settings.model_copy(update=changes) for cable in cables_of(lab, switch)}
-    return {"record": switch_record(lab, switch, "ssh-ed25519 AAAA").model_dump_json(), **port_properties(ports)}
+    return SwitchConfigInputs(record=switch_record(lab, switch, "ssh-ed25519 AAAA"), ports=ports).plain()

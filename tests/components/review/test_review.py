@@ -244,14 +244,14 @@ def test_a_record_of_another_version_is_not_read_instead_of_taken_for_a_new_host
 
 def test_a_switch_of_another_version_is_unread() -> None:
     props = switch_properties(with_switches(switch_entry()))
-    text = preview(step("update", SWITCH.format("sw1"), props, {**props, "record": '{"of": "another version"}'}))
+    text = preview(step("update", SWITCH.format("sw1"), props, {**props, "record": {"of": "another version"}}))
 
     assert {(one.kind, one.name) for one in reviewed(text).effects} == {(Kind.SWITCH_UNREAD, "switches-sw1")}
-    port = next(key for key in props if key.startswith("port_"))
-    lost = preview(step("update", SWITCH.format("sw1"), props, {**props, port: "unknown"}))
-    assert {(one.kind, one.part) for one in reviewed(lost).effects} == {
-        (Kind.SWITCH_UNREAD, port.removeprefix("port_"))
-    }, "neither new nor given back"
+    port = next(iter(props["ports"]))
+    ports = {**props["ports"], port: {"speed": "unknown"}}
+    lost = preview(step("update", SWITCH.format("sw1"), props, {**props, "ports": ports}))
+    effects = {(one.kind, one.part) for one in reviewed(lost).effects}
+    assert effects == {(Kind.SWITCH_UNREAD, port)}, "neither new nor given back"
 
 
 def test_what_a_host_says_at_length_is_cut_and_secrets_in_it_are_blanked() -> None:
