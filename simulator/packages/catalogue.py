@@ -138,6 +138,12 @@ def packages(kernel: str) -> list[Package]:
             },
             scripts={"postinst": _CONTAINERD_POSTINST, "prerm": _CONTAINERD_PRERM},
         ),
+        Package(
+            name="ipmitool",
+            version="1.8.19-4+simulated",
+            summary="A tool that nothing of the lab needs (simulated)",
+            files={"/usr/share/doc/ipmitool/README": File(content=b"A stand-in: there is no tool.\n")},
+        ),
     ]
 
 

@@ -17,6 +17,15 @@ from tests.conftest import PLUGINS, ROOT
 from tests.integration.stack import environment
 from tests.integration.vcenter import PASSWORD
 
+MACHINE = {
+    "template": "DC0_C0_RP0_VM0",
+    "datastore": "LocalDS_0",
+    "cpus": 2,
+    "memory_mbytes": 4096,
+    "disk_gbytes": 40,
+    "guest_id": "debian12_64Guest",
+    "management_network": "VM Network",
+}
 PROGRAM = """
 import pulumi
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
@@ -61,6 +70,8 @@ class Vsphere:
         if self.nodes:
             lab["nodes"] = self.nodes
             del lab["switches"], lab["qos"]  # of the nodes that these replace: their ports, what their NICs can
+        if any("role" in node for node in self.nodes):
+            del lab["cluster"], lab["benchmarks"]  # an existing cluster has control planes already
         lab["hosts"] = {**lab.get("hosts", {}), **self.hosts}
         if self.bitfusion:
             lab["bitfusion"] = self.bitfusion
@@ -160,13 +171,17 @@ def a_worker(number: int) -> dict[str, Any]:
                 "rdma_device": "rocep19s0f1",
             }
         ],
-        "machine": {
-            "template": "DC0_C0_RP0_VM0",
-            "datastore": "LocalDS_0",
-            "cpus": 2,
-            "memory_mbytes": 4096,
-            "disk_gbytes": 40,
-            "guest_id": "debian12_64Guest",
-            "management_network": "VM Network",
-        },
+        "machine": dict(MACHINE),
+    }
+
+
+def a_control_plane(number: int) -> dict[str, Any]:
+    return {
+        "kind": "vsphere_vm",
+        "name": f"plane0{number}",
+        "address": f"127.0.12.3{number}",
+        "management_interface": "ens192",
+        "role": "control_plane",
+        "gpus": 0,
+        "machine": {**MACHINE, "cpus": 4, "memory_mbytes": 16384, "disk_gbytes": 50},
     }

@@ -8,6 +8,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from components.hosts.calls import HostCalls, Report
 from components.hosts.document import host_document, target_fields
 from components.hosts.program.guest import NETPLAN, RUN_NETWORKS
 from components.ssh.credentials import login_to
+from components.validation.bitfusion import checks, over_ssh, prove
 from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT
 from tests.integration.conftest import environment, sim
@@ -41,9 +43,9 @@ class Guests:
         for node in content["nodes"]:
             for pf in node["pfs"]:
                 pf |= {"driver": "igb", "rdma_device": "rxe0"}  # as those nodes have it
+        self.content = content
         lab = parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml")
-        login = login_to(lab, ROOT, lambda _key: None)
-        self._key, self._endpoints = login.private_key, login.endpoints
+        self.login = login_to(lab, ROOT, lambda _key: None)
         self.documents = {node.name: host_document(lab, node) for node in lab.nodes}
 
     def do(self, verb: str, name: str) -> Report:
@@ -54,8 +56,8 @@ class Guests:
         """One verb on several nodes at once."""
 
         async def all_of_them() -> list[Report]:
-            hosts = HostCalls(self._key)
-            calls = (hosts.call(self._endpoints[name], verb, self.documents[name]) for name in names)
+            hosts = HostCalls(self.login.private_key)
+            calls = (hosts.call(self.login.endpoints[name], verb, self.documents[name]) for name in names)
             return await asyncio.gather(*calls)
 
         return asyncio.run(all_of_them())
@@ -103,6 +105,39 @@ def test_netplan_and_networkd_keep_the_rail_s_address_and_the_peer_answers(guest
     until("(configured)", state)
     assert on_node("gpu01", "cat /run/systemd/netif/links/2") == management
     assert lease("gpu01") < lease_s, "the management interface has noticed nothing: its lease is still the first one"
+
+
+BITFUSION = r"""#!/bin/sh
+# In place of the product's client, which cannot be had: `bitfusion run ... -- PROGRAM` runs the program.
+[ "$*" = "run -n 1 -l 192.168.0.32 -- /usr/bin/true" ] || { echo "unexpected: $*" >&2; exit 2; }
+exec /usr/bin/true
+"""
+
+
+def test_a_bitfusion_client_runs_its_sample_and_measures_a_server_on_another_node(guests: Guests) -> None:
+    """The article's proofs, with the ends of a server started by hand as soon as they are named."""
+    guests.on("apply", *NODES)
+    guests.on("confirm", *NODES)
+    client = {
+        "nodes": ["gpu01"],
+        "package": {"url": "https://mirror/bitfusion.deb", "sha256": "0" * 64},
+        "servers": ["192.168.0.32"],
+        "sample": "/usr/bin/true",
+    }
+    lab = parse_lab(json.dumps({**guests.content, "bitfusion_client": client}), "Pulumi.lab-pvrdma.yaml")
+    on_node("gpu01", f"sudo tee /usr/local/bin/bitfusion > /dev/null <<'EOF'\n{BITFUSION}EOF")
+    on_node("gpu01", "sudo chmod 755 /usr/local/bin/bitfusion")
+
+    def start_the_other_end(line: str) -> None:
+        _, _, words = line.partition("wants there: ")
+        if words:
+            on_node("gpu02", f"sudo systemd-run --quiet --collect {words}")
+
+    program = partial(over_ssh, guests.login)
+    proofs = asyncio.run(prove(checks(lab), program, start_the_other_end, wait_s=60, simulated=lab.simulated))
+
+    expected = {"end-proof": "pass", "latency": "not rated", "bandwidth": "not rated"}
+    assert {proof.check.name: proof.state for proof in proofs} == expected, [proof.line() for proof in proofs]
 
 
 @pytest.mark.whole

@@ -42,7 +42,7 @@ class Node:
     def call(self, verb: str, **changes: JsonValue) -> Report:
         """A verb of the host program, for the fields of this test only."""
         only: list[JsonValue] = list(OURS)
-        document = {**self.document, **changes, **({"only": only} if verb == "apply" else {})}
+        document = {**self.document, **({"only": only} if verb == "apply" else {}), **changes}
         return asyncio.run(self.hosts.call(self.endpoint, verb, document))
 
     def says(self, command: str) -> str:
@@ -84,6 +84,18 @@ def test_a_vendors_packages_come_by_apt_and_a_running_daemon_gets_its_limit(node
     second = node.call("apply")
     assert (second.failed, second.changed) == (None, [])
     assert node.says("systemctl show -p MainPID --value containerd.service") == pid, "it was not restarted again"
+
+
+def test_the_packages_of_the_lab_come_by_apt_without_a_question(node: Node) -> None:
+    packages: JsonValue = {"debian": ["ofed-scripts", "ipmitool"]}
+    assert node.call("apply").failed is None, "the driver brings the repository"
+    assert node.call("probe", packages=packages).fields["packages"] == "missing: ipmitool"
+
+    done = node.call("apply", packages=packages, only=["packages"])
+
+    assert (done.failed, done.changed) == (None, ["packages"])
+    assert node.says("dpkg-query --show --showformat '${Status}' ipmitool") == "install ok installed"
+    assert node.call("apply", packages=packages, only=["packages"]).changed == []
 
 
 def test_an_index_that_was_altered_on_its_way_brings_nothing(node: Node, simulator: Path) -> None:
