@@ -115,20 +115,18 @@ test: test-unit  ## The fast tests, then the real engine on the simulator; docs/
 	$(SIM) -m "sim and not whole and not kills"
 
 # In one run, `test` and `test-whole` share the labs that a file makes.
-WHOLE_SETUP = $(SIM_SETUP) && engine/setup --dev --stack lab-pods
-
 test-all: test-unit  ## All tests but the kills: also pods that run, packages, and the variants by fault, adoption and size
-	@$(WHOLE_SETUP)
+	@$(SIM_SETUP)
 	$(UNIT) -m "whole and not sim"
 	$(SIM) -m "sim and not kills"
 
 test-whole:  ## What test-all runs beyond test
-	@$(WHOLE_SETUP)
+	@$(SIM_SETUP)
 	$(UNIT) -m "whole and not sim"
 	$(SIM) -m "whole and sim and not kills"
 
 test-kills:  ## Parts killed and suspended at work, and the real timeouts that follow
-	@$(WHOLE_SETUP)
+	@$(SIM_SETUP)
 	$(SIM) -m kills
 
 bench:  ## Measures the times listed in docs/benchmarks.md

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -46,6 +47,8 @@ UP_S = 2400
 @pytest.fixture(scope="module")
 def stack(simulator: Path) -> Iterator[Stack]:
     """The stack on a simulator of its lab; afterwards the reference lab's is there again, clean."""
+    setup = [ROOT / "engine/setup", "--dev", "--stack", NAME]  # minutes where nothing is built yet
+    subprocess.run(setup, cwd=ROOT, check=True)
     for verb in ("up", "reset"):
         done = sim(environment(NAME), verb, "--stack", NAME)
         assert done.returncode == 0, done.stdout
