@@ -1,4 +1,4 @@
-"""What a cluster must have, and what must not be in the way, before rocelab changes it. Pure: the claim reads it."""
+"""What a cluster must have, and what must not be in the way, before rocelab changes it. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,10 @@ from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SRIOV_KINDS = (
+    "nicclusterpolicies.mellanox.com",
+    "sriovnetworknodepolicies.sriovnetwork.openshift.io",
+)
 CHARTS = "--repo https://helm.ngc.nvidia.com/nvidia"
 NETWORK_OPERATOR, GPU_OPERATOR = "26.4.1", "v26.7.0"
 """Chart versions whose custom resources are rendered here."""
@@ -27,13 +31,13 @@ class Precondition:
     path: str
     """API path of an object or of a collection."""
     fault: str
-    """What is wrong, why that matters, and how to fix it. `{names}` becomes the objects in the way."""
+    """What is wrong, why that matters, how to fix it. `{names}` becomes the objects in the way."""
     conflict: bool = False
-    """Whether an object that rocelab did not create is in the way. Otherwise the object must exist."""
+    """Whether an object that rocelab did not create is in the way. Otherwise it must exist."""
     fields: Sequence[str] = ()
     """Of a conflict: an object without any of these fields, as dotted paths, is not in the way."""
     nics: Sequence[str] = ()
-    """Of a conflict with an SriovNetworkNodePolicy: PFs and vendors; a policy of other NICs is not in the way."""
+    """PFs and vendors: an SriovNetworkNodePolicy of other NICs is not in the way."""
 
     def fault_of(self, answer: Object | None) -> str:
         """The fault of what the API server answered at the path, if there is one."""
@@ -64,7 +68,7 @@ def _set_fields(item: JsonValue, fields: Sequence[str]) -> list[str]:
 
 
 def _selects(policy: JsonValue, nics: Sequence[str]) -> bool:
-    """Whether an SriovNetworkNodePolicy may select one of these NICs; `pf#0-3` is a part of a PF's VFs."""
+    """Whether an SriovNetworkNodePolicy may select these NICs; `pf#0-3` is a part of a PF's VFs."""
     selector = at(policy, "spec", "nicSelector")
     names = at(selector, "pfNames")
     if isinstance(names, list) and names:
@@ -100,14 +104,12 @@ def _operators(cluster: Cluster) -> Iterator[Precondition]:
             "--set sriovNetworkOperator.enabled=true "
             # its SriovOperatorConfig would have two owners, Helm and rocelab
             "--set sriov-network-operator.sriovOperatorConfig.deploy=false "
-            f"--set sriov-network-operator.operator.resourcePrefix={cluster.delivery.resource_prefix}"
+            "--set sriov-network-operator.operator.resourcePrefix="
+            f"{cluster.delivery.resource_prefix}"
         )
-        yield _installed("cluster.delivery sriov_operator", "nicclusterpolicies.mellanox.com", install)
-        yield _installed(
-            "cluster.delivery sriov_operator",
-            "sriovnetworknodepolicies.sriovnetwork.openshift.io",
-            install,
-        )
+        where = "cluster.delivery sriov_operator"
+        for kind in SRIOV_KINDS:
+            yield _installed(where, kind, install)
     if cluster.gpus == "operator":
         install = (
             f"helm install gpu-operator gpu-operator {CHARTS} --version {GPU_OPERATOR} "
@@ -143,7 +145,7 @@ def _login(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
 
 
 def _cilium(cluster: Cluster) -> Iterator[Precondition]:
-    """By `cni.exclusive`, its chart's default, Cilium renames Multus' file as soon as it appears."""
+    """With `cni.exclusive`, its chart's default, Cilium renames Multus' file when it appears."""
     if isinstance(cluster.delivery, Pvrdma):
         return
     yield Precondition(
@@ -224,8 +226,9 @@ def _owners_of_gpus(cluster: Cluster) -> Iterator[Precondition]:
 
 HAND_OVER = {
     "NicClusterPolicy": "The network operator obeys one policy. To keep it, leave section cluster "
-    "out and measure the hosts alone. To hand it over, save it (kubectl get nicclusterpolicy {name} "
-    "-o yaml), then delete it while no job runs: Multus, plugins and drivers leave the nodes with it",
+    "out and measure the hosts alone. To hand it over, save it (kubectl get nicclusterpolicy "
+    "{name} -o yaml), then delete it while no job runs: Multus, plugins and drivers leave the "
+    "nodes with it",
     "SriovOperatorConfig": "Helm would write it again. Hand it over: helm upgrade network-operator "
     f"network-operator {CHARTS} --version {NETWORK_OPERATOR} --namespace {{namespace}} "
     "--reuse-values --set sriov-network-operator.sriovOperatorConfig.deploy=false",
@@ -234,7 +237,7 @@ HAND_OVER = {
 
 
 def _taken_places(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
-    """Programs and policies of the same name: applied over them, one object would have two owners."""
+    """Programs and policies of the same name, which would have two owners."""
     for manifest in [*agents(lab, cluster), *policies(lab, cluster).values()]:
         if manifest["kind"] != "ClusterPolicy":  # of any name: see above
             yield _taken_place(manifest)
