@@ -34,6 +34,7 @@ VERBS = {
         "look": "Read a cluster that exists, without changing it, and write what it is to a file.",
         "discover": "Draft a lab file of an existing cluster, with open questions and what `up` would change.",
         "plan": "Show what `pulumi up` would change on each host, without changing anything.",
+        "evidence": "Collect what settles our assumptions about hosts, redacted, in one archive for an issue.",
         "audit": "Find what is wrong in a cluster: against the lab file, the peers and good practice.",
     },
     "Review a change": {

@@ -24,6 +24,7 @@ from components.ssh import credentials
 from components.stack import Stack
 from components.switches.os import SWITCH_OSES
 from stacks.access import KnownHosts, known_hosts_name, read_known_hosts
+from stacks.base import LabError
 from stacks.files import read_text, require_writable
 from stacks.sets import folded, names_of
 from stacks.words import plural
@@ -126,11 +127,16 @@ def command(stack: Stack, options: LookOptions, out: Path, as_json: bool) -> Exi
 def looked(options: LookOptions, out: Path, stack: Stack | None = None) -> Inventory:
     """Looks at the hosts of --hosts, else at those of the stack's lab, and saves what it finds."""
     require_writable(out)
-    request = _of_stack(stack, options) if stack and not options.sets else _of_options(options)
+    request = request_of(options, stack)
     request = replace(request, sudo=not options.no_sudo, firmware=options.firmware)
     inventory = look(request, lambda line: click.echo(line, err=True))
     save(inventory, out)
     return inventory
+
+
+def request_of(options: LookOptions, stack: Stack | None) -> LookRequest:
+    """The hosts of --hosts, else those of the stack's lab."""
+    return _of_stack(stack, options) if stack and not options.sets else _of_options(options)
 
 
 def say(out: Path, inventory: Inventory, *, err: bool = False) -> None:
@@ -157,8 +163,12 @@ def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
     kubeconfig = read_text(options.kubeconfig) if options.kubeconfig else None
     lab = stack.lab()
     user = lab.access.user
+    cluster_unread = ""
     if kubeconfig is None and lab.cluster is not None and lab.cluster.bootstrap is None:
-        kubeconfig = credentials.kubeconfig(lab, stack.secret, stack.root)
+        try:
+            kubeconfig = credentials.kubeconfig(lab, stack.secret, stack.root)
+        except LabError as error:  # hosts need neither a Pulumi login nor a passphrase
+            cluster_unread = f"{error}; or name its kubeconfig with --kubeconfig"
     return LookRequest(
         hosts=[
             LookTarget(name=node.name, address=str(node.address), ssh_port=node.ssh_port, user=user)
@@ -167,6 +177,7 @@ def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
         known_hosts=read_known_hosts(lab.access, stack.root),
         private_key=credentials.private_key(lab, stack.secret, stack.root),
         kubeconfig=kubeconfig,
+        cluster_unread=cluster_unread,
         switches=[
             SwitchTarget(
                 name=switch.name, os=switch.os, address=switch.address, ssh_port=switch.ssh_port, user=switch.user

@@ -38,6 +38,11 @@ if sys.argv[1:] in (["look"], ["look", "firmware"]):
 
     sys.exit(look_around(firmware="firmware" in sys.argv))
 
+if sys.argv[1:] in (["evidence"], ["evidence", "firmware"]):
+    from {PACKAGE}.look.record import record_around
+
+    sys.exit(record_around(firmware="firmware" in sys.argv))
+
 from {PACKAGE}.main import main
 
 with open(sys.path[0], "rb") as archive:

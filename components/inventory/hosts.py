@@ -21,7 +21,11 @@ GREETING_AT_ONCE = 64
 """Logins at the same time: each takes processor time here, and each has a deadline."""
 HOST_S = 40.0
 """From the login to the answer; the host's own deadline of 30 s comes first."""
+RECORD_S = 120.0
+"""A recording runs more programs than a look, each within 10 s."""
 LARGEST_ANSWER = 4_000_000
+MEMLOCK = "memlock"
+"""Begins the line with the limit of locked memory that the login itself has, in KiB."""
 SAY_EACH_S = 5.0
 KINDS = ("ssh-ed25519",)
 """Of host key: the best first; all others of the file come after."""
@@ -54,7 +58,7 @@ class HostLooks:
 
     def __init__(self, keys: Keys, known: KnownHosts, *, sudo: bool, firmware: bool = False, say: Say) -> None:
         self._keys, self._known, self._say = keys, known, say
-        self._command = command(sudo=sudo, firmware=firmware)
+        self._sudo, self._firmware = sudo, firmware
         self._greeting = asyncio.Semaphore(GREETING_AT_ONCE)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._done = self._unread = 0
@@ -81,14 +85,30 @@ class HostLooks:
         self._unread += bool(host.unread)
         return host
 
+    async def record(self, targets: Sequence[LookTarget]) -> dict[str, str | Host]:
+        """The recording of each host as it was printed, or the host with the reason why there is none."""
+        words = f'echo "{MEMLOCK} $(ulimit -l)"; {command(sudo=self._sudo, verb="evidence", firmware=self._firmware)}'
+
+        async def recorded(target: LookTarget) -> str | Host:
+            host = await self._reached(target)
+            if host.unread:
+                return host
+            try:
+                return await self._answer(host, words, RECORD_S)
+            except (NoAnswerError, TimeoutError) as error:
+                return replace(host, unread=str(error) or f"it did not answer within {RECORD_S:.0f} s")
+
+        answers = await asyncio.gather(*(recorded(target) for target in targets))
+        return {target.name: answer for target, answer in zip(targets, answers, strict=True)}
+
     async def _look_at(self, target: LookTarget) -> Host:
-        host = Host(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
+        host = await self._reached(target)
+        if host.unread:
+            return host
+        words = command(sudo=self._sudo, firmware=self._firmware)
+        read_at = datetime.now(UTC)
         try:
-            host = replace(host, address=await _resolved(target))
-            host_key = pinned(self._known, (target.address, target.name, host.address), target.ssh_port)
-            if not host_key:
-                return replace(host, unread=UNPINNED, offered_key=await self._offered_key(host))
-            return await self._asked(replace(host, host_key=host_key))
+            return host_of(await self._answer(host, words, HOST_S), replace(host, read_at=read_at))
         except TimeoutError:
             return replace(host, unread=f"it did not answer within {HOST_S:.0f} s")
         except (NoAnswerError, LookAnswerError) as error:
@@ -96,16 +116,26 @@ class HostLooks:
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
             return replace(host, unread=f"{type(error).__name__}: {in_short(error)}")
 
-    async def _asked(self, host: Host) -> Host:
+    async def _reached(self, target: LookTarget) -> Host:
+        """The host with its address and key, or the reason why it cannot be read."""
+        host = Host(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
+        try:
+            host = replace(host, address=await _resolved(target))
+            host_key = pinned(self._known, (target.address, target.name, host.address), target.ssh_port)
+            if not host_key:
+                return replace(host, unread=UNPINNED, offered_key=await self._offered_key(host))
+        except NoAnswerError as error:
+            return replace(host, unread=str(error).removeprefix(f"{host.address}:{host.ssh_port} "))
+        return replace(host, host_key=host_key)
+
+    async def _answer(self, host: Host, words: str, answer_s: float) -> str:
         endpoint = Endpoint(address=host.address, port=host.ssh_port, user=host.user, host_key=host.host_key)
         async with AsyncExitStack() as stack:
             async with self._greeting:
                 opening = connected(endpoint, self._keys, pinned_in="the known_hosts file")
                 connection = await stack.enter_async_context(opening)
-            read_at = datetime.now(UTC)
-            async with asyncio.timeout(HOST_S):
-                text = await first_answer(connection, self._command, on_stdin(), LARGEST_ANSWER)
-        return host_of(text, replace(host, read_at=read_at))
+            async with asyncio.timeout(answer_s):
+                return await first_answer(connection, words, on_stdin(), LARGEST_ANSWER)
 
     async def _offered_key(self, host: Host) -> str:
         async with self._greeting:
@@ -121,9 +151,9 @@ def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
     return ""
 
 
-def command(*, sudo: bool, firmware: bool = False) -> str:
+def command(*, sudo: bool, verb: str = "look", firmware: bool = False) -> str:
     """What runs on a host: as root where the login may, by the installed reader or as it was sent."""
-    verb = "look firmware" if firmware else "look"
+    verb += " firmware" if firmware else ""
     if not sudo:
         return f"exec {started(verb)}"
     # sudo -n reads no stdin where it refuses, so the next command gets all of it

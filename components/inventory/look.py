@@ -23,6 +23,8 @@ class LookRequest:
     private_key: str | None = field(default=None, repr=False)
     """None: the key is in the ssh-agent."""
     kubeconfig: str | None = field(default=None, repr=False)
+    cluster_unread: str = ""
+    """Why there is no kubeconfig of a cluster that the lab has."""
     sudo: bool = True
     firmware: bool = False
     switches: Sequence[SwitchTarget] = ()
@@ -53,7 +55,7 @@ async def _look(request: LookRequest, say: Say) -> Inventory:
     hosts, switches, cluster = await asyncio.gather(
         HostLooks(keys, request.known_hosts, sudo=request.sudo, firmware=request.firmware, say=say).look(request.hosts),
         look_at_switches(request.switches, keys, request.known_hosts),
-        asyncio.to_thread(_cluster, request.kubeconfig),
+        asyncio.to_thread(_cluster, request),
     )
     return Inventory(schema=SCHEMA, read_at=read_at, hosts=hosts, switches=switches, cluster=cluster)
 
@@ -68,8 +70,10 @@ def unread(inventory: Inventory) -> Iterator[Unread]:
         yield Unread(name="cluster", reason=inventory.cluster.unread)
 
 
-def _cluster(kubeconfig: str | None) -> Cluster | None:
-    return look_at_cluster(kubeconfig) if kubeconfig is not None else None
+def _cluster(request: LookRequest) -> Cluster | None:
+    if request.kubeconfig is not None:
+        return look_at_cluster(request.kubeconfig)
+    return Cluster(server="", unread=request.cluster_unread) if request.cluster_unread else None
 
 
 def _allow_many_connections() -> None:

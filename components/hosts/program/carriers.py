@@ -138,7 +138,7 @@ def _carriers(host: Host) -> Dict[str, str]:
 
 def session_address(machine: Machine) -> str:
     """The host's own address in the SSH session. sudo hides the variable, so it is also read from parent processes."""
-    value, pid = os.environ.get("SSH_CONNECTION", ""), os.getpid()
+    value, pid = machine.variable("SSH_CONNECTION"), os.getpid()
     while not value and pid > 1:
         given = re.search(r"(?:^|\0)SSH_CONNECTION=([^\0]*)", machine.read(f"/proc/{pid}/environ"))
         value = given[1] if given else ""

@@ -78,7 +78,7 @@ def _remedy(path: str, name: str) -> str:
     if path.startswith(NETPLAN):
         return (
             f"remove {name} from {path} (and keep cloud-init from writing it again: network: {{config: disabled}} in "
-            "/etc/cloud/cloud.cfg.d), then netplan apply"
+            "/etc/cloud/cloud.cfg.d), then netplan try, which restores the old configuration unless you confirm"
         )
     if "NetworkManager" in path or path.startswith(SCRIPTS):
         return f"nmcli connection modify the profile of {name} with connection.autoconnect no, and bring it down"

@@ -129,6 +129,10 @@ class Machine:
         except OSError:
             return ""
 
+    def variable(self, name: str) -> str:
+        """A variable of this process; empty without one."""
+        return os.environ.get(name, "")
+
     def real(self, path: str) -> str:
         """The path without links."""
         return os.path.realpath(self.path(path))

@@ -51,6 +51,7 @@ CALLS = {
     "job": ["nccl"],
     "look": [],
     "plan": [],
+    "evidence": ["--yes"],
     "discover": ["--from", INVENTORY, "--name", "pod1"],
     "audit": ["--from", INVENTORY],
     "review": [str(REVIEWED)],
@@ -59,7 +60,7 @@ CALLS = {
     "sudoers": ["read", "--user", "ops"],
 }
 """How each verb is called where only Python is installed."""
-NEEDS_A_TOOL = {"image build", "image push", "look", "plan"}
+NEEDS_A_TOOL = {"image build", "image push", "look", "plan", "evidence"}
 """They find no docker and no host here; tests/components/jobs/test_image.py and inventory/test_command.py try them."""
 IN_A_FORMAT_OF_ITS_OWN = {"schema", "image show", "image repair", "sudoers"}
 """They print JSON Schema, a Dockerfile or sudoers lines, so that they know no --json."""

@@ -84,7 +84,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
 @pytest.mark.parametrize(
     ("place", "text", "remedy"),
     [
-        ("/etc/netplan/50-cloud-init.yaml", MAAS, "then netplan apply"),
+        ("/etc/netplan/50-cloud-init.yaml", MAAS, "then netplan try"),
         ("/etc/NetworkManager/system-connections/enp5s0.nmconnection", KEYFILE.format("true"), "autoconnect no"),
         (f"{RUN_PROFILES}/enp5s0.nmconnection", KEYFILE.format("true"), "autoconnect no"),
         ("/etc/sysconfig/network-scripts/ifcfg-enp5s0", IFCFG.format("yes"), "autoconnect no"),

@@ -159,3 +159,17 @@ def test_bad_words_end_with_2_and_nothing_is_asked(asked: list[LookRequest], wor
     assert main(["look", *words]) == 2
     assert asked == []
     assert not Path("inventory.json").exists()
+
+
+def test_hosts_are_read_without_a_login_that_only_the_cluster_needs(
+    asked: list[LookRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tree_of(tmp_path)
+    (tmp_path / ".sim/kubeconfig").unlink()
+
+    main(["look", "--config-file", str(file)])
+
+    [request] = asked
+    assert [host.name for host in request.hosts] == ["gpu01", "gpu02"]
+    assert request.kubeconfig is None
+    assert states(request.cluster_unread, ".sim/kubeconfig", "--kubeconfig")

@@ -31,15 +31,18 @@ class ReadOnly(Machine):
 
     def text(self, path: str) -> str:
         """The stripped text of a file."""
-        with open(self.path(path), "rb") as file:
-            return file.read(LARGEST_FILE).decode(errors="replace").strip()
+        return self.bytes_of(path).decode(errors="replace").strip()
 
     def content(self, path: str) -> bytes:
         try:
-            with open(self.path(path), "rb") as file:
-                return file.read(LARGEST_FILE)
+            return self.bytes_of(path)
         except OSError:
             return b""
+
+    def bytes_of(self, path: str) -> bytes:
+        """The first bytes of a file. Every read of a file ends here."""
+        with open(self.path(path), "rb") as file:
+            return file.read(LARGEST_FILE)
 
     def once(self, *words: str) -> Done:
         """The answer of a program that reports on the whole host; it runs only once."""

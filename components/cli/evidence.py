@@ -1,0 +1,77 @@
+"""`rocelab evidence`."""
+
+import secrets
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from components.cli.exits import Exit, exit_of
+from components.cli.look import LookOptions, look_options, request_of
+from components.cli.options import NEW_FILE, examples, json_option, print_errors, print_json, stack_options
+from components.stack import Stack
+from stacks.files import require_writable, write_file
+from stacks.words import plural, some
+
+if TYPE_CHECKING:
+    from components.inventory.evidence import Bundle
+
+SUFFIX = ".tar.gz"
+SHOWN_VALUES = 3
+
+
+@click.command(
+    epilog=examples(
+        "rocelab evidence --hosts 192.0.2.11 --user ops --known-hosts known_hosts --out cx7-debian12.tar.gz",
+        "rocelab evidence --stack dgx --out cx7-debian12.tar.gz",
+    )
+)
+@stack_options
+@look_options
+@click.option(
+    "--out", type=NEW_FILE, default="evidence.tar.gz", show_default=True, metavar="FILE", help="Write this archive."
+)
+@click.option("--yes", is_flag=True, help="Write it without showing it first.")
+@json_option
+def command(stack: Stack, options: LookOptions, out: Path, yes: bool, as_json: bool) -> Exit:
+    """Collect what settles our assumptions about hosts, without what identifies them, in one archive for an issue.
+
+    It reads as `rocelab look` does and changes nothing. Names, addresses, serial numbers, UUIDs and keys become
+    placeholders, the same one for the same value. You see what was removed and the result before it is written.
+
+    One host or a pair is enough. Exit code 4 means that a host was not read.
+    """
+    from components.inventory.evidence import archive, gather  # noqa: PLC0415  # the model takes longer than --help
+
+    if not (yes or sys.stdin.isatty()):
+        raise click.UsageError("without a terminal nobody can look at the result first: add --yes")
+    require_writable(out)
+    request = replace(request_of(options, stack), sudo=not options.no_sudo, firmware=options.firmware)
+    bundle = gather(request, secrets.token_bytes(32), lambda line: click.echo(line, err=True))
+    print_errors(f"not read: {host.name}: {host.unread}" for host in bundle.unread)
+    recorded = len(bundle.files) > 1
+    if recorded and not yes:
+        click.echo_via_pager(f"{_removed(bundle)}\n\n{bundle.text}")
+        click.confirm(f"Write {out}?", abort=True)
+    if recorded:
+        write_file(out, archive(bundle, out.name.removesuffix(SUFFIX)), private=True)
+    if as_json:
+        counts = {kind: len(values) for kind, values in bundle.removed.items()}
+        unread = {host.name: host.unread for host in bundle.unread}
+        print_json({"file": str(out) if recorded else "", "removed": counts, "unread": unread})
+    elif recorded:
+        click.echo(_removed(bundle))
+        click.echo(f"{out}: {plural(len(bundle.files), 'file')}; look at it before you send it")
+    return exit_of(findings=False, unreached=bool(bundle.unread))
+
+
+def _removed(bundle: "Bundle") -> str:
+    """What was replaced, for the person who has the originals."""
+    lines = ["Replaced:"]
+    for kind, values in sorted(bundle.removed.items()):
+        pairs = [f"{value} by {placeholder}" for value, placeholder in values.items() if "\n" not in value]
+        shown = some(pairs, SHOWN_VALUES) if kind != "key" else "not shown"
+        lines.append(f"  {plural(len(values), kind)}: {shown}")
+    return "\n".join(lines)

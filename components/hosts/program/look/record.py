@@ -1,0 +1,224 @@
+"""Records what readers get from a host, so that they can read the same host again elsewhere.
+
+Passwords and keys never get into a recording, and of long outputs only the lines that a reader uses.
+"""
+
+import base64
+import errno
+import json
+import os
+import re
+import sys
+import time
+from typing import Any, Callable, Dict, List
+
+from ..carriers import NETWORK_FILESYSTEMS
+from ..machine import MISSING, Done
+from ..pods import CHECKPOINT
+from . import pci
+from .leaves import Json
+from .read_only import ReadOnly
+from .run import NICENESS, look
+from .system import KERNEL_LOG, NIC_LINE
+
+SCHEMA = 1
+DEADLINE_S = 60.0
+ENVIRONMENT = re.compile(r"^/proc/\d+/environ$")
+SESSION = re.compile(rb"(?:^|\0)(SSH_CONNECTION=[^\0]*)")
+SECRET = re.compile(
+    r"(?im)^(?P<key>[ \t]*[\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private[-_]?key|wep-key\d?|pin)[\"']?"
+    r"[ \t]*[=:][ \t]*)\S.*$"
+)
+"""A setting of netplan, NetworkManager, networkd or wpa_supplicant whose value nobody else may know."""
+LEFT_OUT = "(other lines were not recorded)"
+ON_THE_HOST = (
+    ("ip", "-V"),
+    ("ip", "-d", "link", "show"),
+    ("systemctl", "--version"),
+    ("rdma", "link"),
+    ("rdma", "system"),
+    ("rdma", "resource", "show"),
+    ("rdma", "resource", "show", "qp"),
+    ("rdma", "-j", "resource", "show"),
+    ("nvidia-smi", "topo", "-m"),
+    ("ib_write_bw", "--version"),
+    ("ib_write_bw", "--help"),
+    ("nmcli", "-f", "all", "con"),
+)
+OF_A_PORT = (
+    ("mlnx_qos", "-i", "PF"),
+    ("dcb", "dcbx", "show", "dev", "PF"),
+    ("dcb", "-j", "pfc", "show", "dev", "PF"),
+    ("dcb", "-j", "-N", "app", "show", "dev", "PF", "dscp-prio"),
+    ("ethtool", "-a", "PF"),
+    ("ethtool", "-i", "PF"),
+    ("ethtool", "--show-fec", "PF"),
+    ("devlink", "dev", "eswitch", "show", "pci/SLOT"),
+    ("udevadm", "info", "/sys/class/net/PF"),
+)
+OF_THE_FIRMWARE = (("mstconfig", "-d", "SLOT", "-e", "query"), ("mlxlink", "-d", "SLOT"))
+MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "rdma_cm")
+FILES = (CHECKPOINT, "/etc/rdma/modules/rdma.conf")
+
+
+class Recorder(ReadOnly):
+    """Keeps every answer; a second question gets the first answer again."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.kept: Dict[str, Dict[str, Any]] = {
+            key: {} for key in ("files", "folders", "links", "paths", "programs", "variables")
+        }
+
+    def _once(self, kind: str, key: str, read: Callable[[], Any]) -> Any:
+        if key not in self.kept[kind]:
+            self.kept[kind][key] = read()
+        return self.kept[kind][key]
+
+    def bytes_of(self, path: str) -> bytes:
+        return _bytes_in(self._once("files", path, lambda: self._file(path)), path)
+
+    def _file(self, path: str) -> Json:
+        """Text or bytes of a file, or the number of the error."""
+        try:
+            content = _without_secrets(path, super().bytes_of(path))
+        except OSError as error:
+            return {"error": error.errno or errno.EIO}
+        try:
+            return {"text": content.decode()}
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(content).decode()}
+
+    def variable(self, name: str) -> str:
+        return str(self._once("variables", name, lambda: super(Recorder, self).variable(name)))
+
+    def exists(self, path: str) -> bool:
+        return bool(self._once("paths", path, lambda: super(Recorder, self).exists(path)))
+
+    def names(self, path: str) -> List[str]:
+        return list(self._once("folders", path, lambda: super(Recorder, self).names(path)))
+
+    def target(self, path: str) -> str:
+        return str(self._once("links", path, lambda: super(Recorder, self).target(path)))
+
+    def real(self, path: str) -> str:
+        return str(self._once("links", f"real:{path}", lambda: super(Recorder, self).real(path)))
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        done = self._once("programs", " ".join(words), lambda: self._ran(*words, timeout_s=timeout_s))
+        return Done(done["code"], "\n".join(done["out"]), done["err"])
+
+    def _ran(self, *words: str, timeout_s: float) -> Json:
+        done = super().run(*words, timeout_s=timeout_s)
+        return {"code": done.code, "out": _lines(words, done.out), "err": done.err}
+
+
+class Replay(ReadOnly):
+    """Answers from a recording. What is not in it does not exist."""
+
+    def __init__(self, recording: Json) -> None:
+        super().__init__("/nonexistent")
+        self._kept = recording
+
+    def bytes_of(self, path: str) -> bytes:
+        files = self._kept["files"]
+        if ENVIRONMENT.match(path):  # of another process than the one that recorded
+            path = next((known for known in files if ENVIRONMENT.match(known) and files[known].get("text")), path)
+        return _bytes_in(files.get(path, {"error": errno.ENOENT}), path)
+
+    def variable(self, name: str) -> str:
+        return str(self._kept["variables"].get(name, ""))
+
+    def exists(self, path: str) -> bool:
+        return bool(self._kept["paths"].get(path))
+
+    def names(self, path: str) -> List[str]:
+        return list(self._kept["folders"].get(path, []))
+
+    def target(self, path: str) -> str:
+        return str(self._kept["links"].get(path, ""))
+
+    def real(self, path: str) -> str:
+        return str(self._kept["links"].get(f"real:{path}", path))
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        done = self._kept["programs"].get(" ".join(words))
+        if done is None:
+            return Done(MISSING, "", f"{words[0]} is not in the recording")
+        return Done(done["code"], "\n".join(done["out"]), done["err"])
+
+
+def evidence(machine: Recorder, firmware: bool = False) -> Json:
+    """A recording of all that `look` reads, and of the programs whose outputs settle what no source confirms."""
+    end_s = time.monotonic() + DEADLINE_S
+    look(machine, DEADLINE_S, firmware)
+    for path in FILES:
+        machine.content(path)
+    for module in MODULES:
+        machine.names(f"/sys/module/{module}/holders")
+    for words in _programs(machine, firmware):
+        if time.monotonic() < end_s:
+            machine.run(*words)
+    return {"schema": SCHEMA, "python": sys.version.split()[0], "root": os.geteuid() == 0, **machine.kept}
+
+
+def record_around(firmware: bool) -> int:
+    """The verb: like `look`, it needs no document, takes no lock, and runs at the lowest priority."""
+    os.nice(NICENESS)
+    sys.stdout.write(json.dumps(evidence(Recorder(), firmware), separators=(",", ":")) + "\n")
+    return 0
+
+
+def _programs(machine: Recorder, firmware: bool) -> List[List[str]]:
+    words = [list(program) for program in ON_THE_HOST if program[0] != "nmcli" or machine.exists("/run/NetworkManager")]
+    bridges = set()
+    for address in (*pci.nics(machine), *pci.gpu_addresses(machine)):
+        bridges.update(pci.bridges(machine, address))
+    words += [["lspci", "-vvv", "-s", bridge] for bridge in sorted(bridges)]  # no NIC or GPU: it would read their VPD
+    for address in pci.nics(machine):
+        of_firmware = (
+            OF_THE_FIRMWARE if firmware and machine.target(f"{pci.DEVICES}/{address}/driver") == "mlx5_core" else ()
+        )
+        for interface in machine.names(f"{pci.DEVICES}/{address}/net"):
+            machine.content(f"/run/systemd/netif/links/{machine.read(f'/sys/class/net/{interface}/ifindex')}")
+            for program in (*OF_A_PORT, *of_firmware):
+                words.append([word.replace("PF", interface).replace("SLOT", address) for word in program])
+    return words
+
+
+def _without_secrets(path: str, content: bytes) -> bytes:
+    """What of a file is recorded."""
+    if ENVIRONMENT.match(path):
+        session = SESSION.search(content)
+        return session[1] if session else b""
+    if path.startswith(pci.DEVICES) and path.endswith("/config"):
+        return pci.without_serial_number(content)
+    if path == "/proc/mounts":
+        rows = [line for line in content.splitlines() if NETWORK_FILESYSTEMS.match(_word(line, 2))]
+        return b"\n".join(rows)
+    if path.startswith(("/etc/", "/run/")):
+        return SECRET.sub(r"\g<key>REMOVED", content.decode(errors="replace")).encode()
+    return content
+
+
+def _word(line: bytes, number: int) -> str:
+    words = line.decode(errors="replace").split()
+    return words[number] if len(words) > number else ""
+
+
+def _lines(words: Any, out: str) -> List[str]:
+    """What of an output is recorded."""
+    lines = out.split("\n")
+    if words == KERNEL_LOG and out.strip():
+        return [LEFT_OUT, *(line for line in lines if NIC_LINE.search(line))]
+    if words[0] == "lspci":
+        return [line for line in lines if not line.startswith("\t") or "ACS" in line]
+    if words == ("ib_write_bw", "--help"):
+        return [line for line in lines if re.search(r"cuda|version|dmabuf|rocm", line, re.IGNORECASE)]
+    return lines
+
+
+def _bytes_in(file: Json, path: str) -> bytes:
+    if "error" in file:
+        raise OSError(file["error"], os.strerror(file["error"]), path)
+    return base64.b64decode(file["base64"]) if "base64" in file else str(file["text"]).encode()
