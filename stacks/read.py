@@ -16,6 +16,9 @@ from stacks.safe_yaml import load_yaml
 KEY = "rocelab:lab"
 NO_SECRET = f"{KEY} must not be a secret: reviewers must see it. Keep secrets under separate keys"
 LARGEST_FILE_BYTES = 4_000_000
+FILE = "file"
+"""The only key of a lab that lies in another stack file. An environment variable carries the configuration to the
+program and to the provider; it holds 128 KiB, some 300 nodes one by one."""
 
 
 def parse_lab(text: str, file_name: str, file_text: str | None = None) -> Lab:
@@ -24,7 +27,15 @@ def parse_lab(text: str, file_name: str, file_text: str | None = None) -> Lab:
     Raises:
         LabError: with one line per fault, at most fifteen.
     """
-    return _parsed(text, file_name, file_text)[0]
+    named = named_file(json.loads(text))
+    return read_stack_file(Path(named)) if named else _parsed(text, file_name, file_text)[0]
+
+
+def named_file(given: JsonValue) -> str:
+    """The stack file that has the lab instead, relative to Pulumi.yaml; empty: the lab is here."""
+    if not isinstance(given, dict) or set(given) != {FILE}:
+        return ""
+    return str(given[FILE])
 
 
 def expand_text(path: Path) -> str:
@@ -42,8 +53,7 @@ def expanded_lab(path: Path) -> dict[str, JsonValue]:
     Raises:
         LabError: as `read_stack_file`.
     """
-    text, file_text = _lab_text(path)
-    return _parsed(text, path.name, file_text)[1]
+    return _parsed(*_lab_text(path))[1]
 
 
 def read_stack_file(path: Path) -> Lab:
@@ -52,8 +62,7 @@ def read_stack_file(path: Path) -> Lab:
     Raises:
         LabError: when the file is missing, too large, no YAML, without a lab, or refused.
     """
-    text, file_text = _lab_text(path)
-    return parse_lab(text, path.name, file_text)
+    return _parsed(*_lab_text(path))[0]
 
 
 def _parsed(text: str, file_name: str, file_text: str | None) -> tuple[Lab, dict[str, JsonValue]]:
@@ -80,8 +89,23 @@ def _expanded(given: object, text: str, file_name: str, file_text: str | None) -
     return expanded
 
 
-def _lab_text(path: Path) -> tuple[str, str]:
-    """The lab of a stack file as JSON, and the file's own text."""
+def _lab_text(path: Path) -> tuple[str, str, str]:
+    """The lab of a stack file as JSON, and name and text of the file that has it."""
+    lab, text = _read(path)
+    named = named_file(lab)
+    if named:
+        path = path.parent / named
+        lab, text = _read(path)
+        if named_file(lab):
+            raise LabError(f"{path.name}: its {KEY} names another file; write the lab here")
+    try:
+        return json.dumps(lab, allow_nan=False), path.name, text
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LabError(f"{path.name} has a value that JSON cannot express: {error}") from None
+
+
+def _read(path: Path) -> tuple[JsonValue, str]:
+    """The lab in a stack file, and the file's text."""
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             raise LabError(f"{path.name} exceeds {LARGEST_FILE_BYTES} bytes; not a valid stack file")
@@ -93,7 +117,6 @@ def _lab_text(path: Path) -> tuple[str, str]:
             raise LabError(f"{path.name} has no config key {KEY}; copy it from Pulumi.lab.yaml")
         if isinstance(lab, dict) and set(lab) == {"secure"}:
             raise LabError(f"{path.name}: {NO_SECRET}")
-        return json.dumps(lab, allow_nan=False), text
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -102,5 +125,6 @@ def _lab_text(path: Path) -> tuple[str, str]:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         raise LabError(f"{path.name} is not YAML{where}: {getattr(error, 'problem', None) or error}") from None
-    except (TypeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise LabError(f"{path.name} has a value that JSON cannot express: {error}") from None
+    return lab, text

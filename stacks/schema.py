@@ -9,7 +9,7 @@ from pydantic_core import core_schema
 from stacks.base import members
 from stacks.docstrings import field_docstrings
 from stacks.lab_file import LabFile
-from stacks.read import KEY
+from stacks.read import FILE, KEY
 from stacks.switches import Switch
 
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
@@ -31,6 +31,8 @@ def stack_file_schema() -> str:
     lab = LabFile.model_json_schema(mode="validation", schema_generator=Described)
     definitions = lab.pop("$defs")
     _complete_switch_groups(definitions)
+    other_file = {"type": "object", "properties": {FILE: {"type": "string"}}, "additionalProperties": False}
+    lab = {"if": {"required": [FILE]}, "then": other_file, "else": lab}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "rocelab stack file",

@@ -175,7 +175,8 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
         if len(config) > LONGEST_CONFIG_BYTES:
             return language_pb2.RunResponse(
                 error=f"the stack's configuration has {len(config)} bytes, but the variable that carries it "
-                f"holds {LONGEST_CONFIG_BYTES}; split the lab"
+                f"holds {LONGEST_CONFIG_BYTES}; move the lab to a stack file of its own and name it: "
+                "rocelab:lab: {file: NAME.yaml}"
             )
         env = activated(python) | {
             "PULUMI_CONFIG": config,

@@ -143,7 +143,7 @@ def test_a_configuration_too_large_for_the_runner_is_refused_with_its_size(proje
 
     printed = project.up(fails=True)
 
-    assert "split the lab" in printed
+    assert lines_naming(printed, "131057", "rocelab:lab:", "file:")
     assert "Traceback" not in printed
 
 

@@ -7,8 +7,10 @@ import pulumi
 import pytest
 import yaml
 
+from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.load import Credentials, load_credentials, load_lab
+from stacks.read import parse_lab, read_stack_file
 from tests.conftest import ROOT
 from tests.engine import Engine
 from tests.labs import simulator_files
@@ -102,3 +104,36 @@ def test_a_secret_key_with_a_passphrase_ends_the_preview(
         )
 
     assert "CANARY" not in str(refused.value)
+
+
+def test_a_lab_of_any_size_lies_in_a_stack_file_that_the_configuration_names(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labs").mkdir()
+    (tmp_path / "labs" / "pod1.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
+    (tmp_path / "Pulumi.lab.yaml").write_text("config: {rocelab:lab: {file: labs/pod1.yaml}}\n")
+    labs: list[Lab] = []
+
+    engine.run(
+        lambda: labs.append(load_lab(pulumi.Config())), config={"rocelab:lab": json.dumps({"file": "labs/pod1.yaml"})}
+    )
+
+    assert labs == [read_stack_file(ROOT / "Pulumi.lab.yaml")]
+    assert read_stack_file(tmp_path / "Pulumi.lab.yaml") == labs[0]
+
+
+def test_a_fault_names_the_file_that_has_the_lab_and_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "Pulumi.lab.yaml").read_text()
+    (tmp_path / "pod1.yaml").write_text(text.replace("kind: virtual", "kind: cloud"))
+    (tmp_path / "again.yaml").write_text("config: {rocelab:lab: {file: pod1.yaml}}\n")
+    line = next(number for number, content in enumerate(text.splitlines(), 1) if "kind: virtual" in content)
+
+    with pytest.raises(LabError, check=stating("pod1.yaml", f"line {line}", "'cloud'")):
+        parse_lab('{"file": "pod1.yaml"}', "Pulumi.lab.yaml")
+    (tmp_path / "twice.yaml").write_text("config: {rocelab:lab: {file: again.yaml}}\n")
+    with pytest.raises(LabError, check=stating("again.yaml", "rocelab:lab")):
+        read_stack_file(tmp_path / "twice.yaml")
+    with pytest.raises(LabError, check=stating("gone.yaml")):
+        parse_lab('{"file": "gone.yaml"}', "Pulumi.lab.yaml")
