@@ -32,8 +32,8 @@ class Done(NamedTuple):
 class Machine:
     """Files and programs of the host. Tests give it another root and other answers."""
 
-    running = ""
-    """The program that runs now, or the last one: what a run that takes too long waits for."""
+    awaited = ""
+    """The program that runs, or the file that is read: what a run that takes too long waits for."""
 
     def __init__(self, root: str = "") -> None:
         self.root = root
@@ -60,11 +60,14 @@ class Machine:
 
     def content(self, path: str) -> bytes:
         """All bytes of a file; none when it cannot be read."""
+        self.awaited = path
         try:
             with open(self.path(path), "rb", buffering=0) as file:
                 return file.read()
         except OSError:
             return b""
+        finally:
+            self.awaited = ""
 
     def put(self, path: str, content: Union[str, bytes], mode: int = 0o644) -> None:
         """Writes a file atomically: after a crash there is the old one or the new one."""
@@ -141,11 +144,11 @@ class Machine:
         """Runs a program within a time limit; one that is not installed ends with `MISSING`."""
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "LC_ALL": "C"}
         pipe = subprocess.PIPE
-        self.running = " ".join(words)
+        self.awaited = " ".join(words)
         try:
             process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)
         except FileNotFoundError:
-            self.running = ""
+            self.awaited = ""
             return Done(MISSING, "", f"{words[0]} is not installed")
         try:
             out, err = process.communicate(stdin, timeout=timeout_s)
@@ -155,7 +158,8 @@ class Machine:
         except BaseException:
             _kill(process)
             raise
-        self.running = ""
+        finally:
+            self.awaited = ""
         return Done(process.returncode, out, err)
 
     def must(self, *words: str, stdin: str = "", timeout_s: float = 30) -> str:

@@ -69,7 +69,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     }  # fmt: skip
     host: Optional[Host] = None
     step = verb
-    ended = announce(lambda: f"{verb}: {host.at if host else 'its document'}, {machine.running or 'no program'}")
+    ended = announce(lambda: f"{verb}: {host.at if host else 'its document'}, {machine.awaited or 'no program'}")
     try:
         document = read_document(text, untrusted=verb == "plan")
         only = document.pop("only", None)
@@ -159,5 +159,5 @@ def read_document(text: str, untrusted: bool = False) -> Document:
 
 
 def _out_of_time(machine: Machine) -> None:
-    waits = f"it waits for `{machine.running}`" if machine.running else "no program of this host was running"
+    waits = f"it waits for `{machine.awaited}`" if machine.awaited else "no program of this host was running"
     raise StepError(f"exceeded its time limit: {waits}", "check what hangs on this host: ps, dmesg")

@@ -348,6 +348,21 @@ def test_a_run_that_takes_too_long_names_the_program_it_waits_for(tmp_path: Path
     assert states(result["failed"]["reason"], "`sh -c sleep 7 & wait`")
 
 
+def test_a_file_that_nobody_can_read_to_its_end_is_named_too(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("components.hosts.program.main.PROBE_S", 1)
+    monkeypatch.setattr(Machine, "exists", lambda machine, _: bool(machine.content("/fifo")))
+    os.mkfifo(tmp_path / "fifo")
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        machine = Machine(str(tmp_path))
+        signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
+        result = perform("probe", machine, json.dumps({"schema": 1, "host": "gpu01", "pfs": []}), b"")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert states(result["failed"]["reason"], "`/fifo`")
+
+
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     machine = Machine(str(tmp_path))
     machine.put("/etc/x/y.conf", "a\n")
