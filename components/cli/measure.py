@@ -25,13 +25,9 @@ from components.validation.running.runner import shown
     metavar="NAME",
     help="A test, rail or node. Repeat it to combine several.",
 )
-@click.option("--fresh", is_flag=True, help="Do not continue a run that was killed.")
 @json_option
-def command(stack: Stack, only_plan: bool, names: tuple[str, ...], fresh: bool, as_json: bool) -> Exit:
+def command(stack: Stack, only_plan: bool, names: tuple[str, ...], as_json: bool) -> Exit:
     """Measure a lab and print the verdict, without changing its state.
-
-    The next run of the same plan continues one that was killed, within six hours and unless a host was rebooted or
-    changed: it does not measure finished pairs again.
 
     Exit code 4 means that nothing was measured, because the fabric carries other traffic.
     """
@@ -46,7 +42,7 @@ def command(stack: Stack, only_plan: bool, names: tuple[str, ...], fresh: bool, 
             click.echo(f"--- # {shown(plan)}")
         return Exit.CLEAN
     with ended("both ends of the running tests were stopped"):
-        run = measured(stack, lab, plan, fresh=fresh)
+        run = measured(stack, lab, plan)
     if as_json:
         click.echo(f'{{"record":{run.record.model_dump_json()},\n"verdict":{run.summary.model_dump_json()}}}')
     else:

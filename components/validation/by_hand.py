@@ -11,7 +11,6 @@ from components.ssh.credentials import LabAccess, Setting, access_to
 from components.stack import Stack
 from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.memory.document import RunDocument, declared_rails
-from components.validation.memory.journal import JournalOptions
 from components.validation.memory.redact import needles_of
 from components.validation.memory.store import RAW, store_of, write_bundle, write_document
 from components.validation.planning.part import only
@@ -55,7 +54,7 @@ def planned(lab: Lab, names: Sequence[str]) -> Plan:
     return only(whole, names) if names else whole
 
 
-def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
+def measured(stack: Stack, lab: Lab, plan: Plan) -> HandRun:
     """Measures, judges, and keeps run document and raw outputs in the lab's store.
 
     Raises:
@@ -67,8 +66,7 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
     access = asyncio.run(access_to(lab, stack.root, secret))
     secrets = _needles(secret, access)
     with hcas_of(lab, plan, secret, stack.root) as hcas, Screen() as screen:
-        kept = JournalOptions(folder=folder, fresh=fresh, secrets=secrets)
-        around = RunContext(journal=kept, progress=screen.progress, hcas=hcas)
+        around = RunContext(progress=screen.progress, hcas=hcas)
         run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around))))
     digest = write_bundle(folder, run.record.run_id, run.raw, secrets)
     record = run.record.model_copy(update={"raw_sha256": digest})

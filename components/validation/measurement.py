@@ -11,7 +11,6 @@ from components.ssh.credentials import LabAccess, access_to
 from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.measured import MeasurementRequest, carried_out, verdict_by
 from components.validation.memory.history import History, history_in
-from components.validation.memory.journal import JournalOptions
 from components.validation.memory.redact import needles_of, redacted_fields
 from components.validation.planning.part import quarantined, without
 from components.validation.planning.plan import Plan, plan_of
@@ -91,8 +90,7 @@ class Measurement(Resource[MeasurementInputs, MeasurementState]):
             if access is None:
                 return all_failed(part, missing, new.fingerprint)
             with hcas_of(lab, part, self.config.get, root) as hcas:
-                kept = JournalOptions(folder=request.folder, fresh=request.rebaseline, secrets=request.secrets)
-                return await measure(part, access, log.info, new.fingerprint, RunContext(journal=kept, hcas=hcas))
+                return await measure(part, access, log.info, new.fingerprint, RunContext(hcas=hcas))
 
         done = await carried_out(request, run, log.info)
         return MeasurementState(

@@ -18,9 +18,8 @@ from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.pod_rails.judge import broken_pods
 from components.validation.benchmarks.pod_rails.run import run_pods
 from components.validation.benchmarks.verbs.course import Course, Progress
-from components.validation.benchmarks.verbs.ports import differing_versions, state_of
-from components.validation.benchmarks.verbs.run import Bench, BusyError, Hcas
-from components.validation.memory.journal import Head, Journal, JournalOptions, now_s
+from components.validation.benchmarks.verbs.ports import differing_versions
+from components.validation.benchmarks.verbs.run import BusyError, Hcas
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import (
@@ -55,8 +54,6 @@ class Run:
 class RunContext:
     """The surroundings of a run, besides its plan."""
 
-    journal: JournalOptions | None = None
-    """Where measured transfers are kept, so the next run can resume a killed one."""
     progress: Progress | None = None
     hcas: Hcas | None = None
     """Reads the counters below PVRDMA machines."""
@@ -81,25 +78,8 @@ async def measure(
             if differs := differing_versions(bench.ports):
                 say(f"warning: {differs}")
                 notes.append(differs)
-            head = Head(
-                run_id=record.run_id,
-                plan_digest=plan.digest,
-                fingerprint=fingerprint,
-                hosts=state_of(bench.ports),
-                began_s=now_s(),
-            )
-            journal = _journal(bench, head, around, say)
-            if journal and journal.finished:
-                own = plural(len(journal.finished), "transfer is", "transfers are")
-                notes.append(f"resumes run {journal.head.run_id}: {own} its own")
-            finished = False
-            try:
-                course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
-                results = await _results(course, _Cluster(plan, record.run_id, access.kubeconfig, say, raw))
-                finished = True
-            finally:
-                if journal:
-                    journal.close(finished=finished)
+            course = Course(bench=bench, say=say, progress=around.progress, notes=notes)
+            results = await _results(course, _Cluster(plan, record.run_id, access.kubeconfig, say, raw))
     except BusyError as error:
         say(f"busy: {error}")
         results = _all(plan, "skipped", f"busy: {error}")
@@ -149,15 +129,6 @@ def _begun(plan: Plan, fingerprint: str) -> RunRecord:
         fingerprint=fingerprint,
         transfers=(),
     )
-
-
-def _journal(bench: Bench, head: Head, around: RunContext, say: Say) -> Journal | None:
-    """Opens the journal once the hosts are leased, so there is no other writer."""
-    if around.journal is None:
-        return None
-    journal = Journal.open(around.journal, head, say)
-    bench.begun -= head.began_s - journal.head.began_s  # times of both halves count from the same moment
-    return journal
 
 
 @dataclass(frozen=True, slots=True)

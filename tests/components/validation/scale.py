@@ -18,11 +18,10 @@ from pathlib import Path
 from components.cli.exits import Exit
 from components.ssh.credentials import access_to
 from components.validation.memory.document import RunDocument, declared_rails
-from components.validation.memory.journal import JournalOptions
 from components.validation.memory.store import write_bundle, write_document
 from components.validation.output import output_of
 from components.validation.planning.plan import plan_of
-from components.validation.running.runner import RunContext, measure
+from components.validation.running.runner import measure
 from components.validation.verdict import verdict_on
 from simulator.hosts.running import many_hosts
 from stacks.base import LabError
@@ -52,9 +51,7 @@ def figures(folder: Path) -> dict[str, float]:
         if plan is None:
             raise LabError("no plan")
         access = asyncio.run(access_to(lab, folder, lambda _: None))
-        run = asyncio.run(
-            measure(plan, access, lambda _: None, around=RunContext(journal=JournalOptions(folder=folder / "runs")))
-        )
+        run = asyncio.run(measure(plan, access, lambda _: None))
         measured_s = time.monotonic() - begun
     begun = time.monotonic()
     digest = write_bundle(folder / "runs", run.record.run_id, run.raw)

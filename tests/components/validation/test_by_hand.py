@@ -63,9 +63,6 @@ def test_no_secret_of_the_stack_and_no_key_is_kept(contexts: list[RunContext], t
     assert len(texts) == 2
     assert any("the vCenter said [redacted]: no" in text for text in texts)
     assert not any("canary" in text or "b3BlbnNz" in text for text in texts)
-    kept = contexts[0].journal
-    assert kept
-    assert "canary-password" in kept.secrets, "nor is it in what a killed run leaves"
 
 
 def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not_redacted_of_them(
@@ -76,20 +73,6 @@ def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not
     assert run_by_hand() == 0
     (told,) = (line for line in capsys.readouterr().err.splitlines() if "redacted" in line)
     assert states(told, "secrets", "redacted", "incorrect passphrase")
-    kept = contexts[0].journal
-    assert kept
-    assert any("b3BlbnNzaC1rZXktdjE" in text for text in kept.secrets), "the key that opens the hosts is known"
-
-
-@pytest.mark.parametrize(("options", "fresh"), [((), False), (("--fresh",), True)])
-def test_a_fresh_run_has_a_journal_too_and_takes_none_over(
-    contexts: list[RunContext], tmp_path: Path, options: tuple[str, ...], fresh: bool
-) -> None:
-    run_by_hand(*options)
-
-    kept = contexts[0].journal
-    assert kept
-    assert (kept.folder, kept.fresh) == (tmp_path / ".sim" / "runs" / "lab", fresh)
 
 
 def test_the_document_has_record_and_verdict_and_nothing_else_is_on_stdout(

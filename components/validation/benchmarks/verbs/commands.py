@@ -111,7 +111,6 @@ for test in $tests; do
   if command -v "$test" >/dev/null; then echo "has $test"; fi
 done
 echo "version $("${tests%% *}" --version 2>&1 | tr '\\n' ' ')"
-echo "boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
 echo "cpu $(sed -n '/^vendor_id/ { s/.*: //p; q; }' /proc/cpuinfo 2>/dev/null)"
 if command -v numactl >/dev/null; then echo "has numactl"; fi
 echo "qps $(rdma -j resource show qp 2>/dev/null)"

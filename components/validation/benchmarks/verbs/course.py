@@ -14,7 +14,6 @@ from components.validation.benchmarks.verbs.commands import reach
 from components.validation.benchmarks.verbs.hcas import proven_round
 from components.validation.benchmarks.verbs.retest import retest
 from components.validation.benchmarks.verbs.run import Bench, run_round
-from components.validation.memory.journal import Journal
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage, stage_s, warm_up_s
@@ -38,7 +37,6 @@ class Course:
 
     bench: Bench
     say: Say
-    journal: Journal | None = None
     progress: Progress | None = None
     notes: list[str] = field(default_factory=list)
     _why: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
@@ -81,19 +79,13 @@ class Course:
         settled: dict[Flow, TransferResult] = {}
         todo: list[Transfer] = []
         for transfer in transfers:
-            done = self.journal.finished.get((stage.test, stage.shape, *transfer.flow)) if self.journal else None
-            if done is not None and done.transfer is not None:
-                settled[transfer.flow] = done.transfer
-                self.bench.raw.update(done.raw)
-            elif (result := self._not_run(stage, transfer)) is not None:
-                settled[transfer.flow] = result
-            else:
+            result = self._not_run(stage, transfer)
+            if result is None:
                 todo.append(transfer)
-        results = await proven_round(self.bench, stage, todo)
-        if self.journal and results:
-            # in a thread: a slow disk must not look like a slow network
-            await asyncio.to_thread(self.journal.add, results, self.bench.raw)
-        settled |= {result.flow: result for result in results}
+            else:
+                settled[transfer.flow] = result
+        for result in await proven_round(self.bench, stage, todo):
+            settled[result.flow] = result
         return [settled[transfer.flow] for transfer in transfers]
 
     def _not_run(self, stage: Stage, transfer: Transfer) -> TransferResult | None:
@@ -151,11 +143,9 @@ class Course:
 
     async def _warm_up(self, stage: Stage) -> None:
         """Runs the first round and drops it: address resolution and rising CPU clocks would distort it."""
-        plan, journal = self.bench.plan, self.journal
-        if journal and journal.queue_pairs:
-            self.bench.queue_pairs.update(journal.queue_pairs)
+        plan = self.bench.plan
         first = [transfer for transfer in plan.rounds_of(stage)[0] if self._not_run(stage, transfer) is None]
-        if not first or (journal and journal.finished):
+        if not first:
             return
         began, once = time.monotonic(), stage.model_copy(update={"repeats": 1})
         with contextlib.suppress(TimeoutError):
@@ -186,8 +176,6 @@ class Course:
                     rising.discard(rail)
             count *= 2
         self.bench.queue_pairs = {rail: fewest(known) for rail, known in reached.items() if known}
-        if self.journal:
-            self.journal.add_queue_pairs(self.bench.queue_pairs)
         chosen = [f"{rail} {pairs}" for rail, pairs in self.bench.queue_pairs.items()]
         self.say(f"queue pairs: {', '.join(chosen) or 'none worked'}")
 

@@ -1,7 +1,5 @@
 """A host's ports: the facts that a test needs and a report shows, and other users of the ports. Pure."""
 
-import hashlib
-import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -55,7 +53,6 @@ class HostPorts:
     """perftest's options for GPU memory; a build without CUDA has none."""
     nearest_gpu: dict[str, str] = field(default_factory=dict)
     """PCI address of a GPU with the fewest bridges to it, by device; empty where no NVIDIA driver has a GPU."""
-    boot_id: str = ""
     """Of the kernel; another one after each reboot."""
     facts: MeasuredHost = field(default_factory=MeasuredHost)
 
@@ -132,7 +129,6 @@ def parse_ports(text: str) -> HostPorts:
         users=tuple(_users(next(iter(said["qps"]), ""), devices)),
         moved_bytes=_moved(said["before"], said["after"]),
         away=tuple(sorted(said["away"])),
-        boot_id=next(iter(said["boot"]), ""),
         cuda=frozenset(said["cuda"]),
         nearest_gpu=_nearest(_pairs(said["path"]), _pairs(said["gpu"])),
         cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
@@ -162,12 +158,6 @@ def differing_versions(ports: Mapping[str, HostPorts]) -> str:
         return ""
     listed = ", ".join(f"{version} on {some(nodes, 3)}" for version, nodes in sorted(by_version.items()))
     return f"perftest differs: {listed}; two ends of different versions may not understand each other: install one"
-
-
-def state_of(ports: Mapping[str, HostPorts]) -> dict[str, str]:
-    """Digest of what can change a host's results: a resumed run continues only on hosts with the same digest."""
-    states = {node: json.dumps([port.boot_id, port.facts.model_dump()], sort_keys=True) for node, port in ports.items()}
-    return {node: hashlib.sha256(state.encode()).hexdigest() for node, state in states.items()}
 
 
 def _nearest(nics: Mapping[str, str], gpus: Mapping[str, str]) -> dict[str, str]:
