@@ -172,20 +172,20 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.GetSchemaResponse(schema=json.dumps(package_schema()))
 
     def CheckConfig(self, request: Any, _context: Any) -> Any:
-        return provider_pb2.CheckResponse(inputs=request.news)
+        """Keeps the stack's configuration out of the state of a default provider, which always uses the current one."""
+        kept = struct_pb2.Struct() if self._is_current(request) else request.news
+        return provider_pb2.CheckResponse(inputs=kept)
 
     def DiffConfig(self, _request: Any, _context: Any) -> Any:
         """Leaves the comparison to the engine: nothing replaces a provider."""
         return provider_pb2.DiffResponse()
 
     def Configure(self, request: Any, _context: Any) -> Any:
-        """In a refresh or destroy the engine passes the configuration of the last `up`.
+        """A default provider uses the stack's current configuration, also in a refresh or destroy.
 
-        For a default provider the stack's current one is used instead, so a key that was rotated since is the new one.
+        There the engine passes that of the last `up`, before a key may have been rotated.
         """
-        settings = unpack(request.args).values
-        if request.name.startswith("default"):
-            settings |= self._stack_config
+        settings = self._stack_config if self._is_current(request) else unpack(request.args).values
         self._config = ProviderConfig(settings)
         return provider_pb2.ConfigureResponse(acceptSecrets=True)
 
@@ -311,6 +311,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         code = grpc.StatusCode.UNKNOWN
         status = status_pb2.Status(code=code.value[0], message=str(error), details=[packed])
         return _Status(code, str(error), (("grpc-status-details-bin", status.SerializeToString()),))
+
+    def _is_current(self, request: Any) -> bool:
+        """Whether the stack's configuration is this provider's, because no program made it."""
+        return request.name.startswith("default") and bool(self._stack_config)
 
     def _resource(self, request: Any) -> AnyResource:
         return resource_class(request.type)(self._config)

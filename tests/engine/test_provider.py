@@ -79,6 +79,7 @@ def test_a_resource_is_made_kept_found_changed_repaired_replaced_and_deleted(pro
     backend = "".join(path.read_text() for path in (project.folder / "backend").rglob("*.json"))
     assert "key-one" not in shown + backend
     assert "pin-4711" not in shown + backend
+    assert state_of(project, "default").get("inputs", {}) == {}
     outputs = state_of(project, "first")["outputs"]
     assert (outputs["style"], outputs["size_bytes"]) == ({"margins": {"2": 5}}, 5)
 

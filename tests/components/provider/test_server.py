@@ -149,6 +149,15 @@ def test_a_default_provider_uses_the_stack_s_current_configuration_and_another_i
     assert (default.id, explicit.id) == ("current", "own")
 
 
+def test_only_a_provider_that_a_program_makes_keeps_its_configuration_in_the_state(servicer: Servicer) -> None:
+    news = pack({"serial": "given"}, ())
+    default = servicer.CheckConfig(provider_pb2.CheckRequest(name="default", news=news), None)
+    explicit = servicer.CheckConfig(provider_pb2.CheckRequest(name="mine", news=news), None)
+
+    assert unpack(default.inputs).values == {}
+    assert unpack(explicit.inputs).values == {"serial": "given"}
+
+
 def test_a_secret_of_the_class_or_of_the_program_stays_one_in_the_state(servicer: Servicer) -> None:
     made = call(servicer, "Create", properties=pack({"length_m": 5, "code": "4711", "place": "shelf"}, {"place"}))
 
