@@ -141,13 +141,15 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 def _low_by_noise(rail: PlannedRail, stage: Stage, transfers: list[TransferResult]) -> float:
     """Ratio to the ceiling above which a transfer differs from the others of its rail by noise alone.
 
-    Noise puts some sound transfers on the ceiling of a smaller path MTU. That of a few transfers
-    shows only in their repeats; without repeats each of them counts.
+    Noise puts some sound transfers on the ceiling of a smaller path MTU. It shows in their repeats,
+    and of several transfers also among them; a few without repeats count each.
     """
     ratios = [settled(t) / ceiling.value for t in transfers if (ceiling := ceiling_of(rail, stage, t))]
+    level = median(ratios)
+    lowest = lowest_by_noise(level, transfers)
     if len(transfers) < LEAST_FOR_INTERVAL:
-        return lowest_by_noise(median(ratios), transfers)
-    return median(ratios) - NOISE_SIGMAS * mad(ratios) / NORMAL
+        return lowest
+    return min(lowest, level - NOISE_SIGMAS * mad(ratios) / NORMAL)
 
 
 def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
