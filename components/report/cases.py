@@ -59,6 +59,8 @@ def began_ms(summary: Summary) -> int:
 def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
     name = f"{test_title(test)} {test.rail or 'all rails'}"
     counts = counted(test) or f"{test.measured} measured"
+    if test.function == "not run":
+        counts = test.because
     shown = "replayed" if test.function == "replayed" else "simulated" if simulated else ""
     value = (
         f"{number(test.median)} {unit_text(test.unit)}{f' ({shown})' if shown else ''}"

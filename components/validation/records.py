@@ -214,6 +214,8 @@ class GpuTransfer(FlowResult):
     """The same transfer between the hosts' memories, earlier in the run."""
     gpus: tuple[str, ...] = ()
     """perftest's options for the memory of client and server."""
+    far: tuple[str, ...] = ()
+    """Nodes whose NIC and GPU are on different NUMA nodes: the value is not judged."""
     raw: str = ""
 
     @property

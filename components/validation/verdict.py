@@ -27,6 +27,7 @@ from components.validation.judging.states import (
     SHOWN_ONLY,
     few,
     function_of_tests,
+    not_run,
     performance_of_tests,
     too_many,
     worse_of,
@@ -91,7 +92,7 @@ class Judgement:
             *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
             *(_regressed(compared) if compared else ()),
         ]
-        if not tests:
+        if all(test.function == "not run" for test in tests):
             reasons.append("nothing to measure: a rail needs two active nodes")
         hints = (f"{found.where}: {found.hint}" for found in self.findings if found.hint)
         return Summary(
@@ -162,6 +163,7 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
         tests.append(judge_rings(plan, benchmarks, record))
     if plan.nccl:
         tests.append(judge_nccl(plan, benchmarks, record))
+    tests += [not_run(test, reason) for test, reason in plan.not_run.items()]
     return [*tests, *judge_jobs(plan, record)]
 
 

@@ -61,6 +61,7 @@ def test_a_lab_comes_up_and_works(stack: Stack) -> None:
     assert rows["nccl_all_reduce", "", None]["function"] == "replayed", "a recording is no measurement"
     in_pods = rows["pod_rails", "", None]
     assert (in_pods["function"], "kwok" in in_pods["because"]) == ("not run", True), "no pod of this lab is real"
+    assert rows["gpu_memory", "", None]["function"] == "not run", "no simulated node has a GPU"
     for node in ("gpu01", "gpu02"):
         assert on_node(node, f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["4", "9000"]
         assert on_node(node, f"systemctl is-enabled {UNIT}") == "enabled"

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from components.ssh.connection import NoAnswerError
 from components.validation import Say
+from components.validation.benchmarks.verbs.ports import NO_CUDA, NO_GPU
 from components.validation.benchmarks.verbs.reading import NoResultError
 from components.validation.benchmarks.verbs.run import Bench, BusyError
-from components.validation.judging.states import NOTHING, function_of_counts, rate
+from components.validation.judging.states import FAR, NOTHING, function_of_counts, not_run, rate
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
@@ -65,10 +66,13 @@ async def _one(bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[Flo
     except LabError as error:
         return base.model_copy(update={"reason": str(error)})
     name = f"{FOLDER}/{transfer.rail}/{transfer.client}-to-{transfer.server}"
+    ends = (client.end, server.end)
+    far_nodes = [end.node for end in ends if bench.ports[end.node].nearest_gpu[end.device].far]
     known = base.model_copy(
         update={
             "host_gbit_s": host[transfer.flow],
             "gpus": tuple(" ".join(side.gpu) for side in (client, server)),
+            "far": tuple(far_nodes),
             "raw": f"{name}.client",
         }
     )
@@ -95,18 +99,31 @@ HINT = (
 )
 
 
+WITHOUT_CUDA = (
+    "Debian, Ubuntu and RHEL build their perftest without CUDA: build 25.07 or later where cuda.h is installed, and "
+    "install it on every node in /usr/local/bin"
+)
+"""25.07 finds cuda.h by itself and loads libcuda when it runs (perftest c543c84, README)."""
+WITHOUT_GPUS = "where a node has no GPUs, set its gpus to 0; otherwise check lspci and the NVIDIA driver"
+
+
 def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[JudgedTest]:
-    """One test over all rails, judged by its slowest transfer; a lab whose hosts cannot run it gets a hint instead."""
+    """One test over all rails, judged by its slowest transfer between GPUs that are near their NICs."""
     planned = sum(map(len, plan.gpu_memory))
+    if not planned:
+        return
     counts = outcome_counts(one.outcome for one in record.gpu_memory)
     unable = counts["skipped"]
-    if not planned or unable == planned:
+    if unable == planned and any(one.outcome == "measured" for one in record.transfers):
+        yield not_run("gpu_memory", record.gpu_memory[0].reason)
         return
+    # a finding names those that cannot run; without any value of the verbs nothing was run at all
+    skipped = 0 if unable < planned else unable
     shown = JudgedTest(
         test="gpu_memory",
         shape="",
         rail=None,
-        function=function_of_counts(planned - unable, **(counts | {"skipped": 0})),
+        function=function_of_counts(planned - unable + skipped, **(counts | {"skipped": skipped})),
         performance="not rated",
         because=NOTHING,
         unit="Gbit/s",
@@ -116,7 +133,11 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
     if not measured:
         yield shown
         return
-    worst = min(measured, key=lambda one: one.ratio)
+    near = [one for one in measured if not one.far]
+    worst = min(near or measured, key=lambda one: one.ratio)
+    if worst.far:
+        yield shown.model_copy(update={"because": FAR, "median": worst.gbit_s})
+        return
     yield shown.model_copy(
         update={
             "performance": rate(worst.ratio, benchmarks.verbs.threshold_pair),
@@ -140,12 +161,11 @@ def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -
     """GPUDirect that fails or is slow where the same NICs carry host memory, and transfers that could not run."""
     if not plan.gpu_memory:
         return
+    threshold = benchmarks.verbs.threshold_pair
     failed = [one for one in record.gpu_memory if one.outcome == "failed"]
-    slow = [
-        one
-        for one in record.gpu_memory
-        if one.outcome == "measured" and rate(one.ratio, benchmarks.verbs.threshold_pair) != "pass"
-    ]
+    near = [one for one in record.gpu_memory if one.outcome == "measured" and not one.far]
+    slow = [one for one in near if rate(one.ratio, threshold) != "pass"]
+    far = [one for one in record.gpu_memory if one.far]
     if failed:
         first = failed[0]
         yield Finding(
@@ -163,13 +183,21 @@ def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -
             f"{worst.host_gbit_s or 0:.1f} between the hosts'",
             hint=HINT,
         )
-    if unable := [one for one in record.gpu_memory if one.outcome == "skipped"]:
+    if far:
+        first = far[0]
         yield Finding(
-            code="GPUDIRECT_UNTESTED",
-            where=_all(unable),
-            evidence=unable[0].reason,
-            hint="NCCL is then the first test of GPU memory",
+            code="GPU_FAR",
+            where=_all(far),
+            evidence=f"on {' and '.join(first.far)} no GPU shares a PCIe bridge or a NUMA node with the NIC; "
+            f"{first.gbit_s or 0:.1f} Gbit/s between GPUs, {first.host_gbit_s or 0:.1f} between hosts' memories",
+            hint="the interconnect of the sockets limits such a pair, so its value is not judged; put NIC and GPU "
+            "behind one socket (nvidia-smi topo -m shows SYS)",
         )
+    if unable := [one for one in record.gpu_memory if one.outcome == "skipped"]:
+        why = unable[0].reason
+        remedies = {NO_CUDA: WITHOUT_CUDA, NO_GPU: WITHOUT_GPUS}
+        hint = "".join(remedy for fault, remedy in remedies.items() if fault in why)
+        yield Finding(code="GPUDIRECT_UNTESTED", where=_all(unable), evidence=why, hint=hint)
 
 
 def _all(found: Sequence[GpuTransfer]) -> str:

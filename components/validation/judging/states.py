@@ -10,6 +10,10 @@ from stacks.benchmarks import Threshold
 SIMULATED = "simulated"
 SHOWN_ONLY = "shown only"
 """For tests without a required value: curves, incast, applications."""
+FAR = "far: not judged"
+"""For GPU memory where each NIC and its GPU are on different NUMA nodes."""
+NO_DEMAND = (SHOWN_ONLY, FAR)
+"""Reasons for which a test that is not rated leaves the whole rated."""
 NOTHING = "nothing measured"
 IGNORED = ("replayed", "not run")
 """Functions of tests that do not affect the whole."""
@@ -32,6 +36,21 @@ def function_of_counts(planned: int, *, measured: int, failed: int, skipped: int
     return "skip" if skipped or not measured else "pass"
 
 
+def not_run(test: str, because: str) -> JudgedTest:
+    """A test that this lab has nothing for; it enters no verdict, and is shown with the reason."""
+    return JudgedTest(
+        test=test,
+        shape="",
+        function="not run",
+        performance="not rated",
+        because=because,
+        unit="",
+        measured=0,
+        failed=0,
+        skipped=0,
+    )
+
+
 def function_of_tests(functions: Sequence[Function]) -> Overall:
     """State of the whole."""
     real = [function for function in functions if function not in IGNORED]
@@ -45,7 +64,7 @@ def performance_of_tests(tests: Sequence[JudgedTest], *, simulated: bool) -> tup
     """The worst state of all tests, and why it is not rated; the whole passes only if every test is rated."""
     if simulated:
         return "not rated", SIMULATED
-    rated = [test for test in tests if test.function not in IGNORED and test.because != SHOWN_ONLY]
+    rated = [test for test in tests if test.function not in IGNORED and test.because not in NO_DEMAND]
     found = {test.performance: test for test in rated}
     for state in ("fail", "unstable"):
         if state in found:

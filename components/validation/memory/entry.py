@@ -74,7 +74,7 @@ def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
             if middle is not None and stage.shape in RATED:
                 value = Value(median=middle, unit=unit_of(stage.test), cv=_pooled_cv(measured))
                 found[f"{stage.test} {stage.shape} {rail.name}"] = value
-    direct = [one for one in record.gpu_memory if one.outcome == "measured" and one.gbit_s]
+    direct = [one for one in record.gpu_memory if one.outcome == "measured" and one.gbit_s and not one.far]
     if slowest := min(direct, key=lambda one: one.ratio, default=None):
         found["gpu_memory"] = Value(median=slowest.gbit_s or 0.0, unit="Gbit/s")
     if alone := [ring.of_itself for ring in record.rings if ring.outcome == "measured"]:

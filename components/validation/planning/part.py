@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from components.validation.planning.jobs import PlannedJob
 from components.validation.planning.plan import Plan
 from stacks.base import LabError
+from stacks.words import some
 
 TAKES_PART = ("ready", "drained", "undone", "left")
 """Statuses of hosts that are as the lab wants them; hosts that are not active are in no plan anyway."""
@@ -30,12 +31,19 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
         for rail in plan.rails
     )
     pods = plan.pods.without(names) if plan.pods else None
+    not_run = dict(plan.not_run)
+    why = f"fewer than two nodes with GPUs are left without {some(sorted(names), 3)}"
+    gpu_nodes = tuple(node for node in plan.gpu_nodes if node not in names)
+    if plan.gpu_nodes and len(gpu_nodes) < 2:
+        gpu_nodes, not_run["gpu_memory"] = (), why
     nccl = plan.nccl
     if nccl is not None:
         nodes = tuple(node for node in nccl.nodes if node not in names)
         nccl = nccl.model_copy(update={"nodes": nodes}) if len(nodes) > 1 else None
-    jobs = tuple(_job_without(job, names) for job in plan.jobs)
-    return plan.model_copy(update={"rails": rails, "pods": pods, "nccl": nccl, "jobs": jobs})
+        if nccl is None:
+            not_run["nccl_all_reduce"] = why
+    update = {"rails": rails, "pods": pods, "gpu_nodes": gpu_nodes, "nccl": nccl, "not_run": not_run}
+    return plan.model_copy(update={**update, "jobs": tuple(_job_without(job, names) for job in plan.jobs)})
 
 
 def _job_without(job: PlannedJob, names: Collection[str]) -> PlannedJob:
@@ -55,7 +63,8 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     Raises:
         LabError: for a name that the plan does not have, or when nothing is left to measure.
     """
-    all_tests: set[str] = {*plan.verbs.tests, *(["nccl"] if plan.nccl else []), *(["pods"] if plan.pods else [])}
+    parts = {"gpu_memory": plan.gpu_memory, "nccl": plan.nccl, "pods": plan.pods}
+    all_tests: set[str] = {*plan.verbs.tests, *(name for name, part in parts.items() if part)}
     known = {"tests": all_tests, "rails": {rail.name for rail in plan.rails}, "nodes": plan.nodes}
     if unknown := [name for name in names if not any(name in of_kind for of_kind in known.values())]:
         there = "; ".join(f"{kind}: {', '.join(sorted(of_kind)[:12])}" for kind, of_kind in known.items())
@@ -64,6 +73,8 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     if nodes:
         plan = without(plan, plan.nodes - nodes)
     whole = not (rails or nodes)
+    if "gpu_memory" in tests:
+        tests |= {"ib_write_bw"}  # it is compared with the host memory of the same run
     verbs = tuple(test for test in plan.verbs.tests if not tests or test in tests)
     update: dict[str, object] = {"tests": verbs or plan.verbs.tests[:1]}
     if not any(test.endswith("_bw") for test in verbs):
@@ -75,8 +86,10 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
             "verbs": plan.verbs.model_copy(update=update),
             "rails": chosen if verbs else tuple(rail.model_copy(update={"ends": ()}) for rail in chosen),
             "pods": pods.on(rails) if pods and rails else pods,
+            "gpu_nodes": plan.gpu_nodes if not tests or "gpu_memory" in tests else (),
             "nccl": plan.nccl if whole and (not tests or "nccl" in tests) else None,
             "jobs": plan.jobs if whole and not tests else (),
+            "not_run": {},
         }
     )
     if not part.stages and part.nccl is None and part.pods is None:
@@ -98,13 +111,15 @@ def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
     verbs_values = [parts for name in names if len(parts := name.split()) == 3]
     tests, shapes, rails = ({parts[at] for parts in verbs_values} for at in range(3))
     nccl = plan.nccl if JOBS & set(names) else None
-    if nccl is not None:
-        # the ceiling of the job is the bandwidth of the rails at the same time
-        rails |= set(nccl.rails)
+    gpu_nodes = plan.gpu_nodes if JOBS & set(names) else ()
+    if nccl is not None or gpu_nodes:
+        # the ceiling of both is the bandwidth of the rails at the same time
+        rails |= set(nccl.rails if nccl else (rail.name for rail in plan.rails))
         tests |= {plan.verbs.test}
     kept = tuple(test for test in plan.verbs.tests if test in tests)
     if not kept:
         return None
     verbs = plan.verbs.model_copy(update={"tests": kept, "both_ways": "both_ways" in shapes, "sizes": (), "incast": 0})
     chosen = tuple(rail for rail in plan.rails if rail.name in rails)
-    return plan.model_copy(update={"verbs": verbs, "rails": chosen, "pods": None, "nccl": nccl, "jobs": ()})
+    also: dict[str, object] = {"gpu_nodes": gpu_nodes, "nccl": nccl, "pods": None, "jobs": (), "not_run": {}}
+    return plan.model_copy(update={"verbs": verbs, "rails": chosen, **also})

@@ -32,9 +32,9 @@ from components.validation.planning.stages import (
 )
 from components.validation.records import Frozen
 from stacks.base import LabError
-from stacks.benchmarks import ITERATIONS, Benchmarks, Nccl
+from stacks.benchmarks import ITERATIONS, Benchmarks
 from stacks.lab import Lab
-from stacks.nodes import VsphereVm
+from stacks.nodes import Node, VsphereVm
 from stacks.safe_yaml import to_yaml
 from stacks.words import plural
 
@@ -92,9 +92,13 @@ class Plan(Frozen):
     rails: tuple[PlannedRail, ...]
     pods: PodPlan | None = None
     """The rails from inside pods."""
+    gpu_nodes: tuple[str, ...] = Field(default=(), exclude_if=lambda nodes: not nodes)
+    """Nodes whose GPUs exchange data over the rails, without any job."""
     nccl: NcclPlan | None
     jobs: tuple[PlannedJob, ...] = ()
     """Further jobs: other transports and applications."""
+    not_run: dict[str, str] = Field(default={}, exclude_if=lambda reasons: not reasons)
+    """Why tests of GPUs are not in the plan, by test."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -140,16 +144,12 @@ class Plan(Frozen):
 
     @property
     def gpu_memory(self) -> list[list[Transfer]]:
-        """The transfers between GPU memories: each NIC sends once and receives once.
-
-        None in the simulator, and none where NICs keep off GPU memory.
-        """
-        if self.nccl is None or self.simulated or not self.nccl.gpu_direct or self.write_stage is None:
+        """The transfers between GPU memories: each NIC sends once and receives once."""
+        if self.write_stage is None:
             return []
-        # NCCL's nodes have GPUs; others may be on the rail
-        ends = {rail: [node for node in nodes if node in self.nccl.nodes] for rail, nodes in self._nodes.items()}
-        turn = directed if len(self.nccl.nodes) == 2 else in_one_direction
-        return list(turn(ring_rounds(self.nccl.nodes), ends, self.verbs.first_port))
+        ends = {rail: [node for node in nodes if node in self.gpu_nodes] for rail, nodes in self._nodes.items()}
+        turn = directed if len(self.gpu_nodes) == 2 else in_one_direction
+        return list(turn(ring_rounds(self.gpu_nodes), ends, self.verbs.first_port))
 
     @property
     def main_stage(self) -> Stage | None:
@@ -231,6 +231,9 @@ def plan_of(lab: Lab) -> Plan | None:
     if benchmarks is None or benchmarks.mode == "off":
         return None
     rails = tuple(_rail(lab, rail.name, benchmarks.verbs.message_bytes) for rail in lab.rails)
+    nccl, without_nccl = _nccl(lab, benchmarks)
+    gpu_nodes, without_gpu_memory = _gpu_nodes(lab, benchmarks)
+    reasons = {"gpu_memory": without_gpu_memory, "nccl_all_reduce": without_nccl}
     plan = Plan(
         lab=lab.name,
         simulated=lab.simulated,
@@ -238,8 +241,10 @@ def plan_of(lab: Lab) -> Plan | None:
         verbs=_verbs(lab, benchmarks, len({end.node for rail in rails for end in rail.ends})),
         rails=rails,
         pods=pods_of(lab),
-        nccl=_nccl(lab, benchmarks.nccl, benchmarks.namespace) if benchmarks.nccl else None,
+        gpu_nodes=gpu_nodes,
+        nccl=nccl,
         jobs=jobs_of(lab),
+        not_run={test: reason for test, reason in reasons.items() if reason},
     )
     return _within_budget(plan, benchmarks)
 
@@ -305,10 +310,37 @@ def _verbs(lab: Lab, benchmarks: Benchmarks, nodes: int) -> VerbsPlan:
     return VerbsPlan.model_validate({name: getattr(verbs, name) for name in same} | settled)
 
 
-def _nccl(lab: Lab, nccl: Nccl, namespace: str) -> NcclPlan | None:
-    """The job over all active nodes that have GPUs; None where no such job can be."""
+def _with_gpus(lab: Lab) -> list[Node]:
+    return [node for node in lab.active_nodes if node.gpus and node.role == "worker"]
+
+
+def _gpu_nodes(lab: Lab, benchmarks: Benchmarks) -> tuple[tuple[str, ...], str]:
+    """The nodes whose GPU memory is measured, or why that is not done."""
+    if lab.simulated:
+        return (), "a simulated node has no GPU"
+    nodes = _with_gpus(lab)
+    bare_metal = [node for node in nodes if not isinstance(node, VsphereVm)]
+    if nodes and not bare_metal:
+        return (), "PVRDMA does not read GPU memory"
+    if len(bare_metal) < 2:
+        return (), f"nodes[].gpus: {len(nodes)} active workers have GPUs, and a transfer needs two"
+    if "ib_write_bw" not in benchmarks.verbs.tests:
+        return (), "benchmarks.verbs.tests: ib_write_bw is missing, which measures the host memory to compare with"
+    return tuple(node.name for node in bare_metal), ""
+
+
+def _nccl(lab: Lab, benchmarks: Benchmarks) -> tuple[NcclPlan | None, str]:
+    """The job over all active nodes that have GPUs, or why there is none."""
+    nccl = benchmarks.nccl
+    if not _with_gpus(lab):
+        return None, "nodes[].gpus: no active worker has GPUs"
+    if lab.cluster is None:
+        return None, "cluster: missing, and NCCL runs only as an MPIJob"
+    if nccl is None:
+        return None, "benchmarks.nccl: missing, and it names the job's image"
     try:
-        workers = workers_of(lab, JobRequest(namespace=namespace, image=nccl.image, timeout_s=nccl.timeout_s))
-    except LabError:
-        return None  # a lab of one node, or without a cluster, has verbs to measure but no job
-    return nccl_plan(workers, nccl)
+        request = JobRequest(namespace=benchmarks.namespace, image=nccl.image, timeout_s=nccl.timeout_s)
+        workers = workers_of(lab, request)
+    except LabError as error:
+        return None, str(error)
+    return nccl_plan(workers, nccl), ""

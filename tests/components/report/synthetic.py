@@ -10,6 +10,7 @@ from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.verbs.commands import INSPECT
 from components.validation.benchmarks.verbs.run import as_raw
+from components.validation.judging.states import not_run
 from components.validation.memory.document import DeclaredRail, RunDocument
 from components.validation.memory.history import Entry, Value
 from components.validation.planning.plan import End, Plan, PlannedRail, plan_of
@@ -118,6 +119,7 @@ class Model:
             failed=0,
             skipped=0,
         )
+        why = "a simulated node has no GPU" if self.simulated else "gpu01: perftest has no CUDA"
         return Summary(
             **record.head,
             lab="hall-b",
@@ -135,7 +137,7 @@ class Model:
                     hint="ethtool -S on its PF: tx errors; current_link_width against max_link_width",
                 ),
             ),
-            tests=(*tests, nccl),
+            tests=(*tests, not_run("gpu_memory", why), nccl),
             regression=Regression(
                 baseline_run="20261114-060000-0000", verdict="worse", reasons=(f"{self.rails[-1]}: -1.9 %, confirmed",)
             ),

@@ -111,6 +111,7 @@ def test_the_report_is_valid_and_its_counts_are_right(simulated: bool) -> None:
         ("skip", "skipped", "skipped"),
         ("error", "other", "error"),
         ("replayed", "skipped", "skipped"),
+        ("not run", "skipped", "skipped"),
     ],
 )
 def test_the_states_of_function_are_never_mixed_up(function: str, ctrf: str, junit: str) -> None:
@@ -154,6 +155,19 @@ def test_a_lab_that_does_not_work_is_not_green_even_when_its_tests_are(function:
 
     assert status != "passed"
     assert (status == "failed") == (function in ("fail", "partial"))
+
+
+def test_a_test_that_cannot_run_is_skipped_with_its_reason() -> None:
+    found = summary()
+    tests = json.loads(render_ctrf(found))["results"]["tests"]
+    suites = ET.fromstring(render_junit(found))  # noqa: S314  # what we have just made
+    cases = [case for case in suites.iter("testcase") if case.get("name") == "gpu_memory all rails"]
+
+    assert [(test["status"], test["message"]) for test in tests if "gpu_memory" in test["name"]] == [
+        ("skipped", "gpu01: perftest has no CUDA"),
+        ("skipped", "gpu01: perftest has no CUDA"),
+    ], "on both axes"
+    assert [case.find("skipped").get("message") for case in cases] == ["gpu01: perftest has no CUDA"] * 2  # type: ignore[union-attr]
 
 
 def test_junit_counts_what_it_holds() -> None:

@@ -67,6 +67,13 @@ def test_every_id_is_there_once_and_every_link_leads_to_one(page: str) -> None:
     assert "script" not in found.names
 
 
+def test_a_test_that_cannot_run_has_a_row_with_its_reason(page: str) -> None:
+    row = page.partition(">gpu_memory")[2].partition("</tr>")[0]
+
+    assert "not run" in row
+    assert "gpu01: perftest has no CUDA" in row
+
+
 def test_the_page_forbids_the_browser_to_fetch_anything(page: str) -> None:
     assert "default-src 'none'" in html.unescape(page)
     assert "://" not in re.sub(r'xmlns="http://www.w3.org/2000/svg"', "", page)

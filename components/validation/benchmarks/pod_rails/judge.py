@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.validation.judging.states import SHOWN_ONLY, SIMULATED
+from components.validation.judging.states import SHOWN_ONLY, SIMULATED, not_run
 from components.validation.planning.plan import Plan
 from components.validation.records import PodFault, PodRails, RunRecord
 from components.validation.summary import Finding, JudgedTest
@@ -20,7 +20,7 @@ def judge_pods(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
     found = record.pods
     if plan.pods.impossible or (found is not None and found.played):
         because = plan.pods.impossible or (found.reason if found else "")
-        yield JudgedTest(**_shown("not run", because), rail=None, measured=0, failed=0, skipped=0)
+        yield not_run(TEST, because)
         return
     if found is None or not found.rails:
         pairs = sum(len(rail.pairs) for rail in plan.pods.rails)

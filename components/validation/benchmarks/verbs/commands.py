@@ -118,7 +118,10 @@ gpus=/sys/bus/pci/drivers/nvidia
 if [ -d "$gpus" ]; then
   ib_write_bw --help 2>&1 | grep -o -e '--use_cuda[a-z_]*' | sort -u | sed 's/^/cuda /'
   for gpu in "$gpus"/*:*; do
-    if [ -e "$gpu" ]; then echo "gpu ${gpu##*/} $(readlink -f "$gpu")"; fi
+    if [ -e "$gpu" ]; then
+      echo "gpu ${gpu##*/} $(readlink -f "$gpu")"
+      echo "gpu_numa ${gpu##*/} $(cat "$gpu/numa_node" 2>/dev/null)"
+    fi
   done
 fi
 for node in /sys/devices/system/node/node[0-9]*; do

@@ -1,10 +1,12 @@
 """A host's ports: the facts that a test needs and a report shows, and other users of the ports. Pure."""
 
+import os.path
 import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
+from typing import NamedTuple
 
 from components.physics.pcie import pcie_link
 from components.validation.planning.plan import End
@@ -25,8 +27,29 @@ NAME, PID, COMM = re.compile(r'^"([^"]+)"'), re.compile(r'"pid"\s*:\s*(\d+)'), r
 (rdma/res-qp.c; "rdma: Fix core dump when pretty is used", linux-rdma, January 2024), and a host that cannot be read
 must not look like one that is idle.
 """
+NO_GPU, NO_CUDA = "the NVIDIA driver has no GPU", "perftest has no CUDA"
+ROOT_BUS = re.compile(r"/pci[0-9a-f]+:[0-9a-f]{2}(?:/.*)?$")
+"""Below /sys/devices; on Azure its parents are those of the VMBus."""
 PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]")
 """Domain, bus, device and function. The functions of a card share its link; a virtual device has another name."""
+
+
+class PciPlace(NamedTuple):
+    """Where a PCI device is."""
+
+    path: str
+    """Below /sys/devices: root bus, bridges, device."""
+    numa_node: int
+    """-1 where the firmware does not say."""
+
+
+class NearestGpu(NamedTuple):
+    """The GPU that a NIC is tested with."""
+
+    address: str
+    far: bool
+    """Whether data crosses from one NUMA node to another (SYS in `nvidia-smi topo -m`): then the interconnect of the
+    sockets limits it, and says nothing about the NIC."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +74,8 @@ class HostPorts:
     """CPUs of each NUMA node, as a list such as `0-31,64-95`."""
     cuda: frozenset[str] = frozenset()
     """perftest's options for GPU memory; a build without CUDA has none."""
-    nearest_gpu: dict[str, str] = field(default_factory=dict)
-    """PCI address of a GPU with the fewest bridges to it, by device; empty where no NVIDIA driver has a GPU."""
-    """Of the kernel; another one after each reboot."""
+    nearest_gpu: dict[str, NearestGpu] = field(default_factory=dict)
+    """By device; empty where no NVIDIA driver has a GPU."""
     facts: MeasuredHost = field(default_factory=MeasuredHost)
 
     def gid_index(self, end: End) -> int:
@@ -76,12 +98,12 @@ class HostPorts:
         Raises:
             LabError: when this host cannot do that.
         """
-        if not self.nearest_gpu.get(end.device):
-            raise LabError(f"{end.node}: the NVIDIA driver has no GPU near {end.device}")
+        if end.device not in self.nearest_gpu:
+            raise LabError(f"{end.node}: {NO_GPU}")
         if "--use_cuda_bus_id" not in self.cuda:
-            raise LabError(f"{end.node}: its perftest has no --use_cuda_bus_id: build one with CUDA")
+            raise LabError(f"{end.node}: {NO_CUDA} (ib_write_bw --help lists no --use_cuda_bus_id)")
         dmabuf = ("--use_cuda_dmabuf",) if "--use_cuda_dmabuf" in self.cuda else ()
-        return (f"--use_cuda_bus_id={self.nearest_gpu[end.device]}", *dmabuf)
+        return (f"--use_cuda_bus_id={self.nearest_gpu[end.device].address}", *dmabuf)
 
     def pcie_gbit_s(self, device: str) -> float | None:
         """Payload bandwidth of the NIC's PCIe link."""
@@ -121,6 +143,7 @@ def parse_ports(text: str) -> HostPorts:
     devices = {*by_device["speed"], *(words[1] for rest in said["vf"] if len(words := rest.split()) > 1)}
     version = next((rest for rest in said["version"] if "Version" in rest), "")
     mtus = (rest.split() for rest in said["mtu"])
+    cpus = {int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus}
     return HostPorts(
         version=version,
         tests=frozenset(said["has"]),
@@ -130,8 +153,12 @@ def parse_ports(text: str) -> HostPorts:
         moved_bytes=_moved(said["before"], said["after"]),
         away=tuple(sorted(said["away"])),
         cuda=frozenset(said["cuda"]),
-        nearest_gpu=_nearest(_pairs(said["path"]), _pairs(said["gpu"])),
-        cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
+        nearest_gpu=nearest_gpus(
+            _places(_pairs(said["path"]), by_device["numa"]),
+            _places(_pairs(said["gpu"]), _pairs(said["gpu_numa"])),
+            len(cpus),
+        ),
+        cpus=cpus,
         facts=MeasuredHost(
             cpu_vendor=next(iter(said["cpu"]), ""),
             perftest=version.removeprefix("Version:").strip(),
@@ -160,24 +187,46 @@ def differing_versions(ports: Mapping[str, HostPorts]) -> str:
     return f"perftest differs: {listed}; two ends of different versions may not understand each other: install one"
 
 
-def _nearest(nics: Mapping[str, str], gpus: Mapping[str, str]) -> dict[str, str]:
-    """The GPU of each device whose path below /sys/devices shares most with the NIC's: a switch, a root complex.
+def nearest_gpus(nics: Mapping[str, PciPlace], gpus: Mapping[str, PciPlace], numa_nodes: int) -> dict[str, NearestGpu]:
+    """A GPU for each NIC, by device, the nearest pair first; NICs share a GPU only where none that is near is free.
 
-    Equally near GPUs are distributed, so two NICs of one switch take two GPUs.
+    Args:
+        nics: by RDMA device.
+        gpus: by PCI address.
+        numa_nodes: of the host; with a single one nothing is far.
     """
-    found: dict[str, str] = {}
-    for device, nic in sorted(nics.items()):
-        shared = {gpu: _in_common(nic, path) for gpu, path in sorted(gpus.items())}
-        near = [gpu for gpu, depth in shared.items() if depth == max(shared.values())]
-        free = [gpu for gpu in near if gpu not in found.values()]
-        if near:
-            found[device] = (free or near)[0]
-    return found
+    closeness: dict[tuple[str, str], int] = {}
+    for nic, place in nics.items():
+        for gpu, gpu_place in gpus.items():
+            closeness[nic, gpu] = _closeness(place, gpu_place)
+            if numa_nodes < 2:
+                closeness[nic, gpu] += 1
+    nearest_first = sorted(closeness, key=lambda pair: (-closeness[pair], pair))
+    gpu_of: dict[str, str] = {}
+    for nic, gpu in nearest_first:
+        if closeness[nic, gpu] and nic not in gpu_of and gpu not in gpu_of.values():
+            gpu_of[nic] = gpu
+    for nic, gpu in nearest_first:
+        gpu_of.setdefault(nic, gpu)
+    return {nic: NearestGpu(gpu, far=not closeness[nic, gpu]) for nic, gpu in sorted(gpu_of.items())}
 
 
-def _in_common(one: str, other: str) -> int:
-    pairs = zip(one.split("/"), other.split("/"), strict=False)
-    return next((depth for depth, (a, b) in enumerate(pairs) if a != b), 0)
+def _closeness(nic: PciPlace, gpu: PciPlace) -> int:
+    """0 for far, 1 on one NUMA node, 2 below one root bus, and one more for each bridge that both are below."""
+    bridges = ROOT_BUS.search(os.path.commonpath([nic.path, gpu.path]))
+    if bridges:
+        return 1 + bridges[0].count("/")
+    return int(nic.numa_node == gpu.numa_node >= 0)
+
+
+def _places(paths: Mapping[str, str], numa_nodes: Mapping[str, str]) -> dict[str, PciPlace]:
+    """PCI devices by name; a device without a known NUMA node has -1."""
+    places: dict[str, PciPlace] = {}
+    for name, path in paths.items():
+        node = numa_nodes.get(name, "")
+        if path:
+            places[name] = PciPlace(path, int(node) if node.isdecimal() else -1)
+    return places
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

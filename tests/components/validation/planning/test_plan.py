@@ -1,7 +1,10 @@
 """The plan of the reference lab: what is in it, what changes its digest, and when it is refused."""
 
+from collections.abc import Callable
+
 import pytest
 
+from components.validation.planning.part import confirming, only
 from components.validation.planning.plan import plan_of
 from stacks.base import LabError
 from stacks.benchmarks import Threshold, Verbs
@@ -147,3 +150,66 @@ def test_pods_that_run_on_emulated_nodes_are_given_minutes_in_the_estimate() -> 
     # two jobs and the check in pods
     assert plan_for(lab).estimate_s > plan_for(played).estimate_s + 3 * 45
     assert "emulated_pods" not in dict(plan_for(played).documents())["plan.yaml"]
+
+
+SLURM = read_stack_file(ROOT / "templates" / "roce-routed" / "Pulumi.slurm1.yaml")
+
+
+def without_gpus(lab: Lab, *names: str) -> Lab:
+    nodes = []
+    for node in lab.nodes:
+        gpus = 0 if node.name in names else node.gpus
+        nodes.append(node.model_copy(update={"gpus": gpus}))
+    return lab.model_copy(update={"nodes": tuple(nodes)})
+
+
+def test_a_lab_without_a_cluster_measures_the_memory_of_its_gpus() -> None:
+    plan = plan_for(SLURM)
+    ways = [(t.rail, t.client, t.server) for transfers in plan.gpu_memory for t in transfers]
+
+    assert len({(rail, client) for rail, client, _ in ways}) == len(ways) == 64 * 8, "each NIC sends once"
+    assert len({(rail, server) for rail, _, server in ways}) == 64 * 8
+    assert plan.not_run.keys() == {"nccl_all_reduce"}
+    assert "cluster" in plan.not_run["nccl_all_reduce"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpu_memory", "nccl"),
+    [
+        (lambda lab: lab, "", ""),
+        (lambda lab: without_gpus(lab, "gpu01", "gpu02"), "nodes[].gpus", "nodes[].gpus"),
+        (lambda lab: without_gpus(lab, "gpu02"), "nodes[].gpus: 1", "nodes: 1"),
+        (lambda lab: changed(lab, nccl=None), "", "benchmarks.nccl"),
+        (lambda lab: lab.model_copy(update={"cluster": None}), "", "cluster"),
+        (lambda lab: changed(lab, verbs=Verbs(tests=("ib_send_bw",))), "ib_write_bw", ""),
+        (lambda lab: hardware(read_stack_file(ROOT / "Pulumi.lab-pvrdma.yaml")), "PVRDMA", "benchmarks.nccl"),
+    ],
+)
+def test_a_test_of_gpus_is_in_the_plan_or_says_why_not(
+    lab: Lab, changes: Callable[[Lab], Lab], gpu_memory: str, nccl: str
+) -> None:
+    plan = plan_for(changes(hardware(lab)))
+    reasons = {test: reason for test, reason in (("gpu_memory", gpu_memory), ("nccl_all_reduce", nccl)) if reason}
+
+    assert plan.not_run.keys() == reasons.keys()
+    assert all(part in plan.not_run[test] for test, part in reasons.items()), plan.not_run
+    assert (bool(plan.gpu_memory), plan.nccl is not None) == (not gpu_memory, not nccl)
+
+
+def test_gpu_memory_alone_is_measured_with_the_host_memory_that_it_is_compared_with(lab: Lab) -> None:
+    plan = only(plan_for(hardware(lab)), ["gpu_memory"])
+
+    assert ([stage.test for stage in plan.stages if stage.shape == "one_way"], len(plan.gpu_memory)) == (
+        ["ib_write_bw"],
+        2,
+    )
+    assert (plan.nccl, plan.pods, plan.not_run) == (None, None, {})
+    assert only(plan_for(hardware(lab)), ["ib_write_bw"]).gpu_memory == []
+
+
+def test_slower_gpu_memory_is_confirmed_without_a_cluster() -> None:
+    again = confirming(plan_for(SLURM), ["gpu_memory"])
+
+    assert again is not None
+    assert len(again.gpu_memory) == len(plan_for(SLURM).gpu_memory)
+    assert confirming(plan_for(SLURM), ["ib_write_lat one_way rail-1"]).gpu_memory == []  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ from components.validation.summary import closed
 from components.validation.verdict import in_cluster, judge
 from stacks.lab import Lab
 from stacks.transports import Comparison
-from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import changed, hardware, plan_for, record, reduced, with_nodes
 from tests.messages import states
 
 
@@ -45,8 +45,12 @@ def test_the_rest_keeps_its_rails_and_its_job(lab: Lab) -> None:
     assert without(plan, ()) == plan
 
 
-def test_a_single_host_that_is_left_runs_no_job(lab: Lab) -> None:
-    assert without(plan_for(lab), {"gpu02"}).nccl is None
+def test_a_single_host_that_is_left_runs_no_test_of_gpus_and_says_so(lab: Lab) -> None:
+    rest = without(plan_for(hardware(lab)), {"gpu02"})
+
+    assert (rest.nccl, rest.gpu_memory) == (None, [])
+    assert rest.not_run.keys() == {"gpu_memory", "nccl_all_reduce"}
+    assert all("gpu02" in reason for reason in rest.not_run.values())
 
 
 def test_further_jobs_do_not_wait_for_a_host_that_is_out(lab: Lab) -> None:

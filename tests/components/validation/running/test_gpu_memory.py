@@ -16,7 +16,7 @@ from components.ssh.session import CommandResult
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
 from components.validation.benchmarks.verbs.commands import inspect
 from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth
-from components.validation.benchmarks.verbs.ports import parse_ports
+from components.validation.benchmarks.verbs.ports import PciPlace, nearest_gpus, parse_ports
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.planning.plan import Plan
 from components.validation.records import GpuTransfer, TransferResult
@@ -134,21 +134,144 @@ def plan(lab: Lab) -> Plan:
 def test_a_nic_takes_the_gpu_that_it_shares_a_switch_with(plan: Plan) -> None:
     ports = looked(plan, "gpu01")
 
-    assert ports.nearest_gpu == {"rxe0": "0000:1b:00.0", "rxe1": "0000:43:00.0"}
+    assert ports.nearest_gpu == {"rxe0": ("0000:1b:00.0", False), "rxe1": ("0000:43:00.0", False)}
     assert ports.gpu_words(plan.rails[0].end("gpu01")) == ("--use_cuda_bus_id=0000:1b:00.0", "--use_cuda_dmabuf")
 
 
 def test_two_nics_that_are_equally_near_take_two_gpus(plan: Plan) -> None:
     same = LOOK.replace("/sys/devices/pci0000:37/0000:37:01.0/0000:38:00.0/", f"{SWITCH}:04.0/")
 
-    assert set(looked(plan, "gpu01", same).nearest_gpu.values()) == {"0000:1b:00.0", "0000:43:00.0"}
+    taken = {near.address for near in looked(plan, "gpu01", same).nearest_gpu.values()}
+    assert taken == {"0000:1b:00.0", "0000:43:00.0"}
+
+
+OWN_ROOT_BUSES = """cpus 0 0-31
+cpus 1 32-63
+gpu 0000:37:00.0 /sys/devices/pci0000:36/0000:36:01.0/0000:37:00.0
+gpu_numa 0000:37:00.0 0
+gpu 0000:a7:00.0 /sys/devices/pci0000:a6/0000:a6:01.0/0000:a7:00.0
+gpu_numa 0000:a7:00.0 1
+numa mlx5_0 0
+path mlx5_0 /sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0
+numa mlx5_1 1
+path mlx5_1 /sys/devices/pci0000:97/0000:97:01.0/0000:98:00.0
+"""
+"""A Xeon server without PCIe switches, each slot below a root bus of its own; composed."""
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        (OWN_ROOT_BUSES, {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:a7:00.0", False)}),
+        (
+            OWN_ROOT_BUSES.replace("gpu_numa 0000:a7:00.0 1", "gpu_numa 0000:a7:00.0 0"),
+            {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:37:00.0", True)},
+        ),
+        (
+            OWN_ROOT_BUSES.replace("numa mlx5_1 1", "numa mlx5_1 -1").replace("a7:00.0 1", "a7:00.0 -1"),
+            {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:37:00.0", True)},
+        ),
+        (
+            OWN_ROOT_BUSES.replace("cpus 1 32-63\n", "").replace("numa mlx5_1 1", "numa mlx5_1 -1"),
+            {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:a7:00.0", False)},
+        ),
+    ],
+    ids=["one on each socket", "no GPU on the second socket", "unknown socket", "a single socket"],
+)
+def test_without_a_common_bridge_a_nic_takes_a_gpu_of_its_socket(text: str, gpus: dict[str, tuple[str, bool]]) -> None:
+    assert parse_ports(text).nearest_gpu == gpus
+
+
+def test_the_parents_of_a_root_bus_say_nothing_about_distance() -> None:
+    """On Azure each device has a root bus of its own below the VMBus."""
+    below = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-0001-0000-3130-444531334632"
+    text = OWN_ROOT_BUSES.replace("/sys/devices", below).replace("gpu_numa 0000:a7:00.0 1", "gpu_numa 0000:a7:00.0 0")
+
+    assert parse_ports(text).nearest_gpu["mlx5_1"].far
+
+
+NO_SWITCHES = """
+gpu0  NODE NODE SYS  SYS   0
+gpu1  PHB  PHB  SYS  SYS   0
+gpu2  NODE NODE SYS  SYS   0
+gpu3  NODE NODE SYS  SYS   0
+gpu4  SYS  SYS  NODE NODE  1
+gpu5  SYS  SYS  NODE NODE  1
+gpu6  SYS  SYS  PHB  PHB   1
+"""
+"""meta-pytorch/monarch#3759, without its last GPU."""
+FOUR_NUMA_NODES_PER_SOCKET = """
+gpu0  SYS  PXB  SYS  SYS  SYS  SYS   3
+gpu1  SYS  PXB  SYS  SYS  SYS  SYS   3
+gpu2  PXB  SYS  SYS  SYS  SYS  SYS   1
+gpu3  PXB  SYS  SYS  SYS  SYS  SYS   1
+gpu4  SYS  SYS  SYS  SYS  SYS  PXB   7
+gpu5  SYS  SYS  SYS  SYS  SYS  PXB   7
+gpu6  SYS  SYS  PXB  SYS  SYS  SYS   5
+gpu7  SYS  SYS  PXB  SYS  SYS  SYS   5
+"""
+"""NVIDIA/nccl#1435: two GPUs behind each switch, and two NICs that are near no GPU."""
+SWITCH_PER_PAIR = """
+gpu0  NODE NODE NODE PIX  SYS  SYS   0
+gpu1  NODE NODE PIX  NODE SYS  SYS   0
+gpu2  NODE PIX  NODE NODE SYS  SYS   0
+gpu3  PIX  NODE NODE NODE SYS  SYS   0
+gpu4  SYS  SYS  SYS  SYS  NODE PIX   1
+gpu5  SYS  SYS  SYS  SYS  PIX  NODE  1
+"""
+"""vllm-project/vllm#29944, its first six GPUs and NICs."""
+
+
+def composed(topology: str) -> tuple[dict[str, PciPlace], dict[str, PciPlace], dict[tuple[str, str], str]]:
+    """NICs and GPUs at paths that have the published levels, and these levels by NIC and GPU.
+
+    Args:
+        topology: of `nvidia-smi topo -m` the rows of the GPUs: a level for each NIC, and the GPU's NUMA node.
+    """
+    gpus: dict[str, PciPlace] = {}
+    nics: dict[str, PciPlace] = {}
+    levels: dict[tuple[str, str], str] = {}
+    for number, line in enumerate(topology.split("\n")[1:-1]):
+        gpu, *row, numa_node = line.split()
+        switch = next((column for column, level in enumerate(row) if level in ("PIX", "PXB")), number + 10)
+        root = f"/sys/devices/pci00{switch:02}:00"
+        gpus[gpu] = PciPlace(f"{root}/0000:00:01.0/0000:01:00.0/0000:02:0{number}.0/{gpu}", int(numa_node))
+        for column, level in enumerate(row):
+            nic = f"nic{column}"
+            levels[nic, gpu] = level
+            nics.setdefault(nic, PciPlace(f"/sys/devices/pci00{column + 50}:00/{nic}", -1))
+            if level in ("PIX", "PXB"):
+                nics[nic] = PciPlace(f"{root}/0000:00:01.0/0000:01:00.0/0000:02:1f.0/{nic}", int(numa_node))
+            elif level == "PHB":
+                nics[nic] = PciPlace(f"{root}/0000:00:02.0/{nic}", int(numa_node))
+            elif level == "NODE" and nics[nic].numa_node < 0:
+                nics[nic] = nics[nic]._replace(numa_node=int(numa_node))
+    return nics, gpus, levels
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (NO_SWITCHES, "gpu1 PHB, gpu0 NODE, gpu6 PHB, gpu4 NODE"),
+        (FOUR_NUMA_NODES_PER_SOCKET, "gpu2 PXB, gpu0 PXB, gpu6 PXB, gpu0 SYS, gpu0 SYS, gpu4 PXB"),
+        (SWITCH_PER_PAIR, "gpu3 PIX, gpu2 PIX, gpu1 PIX, gpu0 PIX, gpu5 PIX, gpu4 PIX"),
+    ],
+)
+def test_on_published_topologies_a_nic_takes_the_nearest_gpu_and_only_sys_is_far(topology: str, expected: str) -> None:
+    nics, gpus, levels = composed(topology)
+    chosen = nearest_gpus(nics, gpus, numa_nodes=2)
+
+    assert ", ".join(f"{near.address} {levels[nic, near.address]}" for nic, near in chosen.items()) == expected
+    assert {nic: near.far for nic, near in chosen.items()} == {
+        nic: levels[nic, near.address] == "SYS" for nic, near in chosen.items()
+    }
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         (LOOK.replace("cuda --", "no --"), ["perftest", "--use_cuda_bus_id", "CUDA"]),
-        ("\n".join(line for line in LOOK.splitlines() if not line.startswith("gpu ")) + "\n", ["GPU", "rxe0"]),
+        ("\n".join(line for line in LOOK.splitlines() if not line.startswith("gpu ")) + "\n", ["gpu01", "GPU"]),
     ],
 )
 def test_what_a_host_cannot_run_is_skipped_with_the_reason(plan: Plan, text: str, reason: list[str]) -> None:
@@ -174,6 +297,17 @@ def test_each_nic_sends_and_receives_once_and_is_held_against_host_memory(plan: 
     assert "--use_cuda_bus_id=0000:43:00.0 --use_cuda_dmabuf" in command
     assert "-D 5" in command
     assert states(said[0], "gpu_memory", "1/2", 2, "140.9 Gbit/s", "37%")
+
+
+def test_a_transfer_names_the_nodes_whose_gpu_is_on_another_socket(plan: Plan) -> None:
+    bench = bench_of(plan)
+    far = LOOK.replace(f"{SWITCH}:02.0", "/sys/devices/pci0000:97/0000:97:01.0") + "cpus 0 0-31\ncpus 1 32-63\n"
+    bench.ports["gpu02"] = looked(plan, "gpu02", far)
+
+    done = ran(bench, in_host_memory(plan))
+
+    assert {(t.rail, t.far) for t in done} == {("rail-a", ("gpu02",)), ("rail-b", ())}
+    assert {t.outcome for t in done} == {"measured"}
 
 
 def test_a_run_that_does_not_say_that_it_used_gpu_memory_is_no_proof(plan: Plan) -> None:
@@ -225,8 +359,14 @@ def test_the_inventory_of_a_host_has_gpus_where_the_driver_has_some(plan: Plan, 
     def told() -> list[str]:
         path = f"{tmp_path}:{os.environ['PATH']}"
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, env={"PATH": path})
-        return [line for line in done.stdout.splitlines() if line.split()[0] in ("cuda", "gpu", "path")]
+        return [line for line in done.stdout.splitlines() if line.split()[0] in ("cuda", "gpu", "gpu_numa", "path")]
 
     assert told() == [], "a host without the driver is asked for nothing more"
     (driver / "0000:1b:00.0").mkdir(parents=True)
-    assert told()[:3] == ["cuda --use_cuda", "cuda --use_cuda_bus_id", f"gpu 0000:1b:00.0 {driver}/0000:1b:00.0"]
+    (driver / "0000:1b:00.0" / "numa_node").write_text("1\n")
+    assert told()[:4] == [
+        "cuda --use_cuda",
+        "cuda --use_cuda_bus_id",
+        f"gpu 0000:1b:00.0 {driver}/0000:1b:00.0",
+        "gpu_numa 0000:1b:00.0 1",
+    ]
