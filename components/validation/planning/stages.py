@@ -17,6 +17,8 @@ SIMULATED_GBIT_S = 0.1
 """Soft-RoCE between emulated NICs carries 0.02 to 0.2 Gbit/s; it takes what the machine has left."""
 HARDWARE_ROUND_TRIP_S = 10e-6
 SIMULATED_ROUND_TRIP_S = 3e-3
+MOST_QUEUE_PAIRS = 64
+"""The most that are tried where the lab leaves their number open."""
 MOST_AUTO_RUNS = 4
 """Runs that finding the number of queue pairs usually takes: up to 2, and two that no longer help."""
 
@@ -78,6 +80,15 @@ class VerbsPlan(Frozen):
     def test(self) -> VerbsTest:
         """The one by which rails are compared."""
         return self.tests[0]
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Memory that the largest run pins, without its queues.
+
+        perftest has a buffer to send from and another one to receive into for each queue pair (perftest_resources.c).
+        """
+        queue_pairs = MOST_QUEUE_PAIRS if self.queue_pairs == "auto" else self.queue_pairs
+        return 2 * max(self.message_bytes * queue_pairs, *self.sizes, 0)
 
     def duration_of(self, stage: Stage) -> int | None:
         """Seconds of one of its runs; None where messages are counted, as for latencies and each point of a curve."""

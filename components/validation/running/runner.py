@@ -18,7 +18,7 @@ from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.pod_rails.judge import broken_pods
 from components.validation.benchmarks.pod_rails.run import run_pods
 from components.validation.benchmarks.verbs.course import Course, Progress
-from components.validation.benchmarks.verbs.ports import differing_versions
+from components.validation.benchmarks.verbs.ports import differing_versions, low_memlock
 from components.validation.benchmarks.verbs.run import BusyError, Hcas
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
@@ -75,9 +75,10 @@ async def measure(
         async with taken(plan, access, record.run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
             hosts = {node: ports.facts for node, ports in bench.ports.items()}
-            if differs := differing_versions(bench.ports):
-                say(f"warning: {differs}")
-                notes.append(differs)
+            for warning in (differing_versions(bench.ports), low_memlock(bench.ports, plan.verbs.pinned_bytes)):
+                if warning:
+                    say(f"warning: {warning}")
+                    notes.append(warning)
             course = Course(bench=bench, say=say, progress=around.progress, notes=notes)
             results = await _results(course, _Cluster(plan, record.run_id, access.kubeconfig, say, raw))
     except BusyError as error:

@@ -113,6 +113,7 @@ done
 echo "version $("${tests%% *}" --version 2>&1 | tr '\\n' ' ')"
 echo "cpu $(sed -n '/^vendor_id/ { s/.*: //p; q; }' /proc/cpuinfo 2>/dev/null)"
 if command -v numactl >/dev/null; then echo "has numactl"; fi
+echo "memlock $(id -u) $(sed -n 's/^Max locked memory *//p' /proc/self/limits)"
 echo "qps $(rdma -j resource show qp 2>/dev/null)"
 gpus=/sys/bus/pci/drivers/nvidia
 if [ -d "$gpus" ]; then
@@ -159,6 +160,7 @@ all after "$@"
 
 A VF with a driver and without a netdev is in use: a pod or a container has it in its own network, or vfio has bound it.
 The kubelet's list of allocated devices is not read: it outlives pods and reboots.
+The limit of locked memory holds for every program of this user's sessions, perftest included.
 Boot ID, MTU and PCIe link are read although the Fleet has a report of them: it may be days old, or of before a reboot,
 and a run by hand has none.
 """

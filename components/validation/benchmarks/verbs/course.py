@@ -16,13 +16,12 @@ from components.validation.benchmarks.verbs.retest import retest
 from components.validation.benchmarks.verbs.run import Bench, run_round
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage, stage_s, warm_up_s
+from components.validation.planning.stages import MOST_QUEUE_PAIRS, Stage, stage_s, warm_up_s
 from components.validation.records import Flow, TransferResult
 from stacks.base import LabError
 from stacks.words import plural
 
 REACH_S = 60
-MOST_QUEUE_PAIRS = 64
 AS_GOOD = 0.99
 """Share of the best bandwidth from which fewer queue pairs are as good: the rest is noise."""
 WARM_UP, WARM_UP_S = "warm-up/", 15

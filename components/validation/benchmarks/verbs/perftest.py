@@ -357,7 +357,10 @@ _CAUSES = (
         r"(?s)^(?=.*allocated GPU buffer)(?=.*(failed to create mr|Couldn't allocate MR))",
         "the NIC cannot register GPU memory: no nvidia_peermem, and no DMA-BUF of kernel, GPU driver and perftest",
     ),
-    (r"Couldn't allocate MR|Cannot allocate memory", "memory could not be registered: raise the memlock limit"),
+    (
+        r"Couldn't allocate MR|Cannot allocate memory",
+        "memory could not be registered: set runtime.memlock to unlimited",
+    ),
     (r"GID types", "the ends use different RoCE versions"),
     (r"Failed to exchange data|Incompatibility|mismatch: local", "the two ends disagree: same perftest on both?"),
     (

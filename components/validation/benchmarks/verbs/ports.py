@@ -76,6 +76,8 @@ class HostPorts:
     """perftest's options for GPU memory; a build without CUDA has none."""
     nearest_gpu: dict[str, NearestGpu] = field(default_factory=dict)
     """By device; empty where no NVIDIA driver has a GPU."""
+    memlock_bytes: int | None = None
+    """Memory that a program of the SSH user may pin; None where there is no limit, or it is unknown."""
     facts: MeasuredHost = field(default_factory=MeasuredHost)
 
     def gid_index(self, end: End) -> int:
@@ -159,6 +161,7 @@ def parse_ports(text: str) -> HostPorts:
             len(cpus),
         ),
         cpus=cpus,
+        memlock_bytes=_memlock_bytes(next(iter(said["memlock"]), "")),
         facts=MeasuredHost(
             cpu_vendor=next(iter(said["cpu"]), ""),
             perftest=version.removeprefix("Version:").strip(),
@@ -185,6 +188,21 @@ def differing_versions(ports: Mapping[str, HostPorts]) -> str:
         return ""
     listed = ", ".join(f"{version} on {some(nodes, 3)}" for version, nodes in sorted(by_version.items()))
     return f"perftest differs: {listed}; two ends of different versions may not understand each other: install one"
+
+
+def low_memlock(ports: Mapping[str, HostPorts], pinned_bytes: int) -> str:
+    """The hosts whose SSH user may not pin as much as perftest needs; empty where all may."""
+    low = {}
+    for node, port in sorted(ports.items()):
+        if port.memlock_bytes is not None and port.memlock_bytes <= pinned_bytes:
+            low[node] = port.memlock_bytes
+    if not low:
+        return ""
+    return (
+        f"the SSH user may pin only {min(low.values()) >> 10} KiB on {some(list(low), 3)} (ulimit -l), and perftest "
+        f"pins {pinned_bytes >> 10} KiB and its queues: tests fail, or take too few queue pairs. Set runtime.memlock "
+        "to unlimited (its default: `runtime: {}` is enough) and run pulumi up"
+    )
 
 
 def nearest_gpus(nics: Mapping[str, PciPlace], gpus: Mapping[str, PciPlace], numa_nodes: int) -> dict[str, NearestGpu]:
@@ -227,6 +245,12 @@ def _places(paths: Mapping[str, str], numa_nodes: Mapping[str, str]) -> dict[str
         if path:
             places[name] = PciPlace(path, int(node) if node.isdecimal() else -1)
     return places
+
+
+def _memlock_bytes(answer: str) -> int | None:
+    """The user ID, then soft and hard limit. The kernel does not limit what root pins (CAP_IPC_LOCK, ib_umem_get)."""
+    user, limit = [*answer.split(), "", ""][:2]
+    return int(limit) if limit.isdecimal() and user != "0" else None
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

@@ -152,6 +152,20 @@ def test_pods_that_run_on_emulated_nodes_are_given_minutes_in_the_estimate() -> 
     assert "emulated_pods" not in dict(plan_for(played).documents())["plan.yaml"]
 
 
+@pytest.mark.parametrize(
+    ("verbs", "mebibytes"),
+    [
+        ({"sizes": (2, 8 << 20), "queue_pairs": "auto"}, 16),
+        ({"sizes": (), "queue_pairs": "auto", "message_bytes": 1 << 20}, 128),
+        ({"sizes": (), "queue_pairs": 4, "message_bytes": 1 << 20}, 8),
+    ],
+)
+def test_perftest_pins_two_buffers_per_queue_pair(lab: Lab, verbs: dict[str, object], mebibytes: int) -> None:
+    plan = plan_for(lab).verbs.model_copy(update=verbs)
+
+    assert plan.pinned_bytes == mebibytes << 20
+
+
 SLURM = read_stack_file(ROOT / "templates" / "roce-routed" / "Pulumi.slurm1.yaml")
 
 

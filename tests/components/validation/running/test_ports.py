@@ -1,14 +1,19 @@
 """What is read from a host's answer about its ports."""
 
 import json
+import os
 import re
+import resource
+import subprocess
 
 import pytest
 
-from components.validation.benchmarks.verbs.ports import parse_ports
+from components.validation.benchmarks.verbs.commands import inspect
+from components.validation.benchmarks.verbs.ports import low_memlock, parse_ports
 from stacks.base import LabError
+from stacks.benchmarks import Verbs
 from stacks.lab import Lab
-from tests.components.validation.labs import plan_for
+from tests.components.validation.labs import changed, hardware, plan_for
 from tests.conftest import ROOT
 from tests.messages import states, stating
 
@@ -149,3 +154,39 @@ def test_traffic_of_others_shows_even_where_only_the_rdma_counters_see_it() -> N
     [busy] = parse_ports(MLX5.replace("net 1500", "net 1000001000")).busy()
     assert states(busy, "mlx5_0", "8.00 Gbit/s")
     assert parse_ports(PORTS).busy() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "memlock_bytes"),
+    [
+        ("1000 65536                65536                bytes", 64 << 10),  # Linux before 5.16
+        (
+            "1000 8388608              8388608              bytes",
+            8 << 20,
+        ),  # Linux from 5.16 on (9dcc38e2813e) and systemd from 250 on (852b62507b22)
+        ("1000 unlimited            unlimited            bytes", None),
+        (
+            "0 65536                65536                bytes",
+            None,
+        ),  # ib_umem_get does not limit a process with CAP_IPC_LOCK
+    ],
+)
+def test_what_the_ssh_user_may_pin_is_compared_with_what_the_plan_needs(
+    lab: Lab, answer: str, memlock_bytes: int | None
+) -> None:
+    ports = parse_ports(f"memlock {answer}\n{PORTS}")
+    needed_bytes = plan_for(changed(hardware(lab), verbs=Verbs())).verbs.pinned_bytes
+
+    assert ports.memlock_bytes == memlock_bytes
+    assert bool(low_memlock({"gpu01": ports}, needed_bytes)) is (memlock_bytes is not None)
+    assert low_memlock({"gpu01": parse_ports(PORTS)}, needed_bytes) == "", "an unknown limit is not reported as low"
+
+
+def test_the_limit_of_locked_memory_is_that_of_the_session_s_programs(lab: Lab) -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    command = inspect(["ib_write_bw"], plan_for(lab).rails[0].ends)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    [answer] = [line for line in done.stdout.splitlines() if line.startswith("memlock ")]
+
+    expected = None if soft == resource.RLIM_INFINITY else soft
+    assert parse_ports(answer.replace(f"memlock {os.getuid()} ", "memlock 1000 ")).memlock_bytes == expected

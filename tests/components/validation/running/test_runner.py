@@ -313,6 +313,26 @@ def test_two_versions_of_perftest_are_reported_before_anything_is_measured(lab: 
     assert [note for note in record.notes if note.startswith(told)]
 
 
+@pytest.mark.parametrize(
+    ("answer", "limited"),
+    [
+        ("memlock 1000 65536 65536 bytes", True),
+        ("memlock 1000 unlimited unlimited bytes", False),
+        ("memlock 0 65536 65536 bytes", False),
+    ],
+)
+def test_a_low_limit_of_locked_memory_is_reported_before_anything_is_measured(
+    lab: Lab, answer: str, *, limited: bool
+) -> None:
+    hosts = two_hosts()
+    hosts[1].programs["inspect"] = answering(f"{ports_of('gpu02')}{answer}\n")
+    record, lines = run(without_nccl(lab), hosts)
+
+    warnings = [line for line in lines[:2] if line.startswith("warning")]
+    assert [states(line, "gpu02", "ulimit -l", "runtime.memlock") for line in warnings] == [True] * limited
+    assert any("runtime.memlock" in note for note in record.notes) is limited
+
+
 def test_one_version_everywhere_is_no_word_worth(lab: Lab) -> None:
     _, lines = run(without_nccl(lab), two_hosts())
 
