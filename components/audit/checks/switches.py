@@ -13,6 +13,7 @@ from components.audit.view import View, fault
 from components.inventory.reading import Reading
 from stacks.switches import cables
 
+DEEPOPS = "https://github.com/NVIDIA/deepops/blob/master/docs/k8s-cluster/roce-perf-k8s.md"
 LLDP = "https://github.com/scitix/sichek/pull/133"
 CUMULUS = (
     "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/Layer-1-and-Switch-Ports/"
@@ -71,6 +72,36 @@ def _on_leaves_of_others(view: View, found: list[tuple[Port, str]]) -> Iterator[
             right = sorted(name for name, rail in rail_of.items() if rail == port.rail)
             wanted = " or ".join(right[:3]) or "a switch of its rail"
             yield fault(port, _source(port, view.fleet.uplink(port)), leaf, wanted)
+
+
+@check(
+    "numa-switch",
+    Severity.MEDIUM,
+    title="NICs of one NUMA node share a switch",
+    good="the NICs of a NUMA node spread over the switches that the host is cabled to",
+    why="one switch carries all traffic of the GPUs there, and if it fails, they send through the other socket",
+    source=DEEPOPS,
+    remedy="swap the cable with a NIC of the other NUMA node; waive it if your switches carry one NUMA node each by "
+    "design",
+)
+def numa_switch(view: View) -> Iterator[AuditFault]:
+    for place in view.places:
+        ports_at: dict[int, list[tuple[Port, str]]] = {}
+        for port in view.fleet.ports_of(place.host):
+            numa_node = view.read(port.node, port.pf.numa_node)
+            if port.leaf is None:
+                view.skip(port.node, UNHEARD)
+            elif numa_node is not None and numa_node >= 0:
+                ports_at.setdefault(numa_node, []).append((port, port.leaf.name))
+        leaves = {leaf for ports in ports_at.values() for _, leaf in ports}
+        for numa_node, ports in ports_at.items():
+            used = Counter(leaf for _, leaf in ports)
+            if len(used) == min(len(ports), len(leaves)):
+                continue
+            for port, leaf in ports:
+                if used[leaf] > 1:
+                    found = f"{leaf}, with {used[leaf] - 1} more of NUMA node {numa_node}"
+                    yield fault(port, _source(port, view.fleet.uplink(port)), found, "a switch without one of them")
 
 
 def _source(port: Port, uplink: AuditUplink | None) -> Reading[object]:

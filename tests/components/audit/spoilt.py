@@ -31,6 +31,7 @@ from tests.components.inventory.fabricate import (
     mac_of,
     management_of,
     pci_of,
+    switch_neighbour,
 )
 
 HOSTS, RAILS = 5, 2
@@ -236,6 +237,18 @@ def crossed(host: str = "gpu02", first: int = 1, second: int = 2) -> Spoil:
     return change
 
 
+def on_two_leaves(third: int, fourth: int) -> Inventory:
+    """Four rails, of which 1 and 3 are on NUMA node 0. The first two have leaves of their own, the others go there."""
+    inventory = fabricate(HOSTS, 4)
+    spoils = []
+    for one in inventory.hosts:
+        spoils += [counters(one.name, k) for k in range(1, 5)]
+        for rail, leaf in ((3, third), (4, fourth)):
+            neighbour = replace(switch_neighbour(leaf, 1), port_id=f"Ethernet4{one.name[-2:]}")
+            spoils.append(pf(one.name, rail, lldp=(neighbour,)))
+    return both(*spoils)(inventory)
+
+
 def bare(inventory: Inventory) -> Inventory:
     """Without the cluster, whose VFs and addresses would differ too."""
     return replace(inventory, cluster=None)
@@ -427,6 +440,7 @@ SPOILS: Mapping[str, Spoil] = {
     ),
     "topology-policy": system(kubelet_topology_policy="none"),
     "node-ip": kube_node(internal_ips=(address_of(1, 2),)),
+    "numa-switch": lambda _: on_two_leaves(third=1, fourth=2),
     "cross-cabled": crossed(),
     "switch-speed": switch_port(speed_mbit_s=200_000),
     "switch-qos": switch_port(ecn={}),

@@ -6,7 +6,7 @@ from components.audit.audit import audit
 from components.audit.findings import Audit
 from components.audit.registry import PRACTICE, checks
 from components.inventory.model import Host, Inventory
-from tests.components.audit.spoilt import NEED_EARLIER, NEED_LAB, SPOILS, case, earlier, healthy, lab
+from tests.components.audit.spoilt import NEED_EARLIER, NEED_LAB, SPOILS, case, earlier, healthy, lab, on_two_leaves
 
 CODES = tuple(checks())
 
@@ -27,6 +27,12 @@ def test_a_check_finds_what_it_is_for_and_no_other_finds_anything(code: str) -> 
 
     assert {one.code for one in found.findings} == {code}, found.findings
     assert all(one.evidence.source and one.evidence.at for one in found.findings)
+
+
+def test_nics_of_a_numa_node_that_are_on_as_many_switches_as_the_host_has_are_fine() -> None:
+    spread = on_two_leaves(third=2, fourth=1)
+
+    assert [row.code for row in audit(spread).findings] == []
 
 
 def test_no_check_finds_anything_where_no_value_is_known() -> None:
