@@ -11,8 +11,6 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
@@ -113,7 +111,6 @@ def bundle(recordings: Mapping[str, Json], redactor: Redactor, unread: Sequence[
         "schema": SCHEMA,
         "taken_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "program": digest(),
-        "asyncssh": version("asyncssh"),
         "hosts": hosts,
         "removed": {kind: len(values) for kind, values in sorted(redactor.removed.items())},
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
@@ -127,12 +124,6 @@ def inventory_of(recording: Json, name: str) -> Host:
     for leaf in OF_THE_READER:
         answer["system"].pop(leaf, None)
     return host_of(json.dumps(answer), Host(name=name, address=""))
-
-
-def read_host(folder: Path, name: str) -> tuple[Json, Host]:
-    """A recording of a bundle, and the inventory that was packed with it."""
-    recording = json.loads((folder / f"{name}.json").read_text())
-    return recording, HOST.validate_json((folder / f"{name}.inventory.json").read_bytes())
 
 
 def archive(bundle: Bundle, folder: str) -> bytes:

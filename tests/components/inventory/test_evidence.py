@@ -27,7 +27,6 @@ from components.inventory.evidence import (
     archive,
     bundle,
     inventory_of,
-    read_host,
     recording_in,
 )
 from components.inventory.model import Host
@@ -197,7 +196,8 @@ def test_a_bundle_goes_into_one_folder_of_its_archive(gathered: Bundle) -> None:
 
 @pytest.mark.parametrize(("folder", "name"), HOSTS, ids=lambda value: getattr(value, "name", value))
 def test_every_reader_reads_a_bundle_as_when_it_was_packed(folder: Path, name: str) -> None:
-    recording, host = read_host(folder, name)
+    recording = json.loads((folder / f"{name}.json").read_text())
+    host = HOST.validate_json((folder / f"{name}.inventory.json").read_bytes())
 
     again = inventory_of(recording, host.name)
 

@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 ENVIRONMENT = re.compile(r"^/proc/\d+/environ$")
 SESSION = re.compile(rb"(?:^|\0)(SSH_CONNECTION=[^\0]*)")
 SECRET = re.compile(
-    r"(?im)^(?P<key>[ \t]*[\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private[-_]?key|wep-key\d?|pin)[\"']?"
+    r"(?im)^(?P<key>[ \t]*[\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private|key|wep-key\d|pin)[\"']?"
     r"[ \t]*[=:][ \t]*)\S.*$"
 )
 """A setting of netplan, NetworkManager, networkd or wpa_supplicant whose value nobody else may know."""
