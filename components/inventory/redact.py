@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 HEX = "[0-9a-fA-F]"
 SECRET = re.compile(
-    r"(?im)([\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private[-_]?key|wep-key\d?)[\"']?[ \t]*[=:][ \t]*)(\S.*)$"
+    r"(?im)(?<![\w.-])([\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private[-_]?key|wep-key\d?)[\"']?"
+    r"[ \t]*[=:][ \t]*)(\S.*)$"
 )
 PUBLIC_KEY = re.compile(r"\b(ssh-[\w-]+|ecdsa-[\w-]+) (AAAA[\w+/=]+)")
 PEM = re.compile(r"(-----BEGIN [^-]+-----).*?(-----END [^-]+-----)", re.DOTALL)
@@ -54,7 +55,7 @@ class Redactor:
         self._first_octets: dict[int, int] = {}
         self._octets_in_use: set[int] = set()
         self._networks: dict[int, dict[int, int]] = {}
-        self._placeholders: dict[tuple[str, str], str] = {}
+        self._words: re.Pattern[str] | None = None
         self._compact: dict[str, str] = {}
         """MACs without separators, as udev names interfaces by them."""
         self.removed: dict[str, dict[str, str]] = defaultdict(dict)
@@ -62,6 +63,7 @@ class Redactor:
 
     def learn_names(self, kind: str, names: Iterable[str]) -> None:
         """Names that are replaced wherever they are a whole word, such as `host1` for each host."""
+        self._words = None
         for name in names:
             known = len(name) < SHORTEST_NAME or name.lower() in NAMES_OF_ALL or name.lower() in self._names
             if not known and not name.isdigit():
@@ -70,6 +72,7 @@ class Redactor:
 
     def learn(self, texts: Iterable[str]) -> None:
         """Texts that will be redacted."""
+        self._words = None
         for text in texts:
             for match in IPV4.finditer(text):
                 self._octets_in_use.add(int(match[0].split(".")[0]))
@@ -105,14 +108,21 @@ class Redactor:
         text = SOCKET.sub(self._socket, text)
         versions = [match.span() for match in OFED.finditer(text)]
         text = IPV4.sub(lambda match: self._ipv4_text(match, versions), text)
-        for compact, placeholder in self._compact.items():
-            text = re.sub(rf"(?i){compact}", placeholder, text)
-        for name in sorted(self._names, key=len, reverse=True):
-            text = re.sub(rf"(?i)(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", lambda _: self._name(name), text)  # noqa: B023  # called at once
-        return text
+        if self._words is None:
+            self._words = self._pattern()
+        return self._words.sub(self._word, text)
 
-    def _name(self, name: str) -> str:
-        return self._note("name", name, self._names[name])
+    def _pattern(self) -> re.Pattern[str]:
+        """All names, the longest first, and all MACs without separators."""
+        names = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
+        macs = "|".join(self._compact)
+        return re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{names or '(?!)'})(?![A-Za-z0-9])|{macs or '(?!)'}")
+
+    def _word(self, match: re.Match[str]) -> str:
+        word = match[0].lower()
+        if word in self._compact:
+            return self._note("MAC", word, self._compact[word])
+        return self._note("name", word, self._names[word])
 
     def _note(self, kind: str, value: str, placeholder: str) -> str:
         if value != placeholder:
