@@ -36,7 +36,7 @@ class Claim(Resource[ClaimInputs, ClaimInputs]):
     """A ConfigMap with the owner's name, in a free cluster; everything else in the cluster waits for it."""
 
     async def check(self, old: ClaimInputs | None, new: ClaimInputs) -> list[Failure]:
-        """Refuses already in the preview of the first run. A server that does not answer yet is asked by the run."""
+        """Refuses already in the first preview. The run asks a server that does not answer yet."""
         if old is not None or not new.cluster:
             return []
         try:
@@ -49,7 +49,7 @@ class Claim(Resource[ClaimInputs, ClaimInputs]):
         return []
 
     async def create(self, new: ClaimInputs) -> ClaimInputs:
-        """Claims the cluster; a claim of an interrupted run of the same stack counts as this one's."""
+        """Claims the cluster; an interrupted run of the same stack may have done so already."""
         with await self._api(new) as api:
             _claim(api, new, ())
         return new
@@ -73,7 +73,7 @@ class Claim(Resource[ClaimInputs, ClaimInputs]):
     async def delete(self, old: ClaimInputs) -> None:
         """Releases the cluster, unless it has another owner by now."""
         if old.kubeconfig == CONTROL_PLANE and self.config.lab.cluster is None:
-            return  # the hosts are leaving the cluster that this lab created, and the claim goes with it
+            return  # the lab created the cluster, which ends when its hosts leave it
         with await self._api(old) as api:
             if owner_in(api.get(PATH)) == old.owner:
                 api.delete(PATH)

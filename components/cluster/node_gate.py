@@ -1,4 +1,4 @@
-"""The gate before jobs: whether nodes, pools and networks match the lab. Its findings are data, not errors."""
+"""The gate before jobs: whether nodes, pools and networks match the lab. Faults are data."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ class NodeGateState(NodeGateInputs):
 
 
 class NodeGate(Resource[NodeGateInputs, NodeGateState]):
-    """The state of the nodes when jobs may begin. It waits for the cluster, and never fails because of a fault."""
+    """The nodes when jobs may begin. It waits for the cluster, and no fault makes it fail."""
 
     async def diff(self, old: NodeGateState, new: NodeGateInputs) -> list[str]:
         """Runs again when its inputs change, and as long as there are faults."""

@@ -1,4 +1,4 @@
-"""The base of rocelab's own Pulumi resources. A resource is its properties, written once, and its behavior.
+"""The base of rocelab's own Pulumi resources: properties that are written once, and their behavior.
 
 ```python
 class FileInputs(Properties):
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 UNKNOWN = object()
 """Value of an input that a preview does not know yet."""
 SECRET = "secret"  # noqa: S105  # the mark, not one
-"""Marks a property in its annotation, as in `Annotated[str, SECRET]`: encrypted in the state, hidden on screens."""
+"""Marks a property, as in `Annotated[str, SECRET]`: encrypted in the state, hidden on screens."""
 REPLACES = "replaces"
 """Marks an input whose change replaces the resource."""
 
@@ -44,7 +44,7 @@ class UnknownValueError(Exception):
 
 
 class PartialError(LabError):
-    """The operation failed halfway, and the state keeps what exists. The next `pulumi up` is an update."""
+    """The operation failed halfway; the state keeps what exists, and the next run updates it."""
 
     def __init__(self, reason: str, state: "Properties") -> None:
         super().__init__(reason)
@@ -93,7 +93,7 @@ class Properties(Section):
         return {name for name, field in cls.model_fields.items() if mark in field.metadata}
 
     def plain(self) -> dict[str, JsonValue]:
-        """The known properties as the state keeps them; nested values lack what their defaults say."""
+        """The known properties as the state keeps them; nested values are without defaults."""
         values = self.model_dump(mode="json", exclude_defaults=True)
         values |= self.model_dump(mode="json", include=self.__dict__.keys() - values.keys())
         return {name: value for name, value in values.items() if value is not None}
@@ -101,11 +101,15 @@ class Properties(Section):
 
 def changed(old: Properties, new: Properties) -> list[str]:
     """The inputs that differ from the state, or that a preview does not know yet."""
-    return [name for name in type(new).model_fields if name in new.unknown or getattr(old, name) != getattr(new, name)]
+
+    def differs(name: str) -> bool:
+        return name in new.unknown or getattr(old, name) != getattr(new, name)
+
+    return [name for name in type(new).model_fields if differs(name)]
 
 
 class ProviderConfig:
-    """The provider's configuration: in a stack without a provider resource, the keys `rocelab:…` of the stack."""
+    """The provider's configuration: by default the keys `rocelab:…` of the stack."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         self._settings = settings
@@ -121,7 +125,8 @@ class ProviderConfig:
         Raises:
             LabError: when there is none.
         """
-        from stacks.read import parse_lab  # noqa: PLC0415  # a fifth of a second, which most previews need not pay
+        # here: it takes a fifth of a second, and most previews need no lab
+        from stacks.read import parse_lab  # noqa: PLC0415
 
         text = self.get("lab")
         if not isinstance(text, str):
@@ -134,10 +139,11 @@ State = TypeVar("State", bound=Properties)
 
 
 class Resource(Generic[Inputs, State]):
-    """What Pulumi's operations do to a resource; a subclass names its properties and overrides what it needs.
+    """What Pulumi's operations do to a resource; a subclass overrides what it needs.
 
-    Each operation has a thread and an event loop of its own, so it may block. One that awaits ends early when the run
-    is cancelled or the engine is gone. A `LabError` is shown as its text, any other error as a traceback.
+    Each operation has a thread and an event loop of its own, so it may block. One that awaits ends
+    early when the run is cancelled or the engine is gone. A `LabError` is shown as its text, any
+    other error as a traceback.
     """
 
     inputs: ClassVar[type[Properties]]
@@ -153,14 +159,14 @@ class Resource(Generic[Inputs, State]):
         self.config = config
 
     async def check(self, old: Inputs | None, new: Inputs) -> Iterable[Failure]:
-        """Refuses inputs whose types are right, also in a preview. `old` is None before the first run.
+        """Refuses inputs, also in a preview. `old` is None before the first run.
 
         A check that reads an input that is not known yet is left to the run.
         """
         return ()
 
     async def diff(self, old: State, new: Inputs) -> Iterable[str]:
-        """The properties that an update changes; none: there is nothing to do. By default the inputs that differ."""
+        """The properties that an update changes; none: no update. By default inputs that differ."""
         return changed(old, new)
 
     async def create(self, new: Inputs) -> State:
@@ -171,7 +177,7 @@ class Resource(Generic[Inputs, State]):
         return ""
 
     async def read(self, old: State) -> State | None:
-        """The resource as it is, for a refresh; None when it no longer exists. By default as it was."""
+        """The resource as it is; None when it no longer exists. By default as it was."""
         return old
 
     async def update(self, old: State, new: Inputs) -> State:

@@ -1,4 +1,4 @@
-"""Messages of a resource for the person who runs Pulumi; the engine shows them beside the resource."""
+"""Messages for the person who runs Pulumi; the engine shows them beside the resource."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ def _print(severity: str, message: str, _urn: str) -> None:
 
 
 send: Callable[[str, str, str], None] = _print
-"""Takes severity, message and URN. The provider's server sends them to its engine; without one they are printed."""
+"""Takes severity, message and URN: to the engine in the provider, else to stderr."""
 
 
 def info(message: str) -> None:

@@ -30,13 +30,15 @@ class Declaration(pulumi.CustomResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         later = {key: value for key, value in inputs.items() if isinstance(value, pulumi.Output)}
-        # plain values are checked here, where the traceback shows the line, and Outputs by the provider
+        # plain values are checked here, where a traceback shows the line, Outputs by the provider
         known = kind.inputs.model_validate({**inputs, **dict.fromkeys(later, UNKNOWN)}).plain()
         for key in kind.inputs.marked(SECRET) & known.keys():
             later[key] = pulumi.Output.secret(known[key])
-        secret = pulumi.ResourceOptions(additional_secret_outputs=sorted(kind.state.marked(SECRET)))
+        secrets = sorted(kind.state.marked(SECRET))
+        hidden = pulumi.ResourceOptions(additional_secret_outputs=secrets)
         properties = {**dict.fromkeys(kind.state.model_fields), **known, **later}
-        super().__init__(token_of(kind), name, properties, pulumi.ResourceOptions.merge(opts, secret))
+        merged = pulumi.ResourceOptions.merge(opts, hidden)
+        super().__init__(token_of(kind), name, properties, merged)
         for key in kind.state.model_fields:
             setattr(self, key, getattr(self, key).apply(whole_numbers))
 

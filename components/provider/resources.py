@@ -25,8 +25,8 @@ def resource_class(token: str) -> type[Resource[Any, Any]]:
         KeyError: when the provider has no such type.
     """
     module, _, name = RESOURCES[token].partition(":")
-    found: type[Resource[Any, Any]] = getattr(import_module(module), name)
-    return found
+    kind: type[Resource[Any, Any]] = getattr(import_module(module), name)
+    return kind
 
 
 def token_of(kind: type[Resource[Any, Any]]) -> str:

@@ -26,12 +26,13 @@ def package_schema() -> Json:
     """The schema of the whole package; imports every resource."""
     types: Json = {}
     resources = {token: _resource(token, types) for token in RESOURCES}
-    secrets = {key: {"type": "string", "secret": True, "description": text} for key, text in SECRETS.items()}
-    settings = {"lab": {"type": "string", "description": LAB}, **secrets}
+    settings: Json = {"lab": {"type": "string", "description": LAB}}
+    for key, text in SECRETS.items():
+        settings[key] = {"type": "string", "secret": True, "description": text}
     return {
         "name": "rocelab",
         "version": VERSION,
-        "description": "RDMA labs: hosts, switches, vSphere fabrics, clusters and their measurement.",
+        "description": "RDMA labs: hosts, switches, vSphere, clusters and their measurement.",
         "config": {"variables": settings},
         "provider": {"inputProperties": settings, "properties": settings},
         "resources": resources,
@@ -64,7 +65,7 @@ def _object(model: type[Properties], token: str, types: Json) -> Json:
 
 
 class _Types:
-    """From JSON Schema, as pydantic writes it, to Pulumi's; nested models become types of the resource's module."""
+    """From pydantic's JSON Schema to Pulumi's; nested models become types of the module."""
 
     def __init__(self, module: str, definitions: Json, types: Json) -> None:
         self._module = module
@@ -72,10 +73,10 @@ class _Types:
         self._types = types
 
     def of(self, spec: Mapping[str, Any]) -> Json:
-        found = self._type(spec)
+        converted = self._type(spec)
         if "description" in spec:
-            found["description"] = spec["description"]
-        return found
+            converted["description"] = spec["description"]
+        return converted
 
     def _type(self, spec: Mapping[str, Any]) -> Json:
         if "$ref" in spec:
@@ -88,7 +89,8 @@ class _Types:
             return {"type": kind, "items": self.of(spec.get("items", {}))}
         if kind == "object":
             values = spec.get("additionalProperties")
-            return {"type": kind, "additionalProperties": self.of(values if isinstance(values, dict) else {})}
+            inner = self.of(values) if isinstance(values, dict) else dict(ANY)
+            return {"type": kind, "additionalProperties": inner}
         return {"type": kind} if kind else dict(ANY)
 
     def _named(self, name: str) -> Json:
@@ -97,8 +99,8 @@ class _Types:
             return self.of(spec)
         token = f"{self._module}:{name}"
         if token not in self._types:
-            described: Json = {"type": "object"}
+            described: Json = {"type": "object", "required": spec.get("required", [])}
             self._types[token] = described  # before its fields, which may name it again
-            described["properties"] = {field: self.of(inner) for field, inner in spec["properties"].items()}
-            described["required"] = spec.get("required", [])
+            fields = spec["properties"].items()
+            described["properties"] = {field: self.of(inner) for field, inner in fields}
         return {"$ref": f"#/types/{token}"}

@@ -1,6 +1,6 @@
 """Serves the resources to the engine: the only file that knows Pulumi's provider protocol.
 
-The protocol is the one that every provider speaks. Why not the SDK's own server: docs/decisions/0014-own-provider.md.
+Every provider speaks it. Why not the SDK's own server: docs/decisions/0014-own-provider.md.
 """
 
 # ruff: noqa: N802  (the protocol names the methods)
@@ -26,7 +26,7 @@ from google.protobuf import any_pb2, empty_pb2, struct_pb2  # type: ignore[impor
 from pydantic import ValidationError
 
 BARE = [] if "pulumi" in sys.modules else ["pulumi", "pulumi.runtime"]
-for name in BARE:  # without their `__init__`: the rest of the SDK would double what this process loads
+for name in BARE:  # without `__init__`: the rest of the SDK would double what is loaded
     spec = find_spec(name)
     sys.modules[name] = ModuleType(name)
     sys.modules[name].__path__ = list(spec.submodule_search_locations or ()) if spec else []
@@ -47,6 +47,7 @@ from components.provider.base import (  # noqa: E402
     REPLACES,
     SECRET,
     UNKNOWN,
+    Failure,
     PartialError,
     Properties,
     ProviderConfig,
@@ -62,7 +63,11 @@ AnyResource = Resource[Any, Any]
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
 UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""How the protocol marks secrets and unknown values (pulumi/pulumi, `sdk/go/common/resource/plugin/rpc.go`)."""
+"""Marks of secrets and unknown values (pulumi/pulumi, `sdk/go/common/resource/plugin/rpc.go`)."""
+
+DIFF_NONE, DIFF_SOME = provider_pb2.DiffResponse.DIFF_NONE, provider_pb2.DiffResponse.DIFF_SOME
+PropertyDiff = provider_pb2.PropertyDiff
+Running = tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]
 
 AT_ONCE = 64
 """Operations at a time; the environment of `make env` lets the engine start as many."""
@@ -73,7 +78,7 @@ CANCELLED = "cancelled; the next run continues with what is there"
 
 
 class Unpacked(NamedTuple):
-    """Properties from the wire: without marks, and without what the engine or a bridge adds (`__defaults`)."""
+    """Properties from the wire, without marks and without what others add (`__defaults`)."""
 
     values: dict[str, Any]
     secrets: set[str]
@@ -136,8 +141,11 @@ class _Status(NamedTuple):
     trailing_metadata: tuple[tuple[str, bytes], ...]
 
 
-def operation(handle: Callable[["Servicer", Any], Coroutine[Any, Any, Any]]) -> Callable[["Servicer", Any, Any], Any]:
-    """A call of the protocol from its behavior: errors become messages, a cancelled run ends it."""
+Handler = Callable[["Servicer", Any], Coroutine[Any, Any, Any]]
+
+
+def operation(handle: Handler) -> Callable[["Servicer", Any, Any], Any]:
+    """A call of the protocol: errors become messages, and a cancelled run ends it."""
 
     def serve(servicer: "Servicer", request: Any, context: Any) -> Any:
         log.URN.set(request.urn)
@@ -156,23 +164,24 @@ def operation(handle: Callable[["Servicer", Any], Coroutine[Any, Any, Any]]) -> 
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """The calls of the protocol that this provider answers; it refuses the others as unimplemented."""
+    """The calls that this provider answers; the others are refused as unimplemented."""
 
     def __init__(self, stack_config: Mapping[str, object]) -> None:
         self._stack_config = stack_config
         self._config = ProviderConfig({})
-        self._running: set[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = set()
+        self._running: set[Running] = set()
 
     def GetPluginInfo(self, _request: Any, _context: Any) -> Any:
         return plugin_pb2.PluginInfo(version=VERSION)
 
     def GetSchema(self, _request: Any, _context: Any) -> Any:
-        from components.provider.schema import package_schema  # noqa: PLC0415  (it imports every resource)
+        # here: it imports every resource
+        from components.provider.schema import package_schema  # noqa: PLC0415
 
         return provider_pb2.GetSchemaResponse(schema=json.dumps(package_schema()))
 
     def CheckConfig(self, request: Any, _context: Any) -> Any:
-        """Keeps the stack's configuration out of the state of a default provider, which always uses the current one."""
+        """Keeps the configuration out of the state; a default provider has the current one."""
         kept = struct_pb2.Struct() if self._is_current(request) else request.news
         return provider_pb2.CheckResponse(inputs=kept)
 
@@ -199,14 +208,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         try:
             new = resource.inputs.model_validate(news.values)
         except ValidationError as error:
-            faults = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors()]
-            return provider_pb2.CheckResponse(inputs=request.news, failures=_failures(faults))
+            failures = _failures(_faults(error))
+            return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
         try:
             old = resource.inputs.model_validate(olds.values) if olds.values else None
         except ValidationError:  # another version wrote them
             old = None
         try:
-            refused = [(failure.property, failure.reason) for failure in await resource.check(old, new)]
+            refused = list(await resource.check(old, new))
         except UnknownValueError:
             refused = []
         inputs = dict.fromkeys(new.unknown, UNKNOWN_TEXT) | new.plain()
@@ -228,11 +237,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         for name in names:
             kinds = differences(name, before.get(name), after.get(name, UNKNOWN))
             for path, kind in kinds.items():
-                kind_name = f"{kind}_REPLACE" if name in replaces else kind
-                detailed[path] = provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.Kind.Value(kind_name))
-        changes = provider_pb2.DiffResponse.DIFF_SOME if names else provider_pb2.DiffResponse.DIFF_NONE
+                word = f"{kind}_REPLACE" if name in replaces else kind
+                detailed[path] = PropertyDiff(kind=PropertyDiff.Kind.Value(word))
         return provider_pb2.DiffResponse(
-            changes=changes,
+            changes=DIFF_SOME if names else DIFF_NONE,
             diffs=names,
             replaces=replaces,
             deleteBeforeReplace=resource.delete_before_replace,
@@ -300,11 +308,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def partial(self, request: Any, error: PartialError) -> _Status:
         """The status of an operation that failed halfway, with the state that it left."""
-        name = getattr(request, "id", "") or self._resource(request).identify(error.state) or request.name
+        name = getattr(request, "id", "")
+        name = name or self._resource(request).identify(error.state) or request.name
         given = request.news if hasattr(request, "news") else request.properties
         secrets = unpack(given).secrets
         detail = provider_pb2.ErrorResourceInitFailed(
-            id=name, properties=_packed_state(error.state, secrets), inputs=given, reasons=[str(error)]
+            id=name,
+            properties=_packed_state(error.state, secrets),
+            inputs=given,
+            reasons=[str(error)],
         )
         packed = any_pb2.Any()
         packed.Pack(detail)
@@ -321,7 +333,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
 
 def differences(path: str, before: object, after: object) -> dict[str, str]:
-    """ADD, DELETE or UPDATE by path, as in `ports["1/1"].mtu_bytes`; UPDATE where the new value is unknown."""
+    """ADD, DELETE or UPDATE by path, as `ports["1/1"].mtu_bytes`; UPDATE to what is unknown."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         nested: dict[str, str] = {}
         for key in sorted({*before, *after}):
@@ -335,19 +347,23 @@ def differences(path: str, before: object, after: object) -> dict[str, str]:
     return {path: "DELETE" if after is None else "UPDATE"}
 
 
-def _failures(faults: list[tuple[str, str]]) -> list[Any]:
-    return [provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in faults]
+def _faults(error: ValidationError) -> list[Failure]:
+    return [Failure(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors()]
+
+
+def _failures(failures: list[Failure]) -> list[Any]:
+    return [provider_pb2.CheckFailure(property=it.property, reason=it.reason) for it in failures]
 
 
 def _state(resource: AnyResource, struct: Any) -> Properties:
     try:
         return resource.state.model_validate(unpack(struct).values)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        fault = _faults(error)[0]
         raise LabError(
-            f"another version of rocelab wrote this resource's state ({place}: {first['msg']}). "
-            "Destroy the stack with that version first (CHANGELOG.md says which versions go together)"
+            "another version of rocelab wrote this resource's state "
+            f"({fault.property}: {fault.reason}). Destroy the stack with that version first; "
+            "CHANGELOG.md says which versions go together"
         ) from None
 
 
@@ -370,8 +386,8 @@ def _log_to(engine: str) -> Callable[[str, str, str], None]:
 def main() -> None:
     """Arguments: options of the engine, which are ignored, then its address."""
     parent = os.getppid()
-    gc.set_threshold(100_000)  # what imports make stays: by default Python looks at it again and again
-    # out of the environment, where every process that is started from here would see the stack's secrets
+    gc.set_threshold(100_000)  # what imports make stays; Python would visit it again and again
+    # out of the environment, where each process that starts from here would see the stack's secrets
     servicer = Servicer(json.loads(os.environ.pop("PULUMI_CONFIG", "{}")))
     signal.signal(signal.SIGINT, lambda *_: servicer.end())
     signal.signal(signal.SIGTERM, lambda *_: servicer.end())

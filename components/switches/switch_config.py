@@ -1,18 +1,19 @@
 """The mapped ports of one switch as a resource: inputs as declared, state as on the switch."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from components.provider import log
 from components.provider.base import Failure, Properties, Resource, changed
 from components.ssh import credentials
-from components.ssh.connection import Keys, NoAnswerError, keys_of
+from components.ssh.connection import NoAnswerError, keys_of
 from components.switches import backup
 from components.switches.backup import FirstTouch
 from components.switches.dialect import AnswerError, RefusedError
 from components.switches.records import Ports, SwitchRecord, task_of
 from components.switches.settings import PortFacts, PortSettings, differences
-from components.switches.talk import talking
+from components.switches.talk import Talk, talking
 from components.switches.work import (
     SwitchOutcome,
     Task,
@@ -54,19 +55,19 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
     """
 
     async def check(self, old: SwitchConfigInputs | None, new: SwitchConfigInputs) -> list[Failure]:
-        """Before the first change of a switch: shows what would change, and refuses ports of others."""
+        """Before the first change: shows what would change, and refuses ports of others."""
         if old is not None:  # diff reports it from the state
             return []
         name = new.record.switch.name
         try:
-            found = await self._look(new)
+            facts = await self._look(new)
         except NoAnswerError as error:
             log.warn(f"{error}; to skip it, set switches[].apply: false")
             return []
         except LabError as error:
             return [Failure("ports", f"{name}: {error}")]
-        refused = refusals(task_of(new.record, new.ports, self.config.lab), found)
-        now = {port: facts.settings for port, facts in found.items()}
+        refused = refusals(task_of(new.record, new.ports, self.config.lab), facts)
+        now = {port: fact.settings for port, fact in facts.items()}
         _log(change_lines(name, now, new.ports))
         return [Failure("ports", f"{name}: {text}") for text in refused]
 
@@ -82,17 +83,17 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
         return state.record.switch.name
 
     async def read(self, old: SwitchConfigState) -> SwitchConfigState:
-        """Reads the ports, and warns of moved cables. A switch that cannot be read keeps its last values."""
+        """Reads the ports, and warns of moved cables. A silent switch keeps its last values."""
         name = old.record.switch.name
         try:
-            found = await self._look(old)
+            facts = await self._look(old)
         except (NoAnswerError, RefusedError, AnswerError) as error:
             log.warn(f"{name}: its ports are shown as last seen: {error}")
-            found = {port: PortFacts(settings) for port, settings in old.ports.items()}
-        for text in refusals(task_of(old.record, old.ports, self.config.lab), found):
+            facts = {port: PortFacts(settings) for port, settings in old.ports.items()}
+        for text in refusals(task_of(old.record, old.ports, self.config.lab), facts):
             log.warn(f"{name}: {text}")
-        seen = {port: _comparable(facts.settings, old.ports[port]) for port, facts in found.items()}
-        return old.model_copy(update={"ports": seen})
+        ports = {port: _comparable(fact.settings, old.ports[port]) for port, fact in facts.items()}
+        return old.model_copy(update={"ports": ports})
 
     async def update(self, old: SwitchConfigState, new: SwitchConfigInputs) -> SwitchConfigState:
         """Sets what differs, and restores ports that left the map."""
@@ -115,7 +116,8 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
         kept: list[str] = []
         outcome = await self._configured(task_of(record, new.ports, self.config.lab), record, kept)
         if outcome.changed:  # each was logged before
-            log.info(f"{record.switch.name}: {plural(len(outcome.changed), 'setting')} changed and verified")
+            count = plural(len(outcome.changed), "setting")
+            log.info(f"{record.switch.name}: {count} changed and verified")
         first = {port: settings for port, settings in old.before.items() if port in new.ports}
         return SwitchConfigState(
             **dict(new),
@@ -131,31 +133,32 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
         def keep(text: str) -> None:
             kept.append(backup.write_backup(folder, record.switch.name, text))
 
-        async with talking(record.endpoint, self._keys(), record.switch.name, record.session) as talk:
+        async with self._talking(record) as talk:
             return await configure(talk, task, keep, FirstTouch(folder, record.switch.name))
 
-    async def _restored(self, record: SwitchRecord, before: Mapping[str, PortSettings]) -> list[str]:
-        async with talking(record.endpoint, self._keys(), record.switch.name, record.session) as talk:
+    async def _restored(self, record: SwitchRecord, before: Ports) -> list[str]:
+        async with self._talking(record) as talk:
             done = await restore(talk, task_of(record, before, None), before)
         FirstTouch(self._folder(), record.switch.name).drop(before)
         return done
 
     async def _look(self, config: SwitchConfigInputs) -> dict[str, PortFacts]:
         record = config.record
-        async with talking(record.endpoint, self._keys(), record.switch.name, record.session) as talk:
+        async with self._talking(record) as talk:
             for warning in await unconfirmed(talk, record.switch.name, record.session):
                 log.warn(warning)
-            found = await observe(talk, record.dialect, config.ports)
-        for warning in unheard(record.switch.name, found):
+            facts = await observe(talk, record.dialect, config.ports)
+        for warning in unheard(record.switch.name, facts):
             log.warn(warning)
-        return found
+        return facts
+
+    def _talking(self, record: SwitchRecord) -> AbstractAsyncContextManager[Talk]:
+        keys = keys_of(credentials.private_key(self.config.lab, self.config.get, Path.cwd()))
+        return talking(record.endpoint, keys, record.switch.name, record.session)
 
     def _folder(self) -> Path:
         lab = self.config.lab
         return backup.folder_of(lab.name, Path.cwd(), simulated=lab.simulated)
-
-    def _keys(self) -> Keys:
-        return keys_of(credentials.private_key(self.config.lab, self.config.get, Path.cwd()))
 
 
 def _log(lines: Iterable[str]) -> None:
@@ -167,14 +170,15 @@ def _log(lines: Iterable[str]) -> None:
         log.info(f"and {len(known) - MOST_LINES} more")
 
 
-def change_lines(name: str, before: Mapping[str, PortSettings], after: Mapping[str, PortSettings]) -> Iterator[str]:
+def change_lines(name: str, before: Ports, after: Ports) -> Iterator[str]:
     """One line per port and field, `sw1 1/1: mtu_bytes 1500 => 9216`."""
     for port, declared in after.items():
         if port not in before:
             yield f"{name} {port}: joins"
             continue
         for difference in differences(declared, before[port]):
-            yield f"{name} {port}: {difference.field} {difference.found or 'none'} => {difference.expected}"
+            values = f"{difference.found or 'none'} => {difference.expected}"
+            yield f"{name} {port}: {difference.field} {values}"
     for port in before:
         if port not in after:
             yield f"{name} {port}: leaves: its earlier settings are restored"
@@ -182,7 +186,9 @@ def change_lines(name: str, before: Mapping[str, PortSettings], after: Mapping[s
 
 def _comparable(found: PortSettings, declared: PortSettings) -> PortSettings:
     """The found settings in the form of the declared ones: equal when every declared field is."""
-    return declared if not list(differences(declared, found)) else found.model_copy(update={"profiles": {}})
+    if not list(differences(declared, found)):
+        return declared
+    return found.model_copy(update={"profiles": {}})
 
 
 def _neighbour(facts: PortFacts) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from components.provider.base import Properties, Resource
+from components.provider.base import Properties, Resource, changed
 from components.validation.summary import closed
 from stacks.base import LabError
 
@@ -29,7 +29,7 @@ class Gate(Resource[GateInputs, GateInputs]):
 
     async def diff(self, old: GateInputs, new: GateInputs) -> set[str]:
         """Checks again when verdict or mode changed."""
-        return {name for name in ("mode", "function", "performance") if getattr(old, name) != getattr(new, name)}
+        return {"mode", "function", "performance"}.intersection(changed(old, new))
 
     async def create(self, new: GateInputs) -> GateInputs:
         if closed(new.mode, new.function, new.performance):
@@ -41,7 +41,9 @@ class Gate(Resource[GateInputs, GateInputs]):
 def _message(new: GateInputs) -> str:
     reasons = "\n".join(f"  {reason}" for reason in new.reasons)
     return (
-        f"the lab does not pass. function: {new.function}, performance: {new.performance}\n{reasons}\n"
-        "The stack output `validation` has the whole verdict. After a repair: pulumi up, or to measure in any case "
-        "ROCELAB_VALIDATE=again pulumi up; to accept this result, set benchmarks.mode: warn"
+        f"the lab does not pass. function: {new.function}, performance: {new.performance}\n"
+        f"{reasons}\n"
+        "The stack output `validation` has the whole verdict. After a repair: pulumi up, or to "
+        "measure in any case ROCELAB_VALIDATE=again pulumi up; to accept this result, set "
+        "benchmarks.mode: warn"
     )

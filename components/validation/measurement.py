@@ -1,4 +1,4 @@
-"""The measurement as a resource: repeated when its fingerprint changes or on request, never in a preview."""
+"""The measurement as a resource: repeated when its fingerprint changes, or on request."""
 
 import os
 from pathlib import Path
@@ -19,8 +19,8 @@ from components.validation.summary import Summary
 from stacks.base import LabError
 
 ASKED = "ROCELAB_VALIDATE"
-"""Environment variable that requests a measurement: `again`, or `rebaseline`, which also discards earlier baselines.
-An input would cause a second measurement when it is removed."""
+"""Environment variable that requests a measurement: `again`, or `rebaseline`, which also discards
+earlier baselines. An input would cause a second measurement when it is removed."""
 
 
 class MeasurementInputs(Properties):
@@ -36,8 +36,8 @@ class MeasurementInputs(Properties):
 
 class MeasurementState(MeasurementInputs):
     verdict: dict[str, JsonValue]
-    """A `Summary` by the bounds of then, with the digest of the stored run document. One that another version wrote is
-    no error: the lab is measured again."""
+    """A `Summary` by the bounds of then, with the digest of the stored run document. One that
+    another version wrote is no error: the lab is measured again."""
     settled: bool
     """Whether everything planned was measured and works; if not, the next up measures again."""
     history: dict[str, JsonValue]
@@ -51,7 +51,7 @@ class Measurement(Resource[MeasurementInputs, MeasurementState]):
     """
 
     async def diff(self, old: MeasurementState, new: MeasurementInputs) -> list[str]:
-        """Measures again when the fingerprint changed, the last result was incomplete or too slow, or on request."""
+        """Measures again when something changed, after an incomplete or slow run, or on request."""
         why = self._why(old, new)
         if why is None:
             return []
@@ -93,9 +93,10 @@ class Measurement(Resource[MeasurementInputs, MeasurementState]):
                 return await measure(part, access, log.info, new.fingerprint, RunContext(hcas=hcas))
 
         done = await carried_out(request, run, log.info)
+        verdict = done.verdict.model_dump(mode="json", exclude_defaults=True)
         return MeasurementState(
             **dict(new),
-            verdict=redacted_fields(done.verdict.model_dump(mode="json", exclude_defaults=True), request.secrets),
+            verdict=redacted_fields(verdict, request.secrets),
             settled=done.settled,
             history=done.history.model_dump(mode="json", exclude_defaults=True),
         )
@@ -114,13 +115,14 @@ class Measurement(Resource[MeasurementInputs, MeasurementState]):
         # no field of the resource shows why it is to run again
         if not old.settled:
             return "the last run did not find everything working"
-        return "the last run was too slow, and mode is enforce" if _too_slow(verdict, self.config) else None
+        slow = _too_slow(verdict, self.config)
+        return "the last run was too slow, and mode is enforce" if slow else None
 
 
 def _too_slow(verdict: Summary, config: ProviderConfig) -> bool:
-    """Whether the speed fails each up until the next measurement: no fact of a host shows a replaced cable.
+    """Whether the speed fails each up until the next run: no fact of a host shows a new cable.
 
-    It must fail by the old bounds and by the current ones, because an edited bound measures nothing.
+    It must fail by the old bounds and by the current ones: an edited bound measures nothing.
     """
     if verdict.performance != "fail":
         return False

@@ -1,7 +1,7 @@
-"""The kubeconfig of a cluster that rocelab creates, as a resource whose inputs change only with the cluster's identity.
+"""The kubeconfig of a cluster that rocelab creates.
 
-A script that is edited, a host that moves or a node that joins changes nothing of it, so nothing of it makes the
-Kubernetes objects of the stack look changed.
+Its inputs change only with the cluster: a script that is edited, a host that moves or a node that
+joins does not make the Kubernetes objects of the stack look changed.
 """
 
 from pathlib import Path
@@ -20,18 +20,18 @@ class KubeconfigInputs(Properties):
 
 class KubeconfigState(KubeconfigInputs):
     kubeconfig: Annotated[str, SECRET]
-    """The administrator's, for the Kubernetes provider; rocelab's own resources read it when they need it."""
+    """The administrator's, for the Kubernetes provider; our own resources read it when needed."""
 
 
 class Kubeconfig(Resource[KubeconfigInputs, KubeconfigState]):
-    """The administrator's kubeconfig of the lab's own cluster, from the first control plane that has it."""
+    """The administrator's kubeconfig, from the first control plane that has it."""
 
     async def create(self, new: KubeconfigInputs) -> KubeconfigState:
         text = await admin_kubeconfig(CONTROL_PLANE, self.config, Path.cwd())
         return KubeconfigState(cluster=new.cluster, kubeconfig=text)
 
     async def read(self, old: KubeconfigState) -> KubeconfigState:
-        """Reads it again, because control planes renew certificates. A silent one changes nothing."""
+        """Reads it again: control planes renew certificates. A silent one changes nothing."""
         try:
             return await self.create(old)
         except LabError as error:
