@@ -7,7 +7,7 @@ from components.cluster.manifests import PART_OF, Manifest
 from components.cluster.preconditions import Precondition
 from components.kubernetes.client import ApiError, KubernetesApi, at
 from components.provider import log
-from components.provider.base import Failure, Properties, Resource
+from components.provider.base import Failure, Properties, Resource, changed
 from components.ssh.credentials import CONTROL_PLANE, admin_kubeconfig
 from stacks.base import LabError
 
@@ -32,7 +32,12 @@ class ClaimInputs(Properties):
     """What must be there already, or must not be."""
 
 
-class Claim(Resource[ClaimInputs, ClaimInputs]):
+class ClaimState(ClaimInputs):
+    current_owner: str
+    """The owner that the cluster names: another one than `owner` if someone else has taken the cluster over."""
+
+
+class Claim(Resource[ClaimInputs, ClaimState]):
     """A ConfigMap with the owner's name, in a free cluster; everything else in the cluster waits for it."""
 
     async def check(self, old: ClaimInputs | None, new: ClaimInputs) -> list[Failure]:
@@ -48,13 +53,19 @@ class Claim(Resource[ClaimInputs, ClaimInputs]):
             pass
         return []
 
-    async def create(self, new: ClaimInputs) -> ClaimInputs:
+    async def diff(self, old: ClaimState, new: ClaimInputs) -> list[str]:
+        names = changed(old, new)
+        if old.current_owner != old.owner:
+            names.append("current_owner")
+        return names
+
+    async def create(self, new: ClaimInputs) -> ClaimState:
         """Claims the cluster; an interrupted run of the same stack may have done so already."""
         with await self._api(new) as api:
             _claim(api, new, ())
-        return new
+        return ClaimState(**dict(new), current_owner=new.owner)
 
-    async def read(self, old: ClaimInputs) -> ClaimInputs | None:
+    async def read(self, old: ClaimState) -> ClaimState | None:
         """Checks whether the claim still exists. A silent server counts as unchanged."""
         try:
             with await self._api(old) as api:
@@ -62,15 +73,15 @@ class Claim(Resource[ClaimInputs, ClaimInputs]):
         except LabError as error:
             log.warn(f"cannot read who owns the cluster: {error}")
             return old
-        return old.model_copy(update={"owner": owner}) if owner else None
+        return old.model_copy(update={"current_owner": owner}) if owner else None
 
-    async def update(self, old: ClaimInputs, new: ClaimInputs) -> ClaimInputs:
-        """Claims under the new name: a stack may be renamed."""
+    async def update(self, old: ClaimState, new: ClaimInputs) -> ClaimState:
+        """Claims under the new name, since a stack may be renamed; refuses a cluster that someone else has taken."""
         with await self._api(new) as api:
             _claim(api, new, (old.owner,))
-        return new
+        return ClaimState(**dict(new), current_owner=new.owner)
 
-    async def delete(self, old: ClaimInputs) -> None:
+    async def delete(self, old: ClaimState) -> None:
         """Releases the cluster, unless it has another owner by now."""
         if old.kubeconfig == CONTROL_PLANE and self.config.lab.cluster is None:
             return  # the lab created the cluster, which ends when its hosts leave it

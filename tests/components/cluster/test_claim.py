@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from components.cluster import claim
-from components.cluster.claim import Claim, ClaimedError, ClaimInputs, refusal
+from components.cluster.claim import Claim, ClaimedError, ClaimInputs, ClaimState, refusal
 from components.cluster.preconditions import Precondition
 from components.kubernetes.client import ApiError
 from components.provider.base import UNKNOWN, ProviderConfig, UnknownValueError
@@ -15,6 +15,7 @@ from tests.messages import states
 OURS, THEIRS = "lab lab of stack rocelab/lab", "lab other of stack rocelab/other"
 CLAIM = Claim(ProviderConfig({"kubeconfig": "{}"}))
 INPUTS = ClaimInputs(owner=OURS, cluster="https://192.0.2.1:6443 0123456789ab", kubeconfig="secret")
+STATE = ClaimState(**dict(INPUTS), current_owner=OURS)
 
 
 class FakeApi:
@@ -65,7 +66,7 @@ def test_a_free_cluster_is_taken_and_given_back(cluster: dict[str, Any]) -> None
     asyncio.run(CLAIM.create(INPUTS))
     assert cluster[claim.PATH]["data"] == {"owner": OURS}
 
-    asyncio.run(CLAIM.delete(INPUTS))
+    asyncio.run(CLAIM.delete(STATE))
     assert cluster == {}
 
 
@@ -118,31 +119,43 @@ def test_a_renamed_stack_keeps_its_cluster(cluster: dict[str, Any]) -> None:
     cluster[claim.PATH] = owned(OURS)
     renamed = INPUTS.model_copy(update={"owner": "lab lab of stack rocelab/renamed"})
 
-    assert asyncio.run(CLAIM.diff(INPUTS, renamed)) == ["owner"]
-    asyncio.run(CLAIM.update(INPUTS, renamed))
+    assert asyncio.run(CLAIM.diff(STATE, renamed)) == ["owner"]
+    asyncio.run(CLAIM.update(STATE, renamed))
 
     assert cluster[claim.PATH]["data"]["owner"] == renamed.owner
 
 
 def test_a_lost_claim_shows_in_a_refresh(cluster: dict[str, Any]) -> None:
-    assert asyncio.run(CLAIM.read(INPUTS)) is None
+    assert asyncio.run(CLAIM.read(STATE)) is None
 
     cluster[claim.PATH] = owned(THEIRS)
-    seen = asyncio.run(CLAIM.read(INPUTS))
+    seen = asyncio.run(CLAIM.read(STATE))
     assert seen
-    assert asyncio.run(CLAIM.diff(seen, INPUTS)) == ["owner"]
+    assert asyncio.run(CLAIM.diff(seen, INPUTS)) == ["current_owner"]
+
+
+def test_a_cluster_that_another_lab_took_over_is_neither_taken_back_nor_released(cluster: dict[str, Any]) -> None:
+    cluster[claim.PATH] = owned(THEIRS)
+    refreshed = asyncio.run(CLAIM.read(STATE))
+    assert refreshed
+
+    with pytest.raises(ClaimedError, match=THEIRS):
+        asyncio.run(CLAIM.update(refreshed, INPUTS))
+    asyncio.run(CLAIM.delete(refreshed))
+
+    assert cluster[claim.PATH] == owned(THEIRS)
 
 
 def test_a_silent_server_has_lost_no_claim(cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeApi, "silent", True)
 
-    assert asyncio.run(CLAIM.read(INPUTS)) == INPUTS
+    assert asyncio.run(CLAIM.read(STATE)) == STATE
 
 
 def test_the_end_leaves_another_s_claim_alone(cluster: dict[str, Any]) -> None:
     cluster[claim.PATH] = owned(THEIRS)
 
-    asyncio.run(CLAIM.delete(INPUTS))
+    asyncio.run(CLAIM.delete(STATE))
 
     assert cluster[claim.PATH] == owned(THEIRS)
 
