@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".tar.gz"
 SHOWN_VALUES = 3
+PLURALS = {"IPv4 address": "IPv4 addresses", "IPv6 address": "IPv6 addresses"}
 
 
 @click.command(
@@ -73,5 +74,5 @@ def _removed(bundle: "Bundle") -> str:
     for kind, values in sorted(bundle.removed.items()):
         pairs = [f"{value} by {placeholder}" for value, placeholder in values.items() if "\n" not in value]
         shown = some(pairs, SHOWN_VALUES) if kind != "key" else "not shown"
-        lines.append(f"  {plural(len(values), kind)}: {shown}")
+        lines.append(f"  {plural(len(values), kind, PLURALS.get(kind, ''))}: {shown}")
     return "\n".join(lines)

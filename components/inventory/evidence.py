@@ -22,15 +22,15 @@ from components.inventory.answer import host_of
 from components.inventory.hosts import MEMLOCK, HostLooks, Say
 from components.inventory.look import LookRequest
 from components.inventory.model import Host
-from components.inventory.redact import Redactor, texts_of
+from components.inventory.redact import IPV4, Redactor, texts_of
 from components.ssh.connection import keys_of
 
 Json = dict[str, Any]
 MANIFEST = "manifest.json"
+HOSTNAME = "/proc/sys/kernel/hostname"
 HOST = TypeAdapter(Host)
 OF_THE_READER = ("clock_synchronized", "architecture", "python", "sudo")
 """What `look` takes from its own process and not from a file or a program."""
-VIRTUAL = ("qemu", "kvm", "vmware", "virtualbox", "xen", "bochs")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,9 +69,8 @@ def gather(request: LookRequest, key: bytes, say: Say) -> Bundle:
         else:
             recordings[name] = recording
     redactor = Redactor(key)
-    redactor.learn_names(
-        "host", [*recordings, *(target.address for target in request.hosts if target.name in recordings)]
-    )
+    named = [target.address for target in request.hosts if not IPV4.fullmatch(target.address)]
+    redactor.learn_names("host", [*recordings, *named])
     redactor.learn_names("user", {target.user for target in request.hosts})
     return bundle(recordings, redactor, unread)
 
@@ -103,6 +102,7 @@ def bundle(recordings: Mapping[str, Json], redactor: Redactor, unread: Sequence[
     hosts: dict[str, JsonValue] = {}
     for number, recording in enumerate(recordings.values(), 1):
         redacted = redactor.value(recording)
+        redacted["files"][HOSTNAME] = {"text": f"host{number}"}  # a name of two letters is no word to search for
         host = inventory_of(redacted, f"host{number}")
         files[f"host{number}.json"] = _text(redacted)
         files[f"host{number}.inventory.json"] = _text(HOST.dump_python(host, mode="json", exclude_defaults=True))
@@ -139,13 +139,13 @@ def archive(bundle: Bundle, folder: str) -> bytes:
 
 def _summary(host: Host) -> JsonValue:
     system, pfs = host.system, host.pfs.or_else(())
-    vendor = system.vendor.or_else("").lower()
+    own_rdma = [rdma for pf in pfs for rdma in pf.rdma.or_else(()) if not rdma.soft]
     nics: list[JsonValue] = []
     for pf in pfs:
         words = (pf.vendor_id, pf.device_id, pf.driver, pf.firmware)
         nics.append(" ".join(word.or_else("?") for word in words))
     return {
-        "simulated": any(word in vendor for word in VIRTUAL),
+        "simulated": not own_rdma,
         "os": system.os.or_else(""),
         "kernel": system.kernel.or_else(""),
         "nics": nics,
@@ -153,7 +153,7 @@ def _summary(host: Host) -> JsonValue:
 
 
 def _host_names(recording: Json) -> list[str]:
-    name = str(recording["files"].get("/proc/sys/kernel/hostname", {}).get("text", "")).strip()
+    name = str(recording["files"].get(HOSTNAME, {}).get("text", "")).strip()
     short, _, domain = name.partition(".")
     return [name, short, domain]
 

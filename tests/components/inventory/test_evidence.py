@@ -146,6 +146,29 @@ def test_of_another_process_only_the_ssh_session_is_recorded(tree: Tree, monkeyp
     assert machine.read("/proc/77/environ") == "SSH_CONNECTION=1.2.3.4 5 192.0.2.11 22"
 
 
+def test_a_host_name_of_two_letters_goes_too(tree: Tree) -> None:
+    tree.file("/proc/sys/kernel/hostname", "n1\n")
+
+    files = packed(evidence(machine_of(tree))).files
+
+    assert HOST.validate_json(files["host1.inventory.json"]).system.hostname.value == "host1"
+
+
+def test_of_the_kernel_s_arguments_only_those_of_pci_and_iommu_are_recorded(tree: Tree) -> None:
+    tree.file("/proc/cmdline", "root=/dev/vg-atlas7/root intel_iommu=on init=/opt/atlas7/init pci=realloc\n")
+
+    assert machine_of(tree).read("/proc/cmdline") == "intel_iommu=on pci=realloc"
+
+
+def test_a_host_without_a_nic_that_has_rdma_of_its_own_counts_as_simulated(tree: Tree) -> None:
+    recording = evidence(machine_of(tree))
+    hosts = json.loads(packed(recording).files[MANIFEST])["hosts"]
+    recording["folders"] = {path: names for path, names in recording["folders"].items() if "infiniband" not in path}
+    without = json.loads(packed(recording).files[MANIFEST])["hosts"]
+
+    assert (hosts["host1"]["simulated"], without["host1"]["simulated"]) == (False, True)
+
+
 def test_the_limit_of_the_login_is_in_front_of_the_recording() -> None:
     assert recording_in('memlock 64\nnoise\n{"schema": 1}') == {"schema": 1, "memlock_kib": "64"}
     assert recording_in("sudo: a password is required") is None

@@ -19,7 +19,7 @@ from . import pci
 from .leaves import Json
 from .read_only import ReadOnly
 from .run import NICENESS, look
-from .system import KERNEL_LOG, NIC_LINE
+from .system import ARGUMENTS, KERNEL_LOG, NIC_LINE
 
 SCHEMA = 1
 DEADLINE_S = 60.0
@@ -193,6 +193,8 @@ def _without_secrets(path: str, content: bytes) -> bytes:
         return session[1] if session else b""
     if path.startswith(pci.DEVICES) and path.endswith("/config"):
         return pci.without_serial_number(content)
+    if path == "/proc/cmdline":
+        return " ".join(word for word in content.decode().split() if ARGUMENTS.match(word)).encode()
     if path == "/proc/mounts":
         rows = [line for line in content.splitlines() if NETWORK_FILESYSTEMS.match(_word(line, 2))]
         return b"\n".join(rows)

@@ -98,6 +98,9 @@ class DriverStep(Step):
         if asked["in_use"]:
             self._load(host)
 
+    def files_to_write(self, host: Host) -> List[str]:
+        return [] if host.document["driver"]["source"] == "keep" else list(self.files)
+
     def facts(self, host: Host) -> Dict[str, Any]:
         machine = host.machine
         running = machine.read(f"/sys/module/{ofed.MODULE}/version")
