@@ -80,11 +80,11 @@ def test_control_planes_come_up_without_pvrdma_one_beside_the_cluster_and_the_ot
         assert running_at["runtime.host"].name == BESIDE
         assert {"plane02", "plane03"} in apart
         for machine in planes.values():
-            hardware_of = machine.config.hardware
-            cards = [one for one in hardware_of.device if isinstance(one, vim.vm.device.VirtualEthernetCard)]
-            [disk] = [one for one in hardware_of.device if isinstance(one, vim.vm.device.VirtualDisk)]
+            size, devices = machine.config.hardware, machine.config.hardware.device
+            cards = [device for device in devices if isinstance(device, vim.vm.device.VirtualEthernetCard)]
+            [disk] = [device for device in devices if isinstance(device, vim.vm.device.VirtualDisk)]
             assert [type(card) for card in cards] == [vim.vm.device.VirtualVmxnet3]
-            assert (hardware_of.numCPU, hardware_of.memoryMB, disk.capacityInKB) == (4, 16384, 50 << 20)
+            assert (size.numCPU, size.memoryMB, disk.capacityInKB) == (4, 16384, 50 << 20)
             assert not machine.config.memoryReservationLockedToMax
 
 

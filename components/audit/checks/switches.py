@@ -100,8 +100,8 @@ def numa_switch(view: View) -> Iterator[AuditFault]:
                 continue
             for port, leaf in ports:
                 if used[leaf] > 1:
-                    found = f"{leaf}, with {used[leaf] - 1} more of NUMA node {numa_node}"
-                    yield fault(port, _source(port, view.fleet.uplink(port)), found, "a switch without one of them")
+                    others = f"{leaf}, with {used[leaf] - 1} more of NUMA node {numa_node}"
+                    yield fault(port, _source(port, view.fleet.uplink(port)), others, "a switch without one of them")
 
 
 def _source(port: Port, uplink: AuditUplink | None) -> Reading[object]:

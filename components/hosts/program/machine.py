@@ -13,12 +13,20 @@ KILL_WAIT_S = 2
 """A killed program ends at once, unless it hangs in the kernel: then nothing ends it, and the run leaves it behind."""
 
 
-class StepError(Exception):
-    """A step that failed: the reason, and what to do about it. Every function of a step may raise it."""
+class RunError(Exception):
+    """Why a run ends early, and what to do about it."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
         self.reason, self.hint = reason, hint
+
+
+class StepError(RunError):
+    """A step that failed: the reason, and what to do about it. Every function of a step may raise it."""
+
+
+class OutOfTimeError(RunError):
+    """The run has used up its time. It is no StepError, after which other steps still run."""
 
 
 class Done(NamedTuple):

@@ -12,7 +12,7 @@ from .host import Document, Host
 from .identity import devices_are_there
 from .lock import locked, wait_for_boot
 from .look.read_only import ReadOnly
-from .machine import Machine, StepError
+from .machine import Machine, OutOfTimeError, RunError, StepError
 from .membership import CLUSTER_VERBS, answer
 from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, PROBE_S, SCHEMA
 from .plan import plan
@@ -68,7 +68,6 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         "schema": SCHEMA, "host": "", "changed": [], "needs_reboot": [], "facts": {}, "fields": {}, "failed": None
     }  # fmt: skip
     host: Optional[Host] = None
-    step = verb
     ended = announce(lambda: f"{verb}: {host.at if host else 'its document'}, {machine.awaited or 'no program'}")
     try:
         document = read_document(text, untrusted=verb == "plan")
@@ -102,17 +101,26 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there
             target = target_fields(host.document)
             result["fields"] = {key: value for key, value in result["fields"].items() if value != target[key]}
-    except StepError as error:
-        result["failed"] = failure("owner" if isinstance(error, OwnerError) else step, error)
+    except RunError as error:
+        result["failed"] = failure(_place_of(error, host, verb), error)
     except Exception as error:  # noqa: BLE001  # a fault of this program is data too: other hosts go on
         traceback.print_exc()
-        result["failed"] = {"step": step, "reason": f"{type(error).__name__}: {error}"[:1500], "hint": "see stderr"}
+        result["failed"] = {"step": verb, "reason": f"{type(error).__name__}: {error}"[:1500], "hint": "see stderr"}
     finally:
         signal.alarm(0)
         ended.set()
     if host is not None:
         result["changed"] = host.changed
     return result
+
+
+def _place_of(error: RunError, host: Optional[Host], verb: str) -> str:
+    """What a failure is attributed to: the owner, the step at work when the time was over, or the verb."""
+    if isinstance(error, OwnerError):
+        return "owner"
+    if isinstance(error, OutOfTimeError) and host is not None and host.at.startswith("step "):
+        return host.at[len("step ") :]
+    return verb
 
 
 def boot(host: Host, text: str) -> Tuple[Host, Optional[Failure]]:
@@ -160,4 +168,4 @@ def read_document(text: str, untrusted: bool = False) -> Document:
 
 def _out_of_time(machine: Machine) -> None:
     waits = f"it waits for `{machine.awaited}`" if machine.awaited else "no program of this host was running"
-    raise StepError(f"exceeded its time limit: {waits}", "check what hangs on this host: ps, dmesg")
+    raise OutOfTimeError(f"exceeded its time limit: {waits}", "see what hangs on this host: ps, dmesg")

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence, Set, Tuple
 from .baseline import forgotten, give_all_back, give_back, give_steps_back, read_baseline, record_baseline
 from .host import Document, Host
 from .identity import remember_nics, restore_names
-from .machine import Machine, StepError, load_json
+from .machine import Machine, RunError, StepError, load_json
 from .places import (
     BASELINE_FILE,
     BOOT_ID,
@@ -165,7 +165,7 @@ def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:
     return {key: pending[key] for key in pending if key in fields and fields[key] != target.get(key)}
 
 
-def failure(step: str, error: StepError) -> Failure:
+def failure(step: str, error: RunError) -> Failure:
     return {"step": step, "reason": error.reason[:1500], "hint": error.hint[:500]}
 
 

@@ -241,11 +241,11 @@ def on_two_leaves(third: int, fourth: int) -> Inventory:
     """Four rails, of which 1 and 3 are on NUMA node 0. The first two have leaves of their own, the others go there."""
     inventory = fabricate(HOSTS, 4)
     spoils = []
-    for one in inventory.hosts:
-        spoils += [counters(one.name, k) for k in range(1, 5)]
+    for host in inventory.hosts:
+        spoils += [counters(host.name, rail) for rail in range(1, 5)]
         for rail, leaf in ((3, third), (4, fourth)):
-            neighbour = replace(switch_neighbour(leaf, 1), port_id=f"Ethernet4{one.name[-2:]}")
-            spoils.append(pf(one.name, rail, lldp=(neighbour,)))
+            neighbour = replace(switch_neighbour(leaf, 1), port_id=f"Ethernet4{host.name[-2:]}")
+            spoils.append(pf(host.name, rail, lldp=(neighbour,)))
     return both(*spoils)(inventory)
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from components.hosts.program.places import (
     UNCONFIRMED_FILE,
 )
 from components.hosts.program.revert import revert
+from components.hosts.program.step import value_or_reason
 from tests.components.hosts.host_runs import made, run
 from tests.components.hosts.kernel import PFS, FakeHost, addresses, link
 from tests.messages import states
@@ -332,35 +334,32 @@ def test_a_program_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
     assert "did not end" in done.err
 
 
-def test_a_run_that_takes_too_long_names_the_program_it_waits_for(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("hang", "awaited"),
+    [
+        (lambda machine: machine.run("sh", "-c", "sleep 7 & wait"), "`sh -c sleep 7 & wait`"),
+        (lambda machine: machine.read("/fifo"), "`/fifo`"),
+        (lambda machine: value_or_reason(lambda: machine.read("/fifo")), "`/fifo`"),
+    ],
+    ids=["a program", "a file", "a file that a step reports as unreadable"],
+)
+def test_a_run_that_takes_too_long_ends_and_names_what_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hang: Callable[[Machine], object], awaited: str
+) -> None:
     monkeypatch.setattr("components.hosts.program.main.PROBE_S", 1)
-    monkeypatch.setattr(Machine, "exists", lambda machine, _: machine.run("sh", "-c", "sleep 7 & wait") and False)
-    before = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr("components.hosts.program.main.wait_for_boot", hang)
+    os.mkfifo(tmp_path / "fifo")
+    machine = Machine(str(tmp_path))
+    before = signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
     begun_s = time.monotonic()
     try:
-        machine = Machine(str(tmp_path))
-        signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
-        result = perform("probe", machine, json.dumps({"schema": 1, "host": "gpu01", "pfs": []}), b"")
+        failed = perform("probe", machine, json.dumps({"schema": 1, "host": "gpu01", "pfs": []}), b"")["failed"]
     finally:
         signal.signal(signal.SIGALRM, before)
 
     assert time.monotonic() - begun_s < 5
-    assert states(result["failed"]["reason"], "`sh -c sleep 7 & wait`")
-
-
-def test_a_file_that_nobody_can_read_to_its_end_is_named_too(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("components.hosts.program.main.PROBE_S", 1)
-    monkeypatch.setattr(Machine, "exists", lambda machine, _: bool(machine.content("/fifo")))
-    os.mkfifo(tmp_path / "fifo")
-    before = signal.getsignal(signal.SIGALRM)
-    try:
-        machine = Machine(str(tmp_path))
-        signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
-        result = perform("probe", machine, json.dumps({"schema": 1, "host": "gpu01", "pfs": []}), b"")
-    finally:
-        signal.signal(signal.SIGALRM, before)
-
-    assert states(result["failed"]["reason"], "`/fifo`")
+    assert failed["step"] == "probe"
+    assert states(failed["reason"], awaited)
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
