@@ -3,6 +3,7 @@
 What happens to a lab whose speed nobody asks for is in tests/integration/standing.
 """
 
+import gzip
 import json
 import re
 import subprocess
@@ -165,6 +166,28 @@ def test_preview_shows_the_effect_of_a_changed_mtu(stack: Stack) -> None:
         seen = stack.pulumi("preview", "--diff").succeeded()
 
     assert lines_naming(seen.text, "gpu01:", "enp5s0.mtu_bytes", "9000 => 4200", WORDS["link"]), seen.text[-4000:]
+
+
+@pytest.mark.whole
+def test_sends_over_the_connection_manager_are_measured_as_often_as_the_lab_asks(made: Stack) -> None:
+    """The Bitfusion article's `ib_send_bw` and `ib_send_lat`, and `-R` of the DeepOps guide."""
+
+    def sends(lab: dict[str, Any]) -> None:
+        lab["benchmarks"]["repeats"] = 2
+        lab["benchmarks"]["verbs"] |= {"tests": ["ib_send_bw", "ib_send_lat"], "rdma_cm": True, "sizes": []}
+        lab["benchmarks"].pop("nccl")
+
+    with made.edited(sends):
+        made.up().succeeded()
+    validation = made.outputs()["validation"]
+
+    assert validation["function"] == "pass", json.dumps(validation)[:3000]
+    rows = {(row["test"], row.get("rail")): row for row in validation["tests"]}
+    for row in (rows[place] for place in product(("ib_send_bw", "ib_send_lat"), ("rail-a", "rail-b"))):
+        assert (row["function"], row["measured"], row["failed"]) == ("pass", 2, 0), row
+    stored = ROOT / f".sim/runs/lab/{validation['run_id']}.run.json.gz"
+    transfers = json.loads(gzip.decompress(stored.read_bytes()))["record"]["transfers"]
+    assert {len(transfer["samples"]) for transfer in transfers} == {2}
 
 
 @pytest.mark.whole
