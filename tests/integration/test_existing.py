@@ -66,7 +66,7 @@ def test_what_the_page_of_the_first_up_announced_is_what_happened(stack: Stack) 
     page = (stack.folder / "first-up.md").read_text()
 
     assert lines_naming(page, "2 hosts", "2 probed")
-    assert lines_naming(page, "gpu[01-02] enp5s0", "address", "none → 10.10.1.[11-12]/24")
+    assert lines_naming(page, "gpu[01-02] enp[5,132]s0", "address", "none → 10.10.1.[11-12]/24, 10.10.2.[11-12]/24")
     for node, last in (("gpu01", 11), ("gpu02", 12)):
         assert f"10.10.1.{last}/24" in on_node(node, "ip -br -4 address show enp5s0")
 
