@@ -283,6 +283,22 @@ def test_an_engine_killed_while_it_measures_is_recovered(made: Stack) -> None:
         made.unchanged()
 
 
+@pytest.mark.kills
+def test_a_destroy_fails_while_a_host_hangs_and_the_next_one_ends(made: Stack) -> None:
+    """The probe has two minutes, which it spends on a pipe that nobody writes into."""
+    file = "/run/rocelab/reverted.json"
+    on_node("gpu01", f"sudo mkdir -p /run/rocelab && sudo mkfifo {file}")
+    try:
+        failed = made.pulumi("destroy", "--run-program").failed()
+    finally:
+        on_node("gpu01", f"sudo rm {file}")
+
+    assert lines_naming(failed.text, "gpu01", "time limit", f"`{file}`"), failed.text[-4000:]
+    assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
+    made.pulumi("destroy", "--run-program").succeeded()
+    assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "0"
+
+
 def test_nothing_secret_is_in_state_output_or_logs(stack: Stack) -> None:
     assert_nothing_secret_was_left(stack)
 
