@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from components.by_name import class_named
-from components.hosts.facts import KEPT_FACTS
 from components.hosts.program.steps import STEPS
+from components.hosts.records import KEPT_FACTS
 from components.inventory.document import save
 from components.inventory.model import Host
 from components.inventory.reading import known
@@ -354,8 +354,8 @@ def test_a_new_host_setting_reaches_the_host_and_is_undone(copy: Copy) -> None:
     answer = copy.evaluated(f"""
 from pathlib import Path
 from components.hosts.document import host_document, target_fields
-from components.hosts.effects import field_effect, repair_class
-from components.hosts.facts import KEPT_FACTS
+from components.hosts.changes import field_effect, repair_class
+from components.hosts.records import KEPT_FACTS
 from components.hosts.pack import packed
 from components.hosts.program.host import Host
 from components.hosts.program.machine import Machine
@@ -591,4 +591,4 @@ def test_every_step_has_a_place_of_its_own_and_its_setting_is_a_field_of_the_lab
             owner = getattr(owner, name)
     kept = {fact for step in STEPS for fact in step.keeps}
     assert set(KEPT_FACTS) == kept | {"machine_id", "boot_id", "kernel", "warnings"}
-    assert kept & constants(ROOT / "components/hosts/facts.py") == {"qos"}, "only the section that it reads"
+    assert kept & constants(ROOT / "components/hosts/records.py") == {"qos"}, "only the section that it reads"

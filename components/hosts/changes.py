@@ -1,20 +1,62 @@
-"""What a preview reports about hosts and what it refuses: pure functions of old and new records."""
+"""What a change costs on a running host, what a preview says of it, and what it refuses. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from components.hosts.effects import WORDS, field_effect
-from components.hosts.losses import Known, cost_of, effect_of, known_of
 from components.hosts.program.steps import STEPS, changed_versions
-from components.hosts.records import HostRecord, record_before
+from components.hosts.records import HostRecord, Known, known_of, record_before
 from components.ssh.connection import Endpoint
 from stacks.base import Effect
+from stacks.hosts import RepairClass
 from stacks.words import some
+
+ORDER: tuple[RepairClass, ...] = ("none", "link", "service", "reboot")
+"""From a repair without disruption to one that reboots the host."""
+
+WORDS: dict[Effect, str] = {
+    "none": "no disruption",
+    "link": "link flaps",
+    "pods": "pods lose their VFs",
+    "reboot": "needs a reboot",
+    "replace": "machine is replaced",
+}
+
+EFFECTS: dict[str, str] = {field: effect for step in STEPS for field, effect in step.effects.items()}
+"""By the last part of a field's name."""
+
+REPAIRS = {**EFFECTS, **{field: repair for step in STEPS for field, repair in step.repairs.items()}}
+
+WAITING = frozenset(field for step in STEPS if step.waits_for for field in step.effects)
+"""Fields of steps that wait for a pending reboot: until then they deviate, and that is not a failure."""
+
+
+def field_effect(field: str) -> Effect:
+    """Effect of a changed field such as `enp5s0.mtu_bytes`."""
+    return cast("Effect", EFFECTS[field.rpartition(".")[2]])
+
+
+def repair_class(field: str) -> RepairClass:
+    """How disruptive the repair of a field is."""
+    return cast("RepairClass", REPAIRS[field.rpartition(".")[2]])
+
+
+def may_repair(field: str, policy: RepairClass) -> bool:
+    """Whether the lab allows the repair of a field."""
+    return ORDER.index(repair_class(field)) <= ORDER.index(policy)
+
+
+def follows_a_reboot(field: str) -> bool:
+    """Whether a pending reboot explains that a field deviates."""
+    return repair_class(field) == "reboot" or field.rpartition(".")[2] in WAITING
+
+
+# -- changes
 
 LONGEST_VALUE = 60
 MOST_NAMED = 3
@@ -56,7 +98,7 @@ def changes(
     Args:
         olds: the hosts as they were last read.
         news: the hosts that the lab file describes.
-        facts: per host what it reported; see `losses`.
+        facts: per host what it reported; see `vf_facts`.
         now: the age of the facts counts up to this time.
     """
     now = now or datetime.now(UTC)
@@ -181,3 +223,66 @@ def _state_effect(new: HostRecord) -> tuple[Literal["joins", "leaves"], str]:
             return "leaves", "it is left alone"
         case "absent":
             return "leaves", "everything that rocelab changed is undone"
+
+
+# -- the cost of another number of VFs
+
+FREE_THEM = "; drain the node or delete the pods that use them, or revert the change"
+LOOK = "pulumi preview --refresh --run-program reads the hosts again"
+
+
+def without_users(text: str) -> str:
+    """A refusal of `vfs_refused` without the names of the VFs' users."""
+    return re.sub(rf"( in use), such as .*?(?={re.escape(FREE_THEM)})", r"\1", text, flags=re.DOTALL)
+
+
+def effect_of(pf: str, before: JsonValue, target: int, known: Known | None) -> Effect:
+    """The worst that a changed number of VFs is known to do."""
+    if known is not None and target > known.offered.get(pf, target):
+        return "reboot"
+    return "none" if before == 0 else "pods"
+
+
+def cost_of(pf: str, before: JsonValue, target: int, known: Known | None, now: datetime) -> str:
+    """The effect of a changed number of VFs, as a preview prints it."""
+    loss = "no pod has one yet" if before == 0 else WORDS["pods"]
+    if known is None:
+        return f"{loss}; may reboot: facts unknown ({LOOK})"
+    most = known.offered.get(pf)
+    if most is None:
+        reboot = "may reboot: it is unknown how many its NIC offers"
+    elif target <= most:
+        reboot = f"no reboot, its NIC offers {most}"
+    else:
+        reboot = f"needs a reboot: its NIC offers {most}, and the firmware can add more"
+    use = known.in_use.get(pf, "")
+    said = f"{use}, and refused until they are free: drain the node" if use else "none is in use"
+    return "; ".join([loss, *([said] if before != 0 else []), f"{reboot} ({known.age(now)})"])
+
+
+def vfs_refused(
+    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], fresh: Mapping[str, object]
+) -> Iterator[str]:
+    """A text for each PF whose VFs would be taken away while some are in use, by facts of this run.
+
+    Older facts refuse nothing: the pods may have ended since, and the host checks again before it touches a VF.
+    """
+    for name, new in news.items():
+        old = record_before(olds, name, new)
+        known = known_of(fresh.get(name))
+        if old is None or known is None or "active" not in (old.state, new.state):
+            continue
+        for pf, before, after in resized(old, new):
+            if pf in known.in_use:
+                yield (
+                    f"{name}: {pf}.vfs {before} => {after} first removes every VF of {pf}, and {known.in_use[pf]}"
+                    f"{FREE_THEM}"
+                )
+
+
+def resized(old: HostRecord, new: HostRecord) -> Iterator[tuple[str, int, int]]:
+    """PF, old and new number, of each PF whose number of VFs changes."""
+    before, after = ({str(pf["interface"]): int(str(pf["vfs"])) for pf in record.pfs} for record in (old, new))
+    for pf, count in after.items():
+        if before.get(pf, 0) not in (0, count):
+            yield pf, before[pf], count

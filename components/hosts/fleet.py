@@ -22,13 +22,20 @@ from pulumi.dynamic import (
 
 from components.hosts.bootstrap.nodes import Nodes, without
 from components.hosts.calls import HostCalls, Report
-from components.hosts.changes import changes, reboots_refused, silent_text, upgrades_refused
-from components.hosts.facts import Facts
-from components.hosts.layout import mark_after, missed, plain, same_layout, vfs_came
-from components.hosts.losses import vfs_refused
-from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
-from components.hosts.repair import Crew, Outcome, converge, observe, undo_all
-from components.hosts.roll import Roll
+from components.hosts.changes import changes, reboots_refused, silent_text, upgrades_refused, vfs_refused
+from components.hosts.records import (
+    PREFIX,
+    Facts,
+    HostRecord,
+    mark_after,
+    missed,
+    plain,
+    properties_of,
+    records_of,
+    same_layout,
+    vfs_came,
+)
+from components.hosts.repair import Crew, Outcome, Roll, converge, observe, undo_all
 from components.ssh import credentials
 from components.ssh.configured import Configured, plainly
 from components.ssh.connection import answers
@@ -166,7 +173,7 @@ class Fleet(Resource, module="hosts", name="Fleet"):
     facts: pulumi.Output[str]
     """JSON: what each host reported."""
     vf_layout: pulumi.Output[str]
-    """Mark of the VFs that a device plugin finds (see `layout`); known once they exist."""
+    """Mark of the VFs that a device plugin finds (see `mark_after`); known once they exist."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class Hosts(pulumi.ComponentResource):
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
     vf_layout: pulumi.Output[str]
-    """Mark of all VFs (see `layout`): when it changes, device plugins restart. Known once the VFs exist."""
+    """Mark of all VFs (see `mark_after`): when it changes, device plugins restart. Known once the VFs exist."""
 
     def __init__(self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:hosts:Hosts", name, None, opts)

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from components.hosts.calls import HostCalls, Report, each
-from components.hosts.changes import Change, changes
-from components.hosts.effects import WORDS
-from components.hosts.facts import kept
-from components.hosts.records import HostRecord
+from components.hosts.changes import WORDS, Change, changes
+from components.hosts.records import HostRecord, kept
 from stacks.base import LabError
 from stacks.sets import folded, folded_places
 from stacks.words import plural

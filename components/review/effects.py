@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from components.hosts.changes import SILENT, Change, changes
-from components.hosts.losses import Known, known_of, without_users
+from components.hosts.changes import SILENT, Change, changes, without_users
 from components.hosts.records import PREFIX as HOST_PREFIX
-from components.hosts.records import HostRecord, records_of
+from components.hosts.records import HostRecord, Known, known_of, records_of
 from components.review.preview import Preview, PreviewStep, Props, State
 from components.switches.records import SwitchRecord, in_order
 from components.switches.settings import PortSettings, differences

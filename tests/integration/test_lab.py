@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.hosts.effects import WORDS
+from components.hosts.changes import WORDS
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.conftest import ROOT

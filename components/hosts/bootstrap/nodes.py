@@ -12,8 +12,7 @@ from components.hosts.bootstrap.decide import Refusal, failed_join
 from components.hosts.bootstrap.join import remembered_ca, unite
 from components.hosts.calls import Say
 from components.hosts.drain import Drainer, DrainError, NodeDrainer
-from components.hosts.facts import Facts
-from components.hosts.records import HostRecord
+from components.hosts.records import Facts, HostRecord
 from components.hosts.repair import Crew, Outcome
 from components.ssh.connection import answers
 from components.ssh.credentials import Login, admin_config, control_planes_of

@@ -2,9 +2,7 @@
 
 import pytest
 
-from components.hosts.changes import changes, reboots_refused
-from components.hosts.effects import WORDS
-from components.hosts.losses import LOOK
+from components.hosts.changes import LOOK, WORDS, changes, reboots_refused
 from components.hosts.records import HostRecord, properties_of, records_of
 from tests.components.hosts.fleet_hosts import record
 from tests.messages import states

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from components.hosts import effects
+from components.hosts import changes as effects
 from components.hosts.document import document_text, host_document, target_fields, vf_layout
 from components.hosts.program.steps.vfs import vf_mac
 from stacks.base import Effect

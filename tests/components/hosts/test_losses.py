@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.hosts.changes import changes
+from components.hosts.changes import LOOK, WORDS, changes, cost_of, vfs_refused
 from components.hosts.document import host_document
-from components.hosts.effects import WORDS
-from components.hosts.losses import LOOK, cost_of, known_of, vf_facts, vfs_refused
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, known_of, vf_facts
 from stacks.lab import Lab
 from tests.components.hosts.fleet_hosts import conforming, record
 from tests.components.hosts.host_runs import given_to_a_pod, made, run

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.hosts import effects
+from components.hosts import changes as effects
 from components.hosts.document import deadline_s, host_document, target_fields
 from components.hosts.program.places import DEADLINE_S
 from components.hosts.program.steps import STEPS

@@ -2,9 +2,9 @@
 
 import json
 
-from components.hosts import effects
+from components.hosts import changes as effects
+from components.hosts.changes import ORDER, repair_class
 from components.hosts.document import document_text, host_document, target_fields
-from components.hosts.effects import ORDER, repair_class
 from components.hosts.program.places import BASELINE_FILE
 from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
 from tests.components.hosts.host_runs import differing, run

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts.losses import vfs_refused
+from components.hosts.changes import vfs_refused
 from components.review.comment import LEAST_LIMIT, LIMIT, as_markdown, comment_of
 from components.review.effects import Kind, Rank, Review, review_of
 from components.review.preview import STREAMING, read_preview

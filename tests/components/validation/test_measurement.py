@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from components.hosts.facts import KEPT_FACTS
+from components.hosts.records import KEPT_FACTS
 from components.provider.base import UNKNOWN, ProviderConfig, UnknownValueError
 from components.validation import measurement
 from components.validation import verdict as verdict_of

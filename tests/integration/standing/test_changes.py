@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.hosts.effects import WORDS
+from components.hosts.changes import WORDS
 from tests.integration.stack import KEY, Stack, changes, nodes_named, on_node, wait_for_reboot, without
 from tests.messages import lines_naming
 
