@@ -125,7 +125,7 @@ def remembered_vcenters(resources: list[Resource]) -> set[str]:
     servers = [_inputs(one).get("vsphereServer", "") for one in resources if one["type"] == "pulumi:providers:vsphere"]
     if not servers or not all(str(server).startswith("127.") for server in servers):
         return set()
-    settings = [one for one in resources if one["type"].startswith("pulumi-python:dynamic/fabric:")]
+    settings = [one for one in resources if one["type"].startswith("rocelab:fabric:")]
     found = (IDENTIFIED.match(str(one.get("id", ""))) for one in settings)
     return {match[1] for match in found if match}
 

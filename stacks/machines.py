@@ -116,25 +116,20 @@ class Machine(Section):
 
 
 class ExistingMachine(Section):
-    """An existing VM: rocelab sets what is declared, restores it on destroy, and never deletes the VM."""
+    """An existing VM: rocelab compares it with what is declared, and never changes it."""
 
     existing: InventoryName
-    """Its name in vCenter, which must be unique in the datacenter. rocelab neither clones nor renames it."""
+    """Its name in vCenter, which must be unique in the datacenter."""
     host: InventoryName | None = None
     """The ESXi host that it is on: rocelab verifies it, and never moves the VM."""
     apart: bool = True
     """Whether a worker must have its ESXi host for itself; rocelab moves no VM for that."""
     cpus: int | None = Field(default=None, ge=1, le=256)
-    """None: unchanged."""
+    """None: any number."""
     memory_mbytes: int | None = Field(default=None, ge=1024, multiple_of=4)
-    """None: unchanged. With PVRDMA or a vGPU all of it is reserved and locked."""
+    """None: any size. With PVRDMA or a vGPU all of it must be reserved and locked."""
     roce_version: Literal["rocev1", "rocev2"] | None = None
-    """Protocol of its PVRDMA adapters on the lab's rails. None: unchanged, or vCenter chooses for new adapters."""
-    several_pvrdma: bool = False
-    """Allows more than one PVRDMA adapter, including those on other networks."""
-    allow_power_off: bool = False
-    """Whether rocelab may shut it down, change it and start it again. Otherwise a running VM accepts one change only:
-    the reservation of its memory."""
+    """Protocol of its PVRDMA adapters on the lab's rails. None: any."""
 
     @model_validator(mode="before")
     @classmethod

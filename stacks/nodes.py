@@ -136,7 +136,7 @@ class BareMetal(NodeBase):
 
 
 class VsphereVm(NodeBase):
-    """A VM that the fabric creates or adopts: a management adapter, and a PVRDMA adapter on each of its rails."""
+    """A VM, created or existing, with a management adapter and a PVRDMA adapter on each of its rails."""
 
     kind: Literal["vsphere_vm"]
     machine: AnyMachine
@@ -166,7 +166,8 @@ class VsphereVm(NodeBase):
             raise ValueError(
                 f"{len(self.pfs)} PVRDMA adapters, but vSphere allows {MOST_PVRDMA} per VM; remove the others"
             )
-        if len(self.pfs) > 1 and not self.machine.several_pvrdma and not self.knows_several_pvrdma:
+        allowed = not isinstance(self.machine, Machine) or self.machine.several_pvrdma
+        if len(self.pfs) > 1 and not allowed and not self.knows_several_pvrdma:
             raise ValueError(
                 f"{len(self.pfs)} PVRDMA adapters, but VMware documents one per VM (KB 328676) before virtual hardware "
                 f"{SEVERAL_PVRDMA} (ESXi 7.0 U2); raise machine.hardware_version, remove the others, or set "

@@ -104,8 +104,8 @@ def a_stack_in(vcenter: str, server: str = "127.0.12.201:8989") -> dict[str, Any
             "inputs": {"vsphereServer": server},
         },
         {
-            "urn": urn(f"{FABRIC}$pulumi-python:dynamic/fabric:Baseline", "fabric-esx1-baseline"),
-            "type": "pulumi-python:dynamic/fabric:Baseline",
+            "urn": urn(f"{FABRIC}$rocelab:fabric:Baseline", "fabric-esx1-baseline"),
+            "type": "rocelab:fabric:Baseline",
             "id": f"{vcenter}/esx1",
         },
         {"urn": switch, "type": "vsphere:index/vnic:Vnic", "id": "host-37_vmk1"},

@@ -1,77 +1,72 @@
 """The settings of an ESXi host before rocelab changed them, in the state before anything is set.
 
-A resource of its own, so that a kill between looking and setting loses neither. The state contains the path of this
-module, so it must not move.
+A resource of its own, so that a kill between reading and setting loses neither.
 """
 
-import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource
+from typing import Annotated
 
-from components.fabric.login import VCenterProvider
-from components.fabric.props import Props
+from components.fabric import login
 from components.fabric.vcenter.client import OPTION, RULESET, VCenter
+from components.provider import log
+from components.provider.base import REPLACES, Properties, Resource
 from stacks.base import LabError
 
 
-class BaselineProvider(VCenterProvider):
-    """Reads the host once, and keeps those values."""
+class BaselineInputs(Properties):
+    host: Annotated[str, REPLACES]
 
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Only another host makes another baseline."""
-        replaces = ["host"] if _olds.get("host") != _news.get("host") else []
-        return DiffResult(changes=bool(replaces), replaces=replaces)
 
-    def create(self, props: Props) -> CreateResult:
-        with self._vcenter() as vcenter:
-            return CreateResult(
-                f"{vcenter.instance_uuid}/{props['host']}", {**props, **look(vcenter, str(props["host"]))}
-            )
+class BaselineState(BaselineInputs):
+    vcenter: str
+    """Identity of the vCenter, the same under every address."""
+    vmknic: str
+    """Value of `Net.PVRDMAVmknic`; empty by default."""
+    firewall_open: bool
+    """Whether the ruleset pvrdma is open."""
 
-    def delete(self, _id: str, props: Props) -> None:
+
+class Baseline(Resource[BaselineInputs, BaselineState]):
+    """Option and ruleset of one ESXi host before rocelab changed them, read once."""
+
+    async def create(self, new: BaselineInputs) -> BaselineState:
+        with login.configured_session(self.config) as vcenter:
+            return look(vcenter, new.host)
+
+    def identify(self, state: BaselineState) -> str:
+        return f"{state.vcenter}/{state.host}"
+
+    async def delete(self, old: BaselineState) -> None:
         """Warns of values that were not restored: an interrupted run may have set them without recording it."""
         try:
-            with self._vcenter() as vcenter:
-                said = kept(vcenter, props)
+            with login.configured_session(self.config) as vcenter:
+                now = look(vcenter, old.host)
         except LabError:
             return  # the host may be gone, and any other failure is reported by the settings
-        if said:
-            pulumi.log.warn(said)
+        if text := unrestored(old, now):
+            log.warn(text)
 
 
-class Baseline(Resource, module="fabric", name="Baseline"):
-    """Option and ruleset of one ESXi host before rocelab changed them."""
-
-    vmknic: pulumi.Output[str]
-    """Value of `Net.PVRDMAVmknic`; empty by default."""
-    firewall_open: pulumi.Output[bool]
-
-    def __init__(self, name: str, host: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(BaselineProvider(), name, {"host": host, "vmknic": None, "firewall_open": None}, opts)
-
-
-def look(vcenter: VCenter, name: str) -> Props:
+def look(vcenter: VCenter, name: str) -> BaselineState:
     host = vcenter.host(name)
-    return {"vmknic": vcenter.option(host, OPTION), "firewall_open": vcenter.ruleset(host, RULESET).enabled}
-
-
-def kept(vcenter: VCenter, props: Props) -> str:
-    """What the host has instead of the baseline; empty when nothing differs."""
-    name, now = str(props["host"]), look(vcenter, str(props["host"]))
-    differ = [
-        text
-        for key, text in (
-            ("vmknic", f"{OPTION} is {now['vmknic']!r}, but was {props.get('vmknic')!r}"),
-            ("firewall_open", f"ruleset {RULESET} is {_open(now)}, but was {_open(props)}"),
-        )
-        if now[key] != props.get(key)
-    ]
-    if not differ:
-        return ""
-    return (
-        f"{name}: {'; '.join(differ)} before this stack. rocelab leaves it as it is: another user may have set "
-        "it since. If an interrupted run of this stack set it, set it back by hand"
+    return BaselineState(
+        host=name,
+        vcenter=vcenter.instance_uuid,
+        vmknic=vcenter.option(host, OPTION),
+        firewall_open=vcenter.ruleset(host, RULESET).enabled,
     )
 
 
-def _open(props: Props) -> str:
-    return "open" if props.get("firewall_open") else "closed"
+def unrestored(before: BaselineState, now: BaselineState) -> str:
+    """What the host has instead of the baseline; empty when nothing differs."""
+    differences = []
+    if now.vmknic != before.vmknic:
+        differences.append(f"{OPTION} is {now.vmknic!r}, but was {before.vmknic!r}")
+    if now.firewall_open != before.firewall_open:
+        is_now, was = ("open", "closed") if now.firewall_open else ("closed", "open")
+        differences.append(f"ruleset {RULESET} is {is_now}, but was {was}")
+    if not differences:
+        return ""
+    return (
+        f"{before.host}: {'; '.join(differences)} before this stack. rocelab leaves it as it is: another user may "
+        "have set it since. If an interrupted run of this stack set it, set it back by hand"
+    )

@@ -9,19 +9,23 @@ import pulumi
 import pulumi_vsphere as vsphere
 from pydantic import JsonValue
 
-from components.fabric import login
-from components.fabric.adopt import Adopted, AdoptedArgs
+from components.fabric.adopt import Adopted
 from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection
 from components.fabric.joining import Joining
 from components.fabric.machines import Machines, MachinesArgs
-from components.fabric.settings import HostSettings, HostSettingsArgs
-from components.fabric.uplink import Uplink, UplinkArgs
+from components.fabric.settings import HostSettings
+from components.fabric.uplink import Uplink
+from components.fabric.vcenter import session
 from components.fabric.vcenter.objects import MEMBER
+from components.provider.program import Declaration
+from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
 from stacks.host_keys import HostKey
 from stacks.lab import Lab
+
+Fields = Mapping[str, pulumi.Input[str | int | bool]]
 
 UPLINK = "uplink1"
 """rocelab sets name, count and order: vCenter's own values would show as differences."""
@@ -55,20 +59,21 @@ class VsphereFabric(pulumi.ComponentResource):
         super().__init__("rocelab:fabric:VsphereFabric", name, None, opts)
         self._name, self._lab, self._fabric = name, args.lab, args.fabric
         fabric = args.fabric
-        login.refuse_another_peer(fabric)
+        refuse_another_peer(fabric)
         self.provider = vsphere.Provider(
             f"{name}-provider",
             vsphere_server=f"{fabric.vcenter}:{fabric.port}",
             user=fabric.user,
             password=args.password,
             # the provider knows the system's authorities only; a pinned certificate was checked just above
-            allow_unverified_ssl=login.has_own_trust(fabric),
+            allow_unverified_ssl=has_own_trust(fabric),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.inspection = Inspection(f"{name}-preflight", fabric, pulumi.ResourceOptions(parent=self))
+        place = {"datacenter": fabric.datacenter, "cluster": fabric.cluster}
+        self.inspection = Declaration(Inspection, f"{name}-preflight", place, pulumi.ResourceOptions(parent=self))
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
-        self._settings: dict[str, HostSettings] = {}
+        self._settings: dict[str, Declaration] = {}
         self._made: list[pulumi.Resource] = []
         self._joining = Joining(name=name, fabric=fabric, password=args.password)
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
@@ -124,18 +129,20 @@ class VsphereFabric(pulumi.ComponentResource):
         if switch.use == "create":
             made = self._new_switch(switch)
             # at creation the provider can only turn it on, and vCenter has its own default
-            kept = {"network_io_control": switch.network_io_control}
-            args = AdoptedArgs(kind="switch", path=path, wanted=kept, ours=True)
-            self._read_back(f"{switch.rail}-switch", args, made)
+            self._read_back(
+                f"{switch.rail}-switch", "switch", path, {"network_io_control": switch.network_io_control}, made
+            )
             # one after the other: after a failed change, the provider would deadlock at the next one
             self._made.append(made)
             return made.id
-        wanted: dict[str, pulumi.Input[str | int | bool]] = {}
+        fields: dict[str, pulumi.Input[str | int | bool]] = {}
         if switch.use == "adopt":
-            fields = ("mtu_bytes", "version", "network_io_control")
-            wanted |= {key: getattr(switch, key) for key in fields if switch.declared(key)}
-            wanted |= {MEMBER + host.name: self._uplink(switch, host).device for host in switch.hosts}
-        return self._existing(f"{switch.rail}-switch", AdoptedArgs(kind="switch", path=path, wanted=wanted)).uuid
+            for key in ("mtu_bytes", "version", "network_io_control"):
+                if switch.declared(key):
+                    fields[key] = getattr(switch, key)
+            for host in switch.hosts:
+                fields[MEMBER + host.name] = self._uplink(switch, host).device
+        return self._existing(f"{switch.rail}-switch", "switch", path, fields).uuid
 
     def _group(self, switch: DistributedSwitch, uuid: pulumi.Output[str]) -> pulumi.Output[str]:
         """Managed object ID of the port group."""
@@ -143,11 +150,10 @@ class VsphereFabric(pulumi.ComponentResource):
         vlan = {"vlan_id": switch.vlan_id}
         if switch.group_use == "create":
             made = self._new_group(switch, uuid)
-            self._read_back(f"{switch.rail}-group", AdoptedArgs(kind="group", path=path, wanted=vlan, ours=True), made)
+            self._read_back(f"{switch.rail}-group", "group", path, vlan, made)
             return made.id
         declared = switch.group_use == "adopt" and switch.declared("vlan_id")
-        args = AdoptedArgs(kind="group", path=path, wanted=vlan if declared else {})
-        return self._existing(f"{switch.rail}-group", args).moid
+        return self._existing(f"{switch.rail}-group", "group", path, vlan if declared else {}).moid
 
     def _new_group(self, switch: DistributedSwitch, uuid: pulumi.Output[str]) -> vsphere.DistributedPortGroup:
         return vsphere.DistributedPortGroup(
@@ -162,12 +168,15 @@ class VsphereFabric(pulumi.ComponentResource):
             opts=self._child(provider=True, hooks=self._joining.group(switch)),
         )
 
-    def _read_back(self, name: str, args: AdoptedArgs, made: pulumi.Resource) -> None:
+    def _read_back(self, name: str, kind: str, path: str, fields: Fields, made: pulumi.Resource) -> None:
         """Sets the fields of a new object that the provider does not."""
-        Adopted(f"{self._name}-{name}-read-back", args, pulumi.ResourceOptions(parent=self, depends_on=[made]))
+        inputs = {"kind": kind, "path": path, "fields": pulumi.Output.all(**fields), "ours": True}
+        after = pulumi.ResourceOptions(parent=self, depends_on=[made])
+        Declaration(Adopted, f"{self._name}-{name}-read-back", inputs, after)
 
-    def _existing(self, name: str, args: AdoptedArgs) -> Adopted:
-        return Adopted(f"{self._name}-{name}-existing", args, self._child())
+    def _existing(self, name: str, kind: str, path: str, fields: Fields) -> Declaration:
+        inputs = {"kind": kind, "path": path, "fields": pulumi.Output.all(**fields)}
+        return Declaration(Adopted, f"{self._name}-{name}-existing", inputs, self._child())
 
     def _new_switch(self, switch: DistributedSwitch) -> vsphere.DistributedVirtualSwitch:
         return vsphere.DistributedVirtualSwitch(
@@ -194,14 +203,14 @@ class VsphereFabric(pulumi.ComponentResource):
             ),
         )
 
-    def _uplink(self, switch: DistributedSwitch, host: EsxiHost) -> Uplink:
-        asked = UplinkArgs(
-            host=host.name,
-            switch=switch.name,
-            choice=host.uplink or switch.uplink,
-            rdma=switch.carries_pvrdma,
-        )
-        return Uplink(f"{self._name}-{switch.rail}-{host.name}-uplink", asked, self._child())
+    def _uplink(self, switch: DistributedSwitch, host: EsxiHost) -> Declaration:
+        inputs = {
+            "host": host.name,
+            "switch": switch.name,
+            "choice": host.uplink or switch.uplink,
+            "rdma": switch.carries_pvrdma,
+        }
+        return Declaration(Uplink, f"{self._name}-{switch.rail}-{host.name}-uplink", inputs, self._child())
 
     def _adapter(
         self, switch: DistributedSwitch, host: EsxiHost, uuid: pulumi.Output[str], group: pulumi.Output[str]
@@ -215,8 +224,7 @@ class VsphereFabric(pulumi.ComponentResource):
             if wanted.use == "reference" or wanted.mtu_bytes is None:
                 return wanted.existing, []
             path, mtu = f"{host.name}/{wanted.existing}", {"mtu_bytes": wanted.mtu_bytes}
-            args = AdoptedArgs(kind="vmkernel", path=path, wanted=mtu)
-            return wanted.existing, [self._existing(f"{switch.rail}-{host.name}-vmkernel", args)]
+            return wanted.existing, [self._existing(f"{switch.rail}-{host.name}-vmkernel", "vmkernel", path, mtu)]
         address = wanted.address if wanted else None
         adapter = vsphere.Vnic(
             f"{self._name}-{switch.rail}-{host.name}-vmkernel",
@@ -230,17 +238,18 @@ class VsphereFabric(pulumi.ComponentResource):
         return adapter.id.apply(lambda id_: id_.rpartition("_")[2]), []  # <host>_<vmkN>
 
     def _set(self, host: EsxiHost, vmknic: pulumi.Input[str], adapter: list[pulumi.Resource]) -> None:
-        baseline = Baseline(f"{self._name}-{host.name}-baseline", host.name, self._child())
-        wanted = HostSettingsArgs(
-            host=host.name,
-            vmknic=vmknic,
-            baseline=baseline,
-            open_firewall=self._fabric.pvrdma_firewall,
-            allow_management=self._fabric.allow_management_vmkernel,
-        )
+        baseline = Declaration(Baseline, f"{self._name}-{host.name}-baseline", {"host": host.name}, self._child())
+        inputs = {
+            "host": host.name,
+            "vmknic": vmknic,
+            "firewall_open": self._fabric.pvrdma_firewall,
+            "vmknic_before": baseline.vmknic,
+            "firewall_open_before": baseline.firewall_open,
+            "allow_management": self._fabric.allow_management_vmkernel,
+        }
         # the state has the baseline before anything is set
         after = pulumi.ResourceOptions(parent=self, depends_on=[baseline, self.inspection, *adapter])
-        self._settings[host.name] = HostSettings(f"{self._name}-{host.name}-settings", wanted, after)
+        self._settings[host.name] = Declaration(HostSettings, f"{self._name}-{host.name}-settings", inputs, after)
 
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
         return vsphere.get_host_output(name=host.name, datacenter_id=self._datacenter, opts=self._lookups).id
@@ -261,6 +270,28 @@ class VsphereFabric(pulumi.ComponentResource):
             # nothing changes before the preflight has passed
             depends_on=[self.inspection],
         )
+
+
+def has_own_trust(fabric: Fabric) -> bool:
+    """Whether the lab pins its vCenter itself, instead of trusting the system's authorities."""
+    return fabric.ca_file is not None or fabric.thumbprint_sha256 is not None
+
+
+def refuse_another_peer(fabric: Fabric) -> None:
+    """Checks the certificate of a pinned vCenter before the vSphere provider exists.
+
+    That provider knows the system's authorities only. Without this check it would have to skip verification, and send
+    the password to whatever answers.
+
+    Raises:
+        pulumi.RunError: when another vCenter answers, or none does.
+    """
+    if not has_own_trust(fabric):
+        return
+    try:
+        session.verify(session.peer_of(fabric, Path.cwd()))
+    except LabError as error:
+        raise pulumi.RunError(str(error)) from None
 
 
 LARGEST_BYTES = 900

@@ -1,15 +1,13 @@
 """The preflight as a resource: it reads hosts and switches at each run, and everything else waits for it.
 
-What it saw is in the state, so that a preview shows a host that has changed. The state contains the path of this
-module, so it must not move.
+What it read is in the state, so that a preview shows a host that has changed.
 """
 
-from dataclasses import asdict
+from collections.abc import Sequence
 
-import pulumi
-from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, UpdateResult
+from pydantic import Field
 
-from components.fabric.login import VCenterProvider
+from components.fabric import login
 from components.fabric.preflight.claims import (
     adapters_made,
     names_made,
@@ -19,79 +17,78 @@ from components.fabric.preflight.claims import (
     refused_supplies,
     refused_versions,
 )
+from components.fabric.preflight.facts import HostPackages
 from components.fabric.preflight.judge import judge, other_branches, unlossless
-from components.fabric.preflight.survey import Scope, kept, survey, without_vmnic
-from components.fabric.props import Props, mapping, strings
+from components.fabric.preflight.survey import Scope, survey, without_vmnic
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.privileges import needs_of, privileges
-from components.ssh.credentials import configured_lab
+from components.provider import log
+from components.provider.base import Failure, Properties, Resource, changed
 from stacks.base import LabError
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 from stacks.machines import ExistingMachine
 from stacks.nodes import VsphereVm
 
-SEEN = ("hosts", "faults", "warnings")
-MADE = ("made", "adapters")
-"""What this stack creates: names, and vmkernel adapters by address. If they exist, they belong to it."""
-KEPT = "packages"
-"""What need not be read again from a host that has not restarted."""
 MOST_LINES = 12
 
 
-class InspectionProvider(VCenterProvider):
-    """Reads hosts and switches at each run, also in a preview, and changes nothing."""
+class InspectionInputs(Properties):
+    """The program gives the first two; each run reads the others."""
 
-    def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Runs the preflight, and refuses its faults if `fabric.preflight` is `enforce`."""
-        lab = configured_lab(self._setting)
-        if lab.fabric is None:
-            raise LabError("the stack's lab has no fabric")
-        with self._vcenter() as vcenter:
-            seen = look(lab, lab.fabric, vcenter, _olds)
-        for warning in [
-            *strings(seen, "warnings"),
-            *(strings(seen, "faults") if lab.fabric.preflight == "warn" else []),
-        ]:
-            pulumi.log.warn(warning)
-        failures = []
-        if lab.fabric.preflight == "enforce" and (faults := strings(seen, "faults")):
-            failures = [CheckFailure("fabric", _fault_text(faults))]
-        return CheckResult({**news, **seen}, failures)
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Shows hosts that changed since the last run."""
-        for host, line in mapping(_news.get("hosts")).items():
-            if (before := mapping(_olds.get("hosts")).get(host)) not in (None, line):
-                pulumi.log.info(f"{host}: {before} => {line}")
-        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (*SEEN, *MADE, KEPT, "datacenter")))
-
-    def create(self, props: Props) -> CreateResult:
-        return CreateResult(f"{props['datacenter']}/{props['cluster']}", props)
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(_news)
-
-
-class Inspection(Resource, module="fabric", name="Inspection"):
-    """What the preflight found."""
-
-    hosts: pulumi.Output[dict[str, str]]
+    datacenter: str
+    cluster: str
+    hosts: dict[str, str] = Field(default_factory=dict)
     """A line per ESXi host."""
-    faults: pulumi.Output[list[str]]
-    warnings: pulumi.Output[list[str]]
-
-    def __init__(self, name: str, fabric: Fabric, opts: pulumi.ResourceOptions | None = None) -> None:
-        props = {
-            "datacenter": fabric.datacenter,
-            "cluster": fabric.cluster,
-            **dict.fromkeys((*SEEN, *MADE, KEPT)),
-        }
-        super().__init__(InspectionProvider(), name, props, opts)
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    """Names that this stack creates. If they exist, they belong to it."""
+    adapters: tuple[str, ...] = ()
+    """The vmkernel adapters that this stack creates, as `host: address`."""
+    packages: dict[str, HostPackages] = Field(default_factory=dict)
+    """What need not be read again from a host that has not restarted."""
 
 
-def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
-    """Runs the preflight; `olds` are the properties of the last run, empty before the first."""
+class Inspection(Resource[InspectionInputs, InspectionInputs]):
+    """What the preflight read of hosts and switches. It changes nothing."""
+
+    async def complete(self, old: InspectionInputs | None, new: InspectionInputs) -> InspectionInputs:
+        """Runs the preflight, also in a preview."""
+        fabric = self.config.lab.fabric
+        if fabric is None:
+            raise LabError("the stack's lab has no fabric")
+        with login.configured_session(self.config) as vcenter:
+            return look(self.config.lab, fabric, vcenter, old or new)
+
+    async def check(self, old: InspectionInputs | None, new: InspectionInputs) -> list[Failure]:
+        """Refuses what the preflight faults if `fabric.preflight` is `enforce`."""
+        for warning in new.warnings:
+            log.warn(warning)
+        fabric = self.config.lab.fabric
+        if fabric is not None and fabric.preflight == "enforce":
+            return [Failure("fabric", _fault_text(new.faults))] if new.faults else []
+        for fault in new.faults:
+            log.warn(fault)
+        return []
+
+    async def diff(self, old: InspectionInputs, new: InspectionInputs) -> list[str]:
+        """Shows hosts that changed since the last run."""
+        for host, line in new.hosts.items():
+            before = old.hosts.get(host, line)
+            if before != line:
+                log.info(f"{host}: {before} => {line}")
+        return changed(old, new)
+
+    async def create(self, new: InspectionInputs) -> InspectionInputs:
+        return new
+
+    def identify(self, state: InspectionInputs) -> str:
+        return f"{state.datacenter}/{state.cluster}"
+
+
+def look(lab: Lab, fabric: Fabric, vcenter: VCenter, old: InspectionInputs) -> InspectionInputs:
+    """Runs the preflight; `old` is what the last run read and made."""
     names = sorted({host.name for switch in fabric.switches for host in switch.hosts})
     vgpu = hosts_with_vgpus(lab, names)
     needs = needs_of(lab, fabric)
@@ -102,40 +99,43 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
         privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
         machines=lab.bitfusion is not None or any(isinstance(node, VsphereVm) for node in lab.nodes),
         gpus=bool(vgpu),
-        packages=kept(olds.get(KEPT)),
+        packages=old.packages,
     )
     facts = survey(vcenter, scope)
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
     portless = without_vmnic(vcenter, [facts.hosts[name] for name in verdict.unlinked]) if verdict.unlinked else ()
     claims = [
-        *refused_names(fabric.switches, facts, frozenset(strings(olds, "made"))),
-        *refused_adapters(fabric.switches, facts, frozenset(strings(olds, "adapters"))),
+        *refused_names(fabric.switches, facts, frozenset(old.made)),
+        *refused_adapters(fabric.switches, facts, frozenset(old.adapters)),
         *refused_mtus(fabric.switches, facts),
         *refused_versions(fabric.switches, facts),
         *refused_supplies(lab, facts),
     ]
-    return {
-        "hosts": dict(verdict.hosts),
-        "faults": [*claims, *verdict.faults, *portless],
-        "warnings": [
-            *verdict.warnings,
-            *unlossless(lab),
-            *other_branches(lab, [facts.hosts[name] for name in sorted(vgpu & facts.hosts.keys())]),
-        ],
-        "made": names_made(fabric.switches),
-        "adapters": adapters_made(fabric.switches),
-        KEPT: {
-            name: asdict(host.packages)
-            for name, host in sorted(facts.hosts.items())
-            if host.packages is not None and host.packages.lasting
-        },
-    }
+    warnings = [
+        *verdict.warnings,
+        *unlossless(lab),
+        *other_branches(lab, [facts.hosts[name] for name in sorted(vgpu & facts.hosts.keys())]),
+    ]
+    packages = {}
+    for name, host in sorted(facts.hosts.items()):
+        if host.packages is not None and host.packages.lasting:
+            packages[name] = host.packages
+    return InspectionInputs(
+        datacenter=fabric.datacenter,
+        cluster=fabric.cluster,
+        hosts=dict(verdict.hosts),
+        faults=(*claims, *verdict.faults, *portless),
+        warnings=tuple(warnings),
+        made=tuple(names_made(fabric.switches)),
+        adapters=tuple(adapters_made(fabric.switches)),
+        packages=packages,
+    )
 
 
 def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     """The hosts that may get a VM with a vGPU: its pinned host, or all if the cluster places it.
 
-    An adopted VM stays where it is, and its host is checked at the adoption.
+    An existing VM stays where it is, and its host is compared with the lab file.
     """
     found: set[str] = set()
     for node in lab.vms:
@@ -145,7 +145,7 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _fault_text(faults: list[str]) -> str:
+def _fault_text(faults: Sequence[str]) -> str:
     rest = len(faults) - MOST_LINES
     lines = [f"  {fault}" for fault in faults[:MOST_LINES]] + ([f"  and {rest} more"] if rest > 0 else [])
     closing = "Nothing was changed. To continue anyway, set fabric.preflight: warn."

@@ -162,7 +162,7 @@ def left(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str
     if not vcenter.uplinks(vcenter.host(host), switch.name):
         yield (
             f"{host}: is no longer a member of {switch.name}, so it gets no vmkernel adapter there; run "
-            "pulumi up --refresh --run-program to add it again"
+            "pulumi up --refresh to add it again"
         )
 
 

@@ -1,24 +1,8 @@
-"""vGPUs and RoCE version of one VM as a resource.
+"""vGPUs and RoCE version of one VM as a resource."""
 
-The state contains the path of this module, so it must not move.
-"""
+from typing import Annotated
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import pulumi
-from pulumi.dynamic import (
-    CheckFailure,
-    CheckResult,
-    CreateResult,
-    DiffResult,
-    ReadResult,
-    Resource,
-    UpdateResult,
-)
-
-from components.fabric.login import VCenterProvider
-from components.fabric.props import Props, strings
+from components.fabric import login
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.power import is_on
 from components.fabric.vms.halfway import refuse_unready
@@ -32,136 +16,123 @@ from components.fabric.vms.hardware import (
     restart_text,
     satisfied,
 )
-
-SET = ("vgpus", "roce_version")
-
-
-class HardwareProvider(VCenterProvider):
-    """Thin: `refusal` has the rules, `hardware.put` the change."""
-
-    def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses in a preview profiles that a host does not offer, and restarts that are not permitted."""
-        if not strings(news, "vgpus") and not _declaration_changed(_olds, news):
-            return CheckResult(news, [])  # nothing to look up
-        with self._vcenter() as vcenter:
-            said = refusal(vcenter, _olds, news)
-        return CheckResult(news, [CheckFailure("vgpus", said)] if said else [])
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        replaces = ["machine"] if _olds.get("machine") != _news.get("machine") else []
-        changed = [key for key in SET if _differs(_olds, _news, key)]
-        for key in changed:
-            pulumi.log.info(f"{_news['name']}: {key} {_olds.get(key)!r} => {_news.get(key)!r}: restarts the machine")
-        return DiffResult(changes=bool(replaces or changed), replaces=replaces)
-
-    def create(self, props: Props) -> CreateResult:
-        self._put(props, new=True)
-        return CreateResult(str(props["machine"]), props)
-
-    def read(self, id_: str, props: Props) -> ReadResult:
-        with self._vcenter() as vcenter:
-            found = observe(vcenter, str(props["machine"]))
-        if found is None:
-            return ReadResult("", {})
-        # without a declared version, vCenter's own is no drift
-        version = found.roce_version if props.get("roce_version") else ""
-        return ReadResult(id_, {**props, "vgpus": list(found.vgpus), "roce_version": version})
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Sets what differs; a VM that may not be restarted keeps what it has."""
-        with self._vcenter() as vcenter:
-            kept = keep_running(vcenter, _news)
-        if kept is None:
-            self._put(_news, new=False)
-            return UpdateResult(_news)
-        return UpdateResult({**_news, "vgpus": list(kept.vgpus), "roce_version": kept.roce_version})
-
-    def delete(self, _id: str, _props: Props) -> None:
-        """Removes the vGPUs. A RoCE version stays: the VM is deleted next, so it is not restarted for that."""
-        with self._vcenter() as vcenter:
-            if find(vcenter, str(_props["machine"])) is None:
-                return
-            change = HardwareChange(new=False, may_restart=True, guest_s=0)
-            put(vcenter, str(_props["machine"]), str(_props["name"]), Hardware(vgpus=(), roce_version=""), change)
-
-    def _put(self, props: Props, *, new: bool) -> None:
-        change = HardwareChange(
-            new=new, may_restart=bool(props["may_restart"]), guest_s=int(float(str(props["guest_s"])))
-        )
-        with self._vcenter() as vcenter:
-            if new:
-                refuse_unready(vcenter, str(props["machine"]), str(props["name"]), change.guest_s)
-            put(vcenter, str(props["machine"]), str(props["name"]), _wanted(props), change)
+from components.provider import log
+from components.provider.base import REPLACES, Failure, Properties, Resource, changed
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MachineHardwareArgs:
+class HardwareInputs(Properties):
     name: str
-    machine: pulumi.Input[str]
+    machine: Annotated[str, REPLACES]
     """UUID of the VM."""
-    hosts: Sequence[str]
+    hosts: tuple[str, ...]
     """The ESXi hosts that it may run on."""
-    vgpus: Sequence[str]
+    vgpus: tuple[str, ...]
+    """Profiles, one entry per vGPU, sorted."""
     roce_version: str
+    """Of every PVRDMA adapter; empty: vCenter's default."""
     may_restart: bool
     guest_s: int
+    """How long its guest may take to come back; 0 without guest tools."""
+
+    @property
+    def hardware(self) -> Hardware:
+        return Hardware(vgpus=self.vgpus, roce_version=self.roce_version)
 
 
-class MachineHardware(Resource, module="fabric", name="MachineHardware"):
+class MachineHardware(Resource[HardwareInputs, HardwareInputs]):
     """vGPUs and RoCE version of one VM. With neither declared, it detects what is added by hand."""
 
-    def __init__(self, name: str, args: MachineHardwareArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        props = {
-            "name": args.name,
-            "machine": args.machine,
-            "hosts": list(args.hosts),
-            "vgpus": sorted(args.vgpus),
-            "roce_version": args.roce_version,
-            "may_restart": args.may_restart,
-            "guest_s": args.guest_s,
-        }
-        super().__init__(HardwareProvider(), name, props, opts)
+    async def check(self, old: HardwareInputs | None, new: HardwareInputs) -> list[Failure]:
+        """Refuses in a preview profiles that a host does not offer, and restarts that are not permitted."""
+        if not new.vgpus and not _declaration_changed(old, new):
+            return []  # nothing to look up
+        with login.configured_session(self.config) as vcenter:
+            reason = refusal(vcenter, old, new)
+        return [Failure("vgpus", reason)] if reason else []
+
+    async def diff(self, old: HardwareInputs, new: HardwareInputs) -> list[str]:
+        compared = {"machine", "vgpus"}
+        if new.roce_version:  # without one, vCenter's own is no difference
+            compared.add("roce_version")
+        names = [name for name in changed(old, new) if name in compared]
+        for name in names:
+            if name != "machine":
+                before, after = getattr(old, name), getattr(new, name)
+                log.info(f"{new.name}: {name} {_shown(before)} => {_shown(after)}: restarts the machine")
+        return names
+
+    async def create(self, new: HardwareInputs) -> HardwareInputs:
+        with login.configured_session(self.config) as vcenter:
+            refuse_unready(vcenter, new.machine, new.name, new.guest_s)
+            _put(vcenter, new, new=True)
+        return new
+
+    def identify(self, state: HardwareInputs) -> str:
+        return state.machine
+
+    async def read(self, old: HardwareInputs) -> HardwareInputs | None:
+        with login.configured_session(self.config) as vcenter:
+            now = observe(vcenter, old.machine)
+        if now is None:
+            return None
+        version = now.roce_version if old.roce_version else ""
+        return old.model_copy(update={"vgpus": now.vgpus, "roce_version": version})
+
+    async def update(self, old: HardwareInputs, new: HardwareInputs) -> HardwareInputs:
+        """Sets what differs; a VM that may not be restarted keeps what it has."""
+        with login.configured_session(self.config) as vcenter:
+            kept = keep_running(vcenter, new)
+            if kept is not None:
+                return new.model_copy(update={"vgpus": kept.vgpus, "roce_version": kept.roce_version})
+            _put(vcenter, new, new=False)
+        return new
+
+    async def delete(self, old: HardwareInputs) -> None:
+        """Removes the vGPUs. A RoCE version stays: the VM is deleted next, so it is not restarted for that."""
+        change = HardwareChange(new=False, may_restart=True, guest_s=0)
+        with login.configured_session(self.config) as vcenter:
+            if find(vcenter, old.machine) is not None:
+                put(vcenter, old.machine, old.name, Hardware(vgpus=(), roce_version=""), change)
 
 
-def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
+def refusal(vcenter: VCenter, old: HardwareInputs | None, new: HardwareInputs) -> str:
     """Why the VM cannot get this hardware; empty when it can."""
-    wanted = _wanted(news)
-    hosts = strings(news, "hosts")
-    if said := refuse_unknown_profiles(vcenter, str(news["name"]), wanted.vgpus, hosts):
-        return said
-    asked = _declaration_changed(olds, news) and not news["may_restart"]
-    machine = find(vcenter, str(news["machine"])) if asked else None
+    if reason := refuse_unknown_profiles(vcenter, new.name, new.vgpus, new.hosts):
+        return reason
+    if new.may_restart or not _declaration_changed(old, new):
+        return ""
+    machine = find(vcenter, new.machine)
     if machine is None or not is_on(vcenter, machine):
         return ""
-    found = observe(vcenter, str(news["machine"]))
-    return "" if found is None or satisfied(found, wanted) else f"{news['name']} is running, but {restart_text(wanted)}"
+    now = observe(vcenter, new.machine)
+    if now is None or satisfied(now, new.hardware):
+        return ""
+    return f"{new.name} is running, but {restart_text(new.hardware)}"
 
 
-def keep_running(vcenter: VCenter, props: Props) -> Hardware | None:
+def keep_running(vcenter: VCenter, new: HardwareInputs) -> Hardware | None:
     """The hardware that a running VM keeps because it may not be restarted; None when it may."""
-    machine = find(vcenter, str(props["machine"]))
-    if props["may_restart"] or machine is None or not is_on(vcenter, machine):
+    machine = find(vcenter, new.machine)
+    if new.may_restart or machine is None or not is_on(vcenter, machine):
         return None
-    found = observe(vcenter, str(props["machine"]))
-    if found is None or satisfied(found, _wanted(props)):
+    now = observe(vcenter, new.machine)
+    if now is None or satisfied(now, new.hardware):
         return None
-    pulumi.log.warn(f"{props['name']} was changed by hand: {restart_text(_wanted(props))}")
-    return found
+    log.warn(f"{new.name} was changed by hand: {restart_text(new.hardware)}")
+    return now
 
 
-def _declaration_changed(olds: Props, news: Props) -> bool:
+def _put(vcenter: VCenter, wanted: HardwareInputs, *, new: bool) -> None:
+    change = HardwareChange(new=new, may_restart=wanted.may_restart, guest_s=wanted.guest_s)
+    put(vcenter, wanted.machine, wanted.name, wanted.hardware, change)
+
+
+def _declaration_changed(old: HardwareInputs | None, new: HardwareInputs) -> bool:
     """Whether the lab file changed for the same VM; a change by hand does not count."""
-    return olds.get("machine") == news.get("machine") and _wanted(olds) != _wanted(news)
-
-
-def _wanted(props: Props) -> Hardware:
-    return Hardware(
-        vgpus=tuple(sorted(strings(props, "vgpus"))),
-        roce_version=str(props.get("roce_version") or ""),
-    )
-
-
-def _differs(olds: Props, news: Props, key: str) -> bool:
-    if key == "roce_version" and not news.get(key):
+    if old is None or "machine" in new.unknown:
         return False
-    return olds.get(key) != news.get(key)
+    return old.machine == new.machine and old.hardware != new.hardware
+
+
+def _shown(value: str | tuple[str, ...]) -> str:
+    return repr(value if isinstance(value, str) else list(value))

@@ -1,6 +1,6 @@
-"""The VMs of a lab: cloned from a template or adopted, with PVRDMA on every rail and one worker per ESXi host.
+"""The VMs of a lab: cloned from a template, or existing ones, with PVRDMA on every rail and one worker per ESXi host.
 
-Adopted VMs get no DRS rule, and nothing moves them.
+Existing VMs get no DRS rule, and nothing changes or moves them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_vsphere as vsphere
 
-from components.fabric.adopt_machine import AdoptedMachine, AdoptedMachineArgs
-from components.fabric.machine_baseline import MachineBaseline
-from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
-from components.fabric.placement import Placement, PlacementArgs
-from components.fabric.vms.existing import ADAPTER, ALL, OPTION, RESERVATION, ROCE_VERSION, VGPUS
+from components.fabric.machine_hardware import MachineHardware
+from components.fabric.placement import Placement
+from components.fabric.referenced_machines import ReferencedMachines
+from components.fabric.vms.existing import ALL, OPTION, RESERVATION, VGPUS, DeclaredMachine
 from components.fabric.vms.guestinfo import SECRET, SETTINGS, guestinfo
 from components.fabric.vms.halfway import remedy
+from components.provider.program import Declaration
 from stacks.fabric import Fabric
 from stacks.host_keys import HostKey
 from stacks.lab import Lab
@@ -76,21 +76,23 @@ class Machines(pulumi.ComponentResource):
         ]
         complete: list[pulumi.Resource] = [self._complete(node, made[node.name], rules) for node in new]
         uuids: dict[str, pulumi.Input[str]] = {name: machine.id for name, machine in made.items()}
-        for node in nodes:
-            if isinstance(node.machine, ExistingMachine):
-                uuids[node.name], adopted = self._adopted(node, node.machine)
-                complete.append(adopted)
-        placed = PlacementArgs(
-            cluster=args.fabric.cluster,
-            machines={node.name: uuids[node.name] for node in nodes},
-            apart=[node.name for node in nodes if node.role == "worker" and node.machine.apart],
-            pinned={node.name: node.machine.host for node in nodes if node.machine.host},
-            ruled=list(made),
-            patient=not args.lab.simulated,
-        )
+        existing = [node.name for node in nodes if isinstance(node.machine, ExistingMachine)]
+        if existing:
+            referenced = self._referenced(nodes)
+            for node_name in existing:
+                uuids[node_name] = referenced.uuids[node_name]
+            complete.append(referenced)
+        placed = {
+            "cluster": args.fabric.cluster,
+            "machines": pulumi.Output.all(**{node.name: uuids[node.name] for node in nodes}),
+            "apart": [node.name for node in nodes if node.role == "worker" and node.machine.apart],
+            "pinned": {node.name: node.machine.host for node in nodes if node.machine.host},
+            "ruled": list(made),
+            "patient": not args.lab.simulated,
+        }
         # a VM may move when it gets its vGPUs, and when DRS applies a rule
         after = pulumi.ResourceOptions(parent=self, depends_on=[*rules, *complete])
-        self.places = Placement(f"{name}-placement", placed, after).places
+        self.places = Declaration(Placement, f"{name}-placement", placed, after).places
         self.register_outputs({"places": self.places})
 
     def _rule(
@@ -130,54 +132,50 @@ class Machines(pulumi.ComponentResource):
 
     def _complete(
         self, node: VsphereVm, machine: vsphere.VirtualMachine, rules: Sequence[pulumi.Resource]
-    ) -> MachineHardware:
+    ) -> Declaration:
         """What the provider cannot set. It restarts the VM, so that DRS applies its rules."""
         lab = self._args.lab
-        wanted = MachineHardwareArgs(
-            name=node.name,
-            machine=machine.id,
-            hosts=self._args.fabric.hosts_of(node),
-            vgpus=[node.vgpu.profile] * node.vgpu.count if node.vgpu else [],
-            roce_version=node.machine.roce_version or "",
-            may_restart=lab.hosts.reboot == "roll",
-            guest_s=0 if lab.simulated else lab.hosts.reboot_wait_s,
-        )
+        inputs = {
+            "name": node.name,
+            "machine": machine.id,
+            "hosts": self._args.fabric.hosts_of(node),
+            "vgpus": [node.vgpu.profile] * node.vgpu.count if node.vgpu else [],
+            "roce_version": node.machine.roce_version or "",
+            "may_restart": lab.hosts.reboot == "roll",
+            "guest_s": 0 if lab.simulated else lab.hosts.reboot_wait_s,
+        }
         # a removal of its own would power the VM off, although the VM is deleted anyway
         options = pulumi.ResourceOptions(
             parent=self, depends_on=rules, deleted_with=machine, aliases=self._before(node, "-hardware")
         )
-        return MachineHardware(f"{self._name}-{node.name}-hardware", wanted, options)
+        return Declaration(MachineHardware, f"{self._name}-{node.name}-hardware", inputs, options)
 
-    def _adopted(self, node: VsphereVm, machine: ExistingMachine) -> tuple[pulumi.Output[str], pulumi.Resource]:
-        """UUID and resource of an existing VM."""
-        args, lab, fabric = self._args, self._args.lab, self._args.fabric
-        hosts, name = fabric.hosts_of(node), f"{self._name}-{node.name}"
-        path, wanted = f"{fabric.datacenter}/{machine.existing}", declared(node, machine)
-        networks = {pf.rail: args.port_groups[pf.rail] for pf in node.pfs}
-        least, needs = hardware_needed(node, lab.nodes, lab.hosts)
-        after = set_up(hosts, args.preflight, args.settings)
-
-        def options(suffix: str, *more: pulumi.Resource) -> pulumi.ResourceOptions:
-            return pulumi.ResourceOptions(parent=self, depends_on=[*after, *more], aliases=self._before(node, suffix))
-
-        baseline = MachineBaseline(f"{name}-baseline", path, list(wanted), networks, options("-baseline"))
-        adopted = AdoptedMachineArgs(
-            path=path,
-            wanted=wanted,
-            networks=networks,
-            baseline=baseline,
-            allow_power_off=machine.allow_power_off,
-            terms={
-                "hosts": hosts,
-                "host": machine.host or "",
-                "least_hardware": least,
-                "needs": needs,
-                "several_pvrdma": machine.several_pvrdma,
-                "guest_s": 0 if lab.simulated else lab.hosts.reboot_wait_s,
-            },
-        )
-        # the state has the baseline before anything is set
-        return baseline.uuid, AdoptedMachine(f"{name}-existing", adopted, options("-existing", baseline))
+    def _referenced(self, nodes: Sequence[VsphereVm]) -> Declaration:
+        args, fabric = self._args, self._args.fabric
+        machines = {}
+        for node in nodes:
+            machine = node.machine
+            if not isinstance(machine, ExistingMachine):
+                continue
+            least, needs = hardware_needed(node, args.lab.nodes, args.lab.hosts)
+            machines[node.name] = DeclaredMachine(
+                path=f"{fabric.datacenter}/{machine.existing}",
+                fields=declared(node, machine),
+                rails=tuple(pf.rail for pf in node.pfs),
+                roce_version=machine.roce_version or "",
+                hosts=tuple(fabric.hosts_of(node)),
+                host=machine.host or "",
+                least_hardware=least,
+                needs=needs,
+            )
+        rails = sorted({rail for machine in machines.values() for rail in machine.rails})
+        inputs = {
+            "machines": machines,
+            "port_groups": {rail: fabric.switch_by_rail[rail].port_group for rail in rails},
+            "networks": pulumi.Output.all(**{rail: args.port_groups[rail] for rail in rails}),
+        }
+        opts = pulumi.ResourceOptions(parent=self, depends_on=[args.preflight])
+        return Declaration(ReferencedMachines, f"{self._name}-existing", inputs, opts)
 
     def _machine(self, node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachine:
         args = self._args
@@ -301,27 +299,23 @@ def _customization(node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachineCl
     )
 
 
-def declared(node: VsphereVm, machine: ExistingMachine) -> dict[str, str | int | bool]:
+def declared(node: VsphereVm, machine: ExistingMachine) -> dict[str, str | int]:
     """The fields that the lab file sets for a VM, without any default."""
-    wanted: dict[str, str | int | bool] = {}
+    fields: dict[str, str | int] = {}
     if machine.cpus is not None:
-        wanted["cpus"] = machine.cpus
+        fields["cpus"] = machine.cpus
     if machine.memory_mbytes is not None:
-        wanted["memory_mbytes"] = machine.memory_mbytes
+        fields["memory_mbytes"] = machine.memory_mbytes
     if node.pfs or node.vgpu:
         # both give hardware access to guest memory, so they imply this field
-        wanted[RESERVATION] = ALL
+        fields[RESERVATION] = ALL
     if node.vgpu is not None:
-        wanted[VGPUS] = ",".join([node.vgpu.profile] * node.vgpu.count)
+        fields[VGPUS] = ",".join([node.vgpu.profile] * node.vgpu.count)
         if node.vgpu.mmio_gbytes is not None:
             # only if it is declared: the VM may need more than the rule gives
-            wanted[f"{OPTION}pciPassthru.use64bitMMIO"] = "TRUE"
-            wanted[f"{OPTION}pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_gbytes)
-    for pf in node.pfs:
-        wanted[ADAPTER + pf.rail] = True
-        if machine.roce_version is not None:
-            wanted[ROCE_VERSION + pf.rail] = machine.roce_version
-    return wanted
+            fields[f"{OPTION}pciPassthru.use64bitMMIO"] = "TRUE"
+            fields[f"{OPTION}pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_gbytes)
+    return fields
 
 
 def free(nodes: Sequence[VsphereVm]) -> list[VsphereVm]:

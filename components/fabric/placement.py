@@ -1,122 +1,93 @@
-"""The ESXi hosts that the VMs really run on: verified after power-on, and watched for drift.
+"""The ESXi hosts that the VMs really run on: verified after power-on, and watched for drift."""
 
-The state contains the path of this module, so it must not move.
-"""
+import asyncio
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-import pulumi
-from pulumi.dynamic import (
-    CheckFailure,
-    CheckResult,
-    CreateResult,
-    DiffResult,
-    ReadResult,
-    Resource,
-    UpdateResult,
-)
-
-from components.fabric.login import VCenterProvider
-from components.fabric.props import Props, string_map, strings
-from components.fabric.vcenter.client import VCenter, until
+from components.fabric import login
+from components.fabric.vcenter.client import until
 from components.fabric.vms.spread import drs_refusal, faults_of, places_of
+from components.provider import log
+from components.provider.base import Failure, Properties, Resource, changed
 from stacks.base import LabError
 
-DECLARED = ("machines", "apart", "pinned")
 DRS_S = 300
 """How long DRS may take to separate VMs: it runs at least every five minutes, and at each new rule."""
 
 
-class PlacementProvider(VCenterProvider):
-    """Waits for DRS, and refuses what stays wrong. It moves nothing itself."""
-
-    def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses VMs that nothing would keep apart, before they are created."""
-        pinned, ruled = string_map(news, "pinned"), strings(news, "ruled")
-        apart = [name for name in strings(news, "apart") if name in ruled]
-        if len(apart) < 2 or all(name in pinned for name in apart):
-            return CheckResult(news, [])
-        with self._vcenter() as vcenter:
-            said = drs_refusal(vcenter, str(news["cluster"]), apart)
-        return CheckResult(news, [CheckFailure("apart", said)] if said else [])
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Other VMs, or a placement that is no longer right."""
-        faults = strings(_olds, "faults")
-        for fault in faults:
-            pulumi.log.warn(fault)
-        return DiffResult(changes=bool(faults) or any(_olds.get(key) != _news.get(key) for key in DECLARED))
-
-    def create(self, props: Props) -> CreateResult:
-        """Waits until every VM is where it belongs."""
-        return CreateResult(f"placement-{props['cluster']}", self._settled(props))
-
-    def read(self, id_: str, props: Props) -> ReadResult:
-        with self._vcenter() as vcenter:
-            return ReadResult(id_, {**props, **_seen(vcenter, props)})
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(self._settled(_news))
-
-    def _settled(self, props: Props) -> Props:
-        with self._vcenter() as vcenter:
-            seen: Props = {}
-
-            ruled = set(strings(props, "ruled"))
-            of_drs = {**props, "apart": [name for name in strings(props, "apart") if name in ruled]}
-            of_drs |= {
-                key: {n: v for n, v in string_map(props, key).items() if n in ruled} for key in ("machines", "pinned")
-            }
-
-            def right() -> bool:
-                seen.update(_seen(vcenter, props))
-                return not _faults(string_map(seen, "places"), of_drs)
-
-            waiting = f"{props['cluster']}: waiting for DRS to move VMs to separate hosts"
-            until(right, DRS_S if props["patient"] else 0, vcenter.say, waiting)
-            if seen["faults"]:
-                raise LabError("\n".join(strings(seen, "faults")))
-            return {**props, **seen}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacementArgs:
+class PlacementInputs(Properties):
     cluster: str
-    machines: Mapping[str, pulumi.Input[str]]
+    machines: dict[str, str]
     """UUID by name."""
-    apart: Sequence[str]
+    apart: tuple[str, ...]
     """The workers that need an ESXi host of their own."""
-    pinned: Mapping[str, str]
+    pinned: dict[str, str]
     """Pinned host by VM."""
-    ruled: Sequence[str]
-    """VMs with a DRS rule. Adopted VMs have none, so nothing would move them."""
+    ruled: tuple[str, ...]
+    """VMs with a DRS rule. Existing VMs have none, so nothing would move them."""
     patient: bool
     """Whether to wait for DRS; the simulated one acts at once."""
 
 
-class Placement(Resource, module="fabric", name="Placement"):
-    """The ESXi hosts of all VMs."""
-
-    places: pulumi.Output[Mapping[str, str]]
+class PlacementState(PlacementInputs):
+    places: dict[str, str]
     """ESXi host by machine."""
-
-    def __init__(self, name: str, args: PlacementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        asked = {
-            "cluster": args.cluster,
-            "machines": dict(args.machines),
-            "apart": list(args.apart),
-            "pinned": dict(args.pinned),
-            "ruled": list(args.ruled),
-            "patient": args.patient,
-        }
-        super().__init__(PlacementProvider(), name, {**asked, "places": None, "faults": None}, opts)
+    faults: tuple[str, ...] = ()
 
 
-def _seen(vcenter: VCenter, props: Props) -> Props:
-    places = places_of(vcenter, string_map(props, "machines"))
-    return {"places": places, "faults": _faults(places, props)}
+class Placement(Resource[PlacementInputs, PlacementState]):
+    """The ESXi hosts of all VMs. It waits for DRS and refuses what stays wrong, but moves nothing itself."""
+
+    async def check(self, old: PlacementInputs | None, new: PlacementInputs) -> list[Failure]:
+        """Refuses VMs that nothing would keep apart, before they are created."""
+        apart = [name for name in new.apart if name in new.ruled]
+        if len(apart) < 2 or all(name in new.pinned for name in apart):
+            return []
+        with login.configured_session(self.config) as vcenter:
+            reason = drs_refusal(vcenter, new.cluster, apart)
+        return [Failure("apart", reason)] if reason else []
+
+    async def diff(self, old: PlacementState, new: PlacementInputs) -> list[str]:
+        """Other VMs, or a placement that is no longer right."""
+        names = [name for name in changed(old, new) if name in {"machines", "apart", "pinned"}]
+        for fault in old.faults:
+            log.warn(fault)
+        if old.faults:
+            names.append("faults")
+        return names
+
+    async def create(self, new: PlacementInputs) -> PlacementState:
+        """Waits until every VM is where it belongs."""
+        return await asyncio.to_thread(self._settled, new)
+
+    def identify(self, state: PlacementState) -> str:
+        return f"placement-{state.cluster}"
+
+    async def read(self, old: PlacementState) -> PlacementState:
+        with login.configured_session(self.config) as vcenter:
+            places = places_of(vcenter, old.machines)
+        return old.model_copy(update={"places": places, "faults": tuple(_faults(places, old))})
+
+    def _settled(self, new: PlacementInputs) -> PlacementState:
+        moved_by_drs = new.model_copy(
+            update={
+                "machines": {name: uuid for name, uuid in new.machines.items() if name in new.ruled},
+                "apart": tuple(name for name in new.apart if name in new.ruled),
+                "pinned": {name: host for name, host in new.pinned.items() if name in new.ruled},
+            }
+        )
+        places: dict[str, str] = {}
+        with login.configured_session(self.config) as vcenter:
+
+            def right() -> bool:
+                places.clear()
+                places.update(places_of(vcenter, new.machines))
+                return not _faults(places, moved_by_drs)
+
+            bound_s = DRS_S if new.patient else 0
+            until(right, bound_s, vcenter.say, f"{new.cluster}: waiting for DRS to move VMs to separate hosts")
+        if faults := _faults(places, new):
+            raise LabError("\n".join(faults))
+        return PlacementState(**dict(new), places=places)
 
 
-def _faults(places: Mapping[str, str], props: Props) -> list[str]:
-    return faults_of(places, list(string_map(props, "machines")), strings(props, "apart"), string_map(props, "pinned"))
+def _faults(places: dict[str, str], declared: PlacementInputs) -> list[str]:
+    return faults_of(places, list(declared.machines), declared.apart, declared.pinned)

@@ -1,107 +1,78 @@
-"""PVRDMA's two settings of an ESXi host: the vmkernel adapter that it uses, and its firewall ruleset.
+"""PVRDMA's two settings of an ESXi host: the vmkernel adapter that it uses, and its firewall ruleset."""
 
-The state contains the path of this module, so it must not move.
-"""
+from typing import Annotated
 
-from dataclasses import dataclass
-
-import pulumi
-from pulumi.dynamic import (
-    CheckFailure,
-    CheckResult,
-    CreateResult,
-    DiffResult,
-    ReadResult,
-    Resource,
-    UpdateResult,
-)
-
-from components.fabric.baseline import Baseline
-from components.fabric.login import VCenterProvider
-from components.fabric.props import Props
+from components.fabric import login
 from components.fabric.vcenter.client import OPTION, RULESET, VCenter
+from components.provider import log
+from components.provider.base import REPLACES, Failure, Properties, Resource, changed
 from stacks.base import LabError
 
-SET = ("vmknic", "firewall_open")
 
-
-class SettingsProvider(VCenterProvider):
-    def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses, already in a preview, what would harm running VMs."""
-        known = isinstance(news.get("vmknic"), str)  # unknown until the adapter exists
-        if not known and _olds:
-            return CheckResult(news, [])
-        with self._vcenter() as vcenter:
-            said = refusal(vcenter, news) if known else refusal_of_new(vcenter, news)
-            failures = [CheckFailure("vmknic", said)] if said else []
-            if said := shut(vcenter, news):
-                failures.append(CheckFailure("firewall_open", said))
-            if known and (warned := warning(vcenter, news)):
-                pulumi.log.warn(warned)
-        return CheckResult(news, failures)
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        replaces = ["host"] if _olds.get("host") != _news.get("host") else []
-        changed = [key for key in SET if _olds.get(key) != _news.get(key)]
-        for key in changed:
-            pulumi.log.info(f"{_news['host']}: {key} {_olds.get(key)!r} => {_news.get(key)!r}: no disruption")
-        return DiffResult(changes=bool(replaces or changed), replaces=replaces)
-
-    def create(self, props: Props) -> CreateResult:
-        with self._vcenter() as vcenter:
-            put(vcenter, props)
-            return CreateResult(f"{vcenter.instance_uuid}/{props['host']}", props)
-
-    def read(self, id_: str, props: Props) -> ReadResult:
-        with self._vcenter() as vcenter:
-            host = vcenter.host(str(props["host"]))
-            now: Props = {"vmknic": vcenter.option(host, OPTION)}
-            # without fabric.pvrdma_firewall, the ruleset is not rocelab's
-            now["firewall_open"] = bool(props.get("firewall_open")) and vcenter.ruleset(host, RULESET).enabled
-        return ReadResult(id_, {**props, **now})
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        with self._vcenter() as vcenter:
-            put(vcenter, _news)
-        return UpdateResult(_news)
-
-    def delete(self, _id: str, _props: Props) -> None:
-        """Restores the baseline."""
-        with self._vcenter() as vcenter:
-            restore(vcenter, _props)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostSettingsArgs:
-    host: str
-    vmknic: pulumi.Input[str]
-    """Such as `vmk3`; ESXi chooses the number of a new adapter."""
-    baseline: Baseline
-    open_firewall: bool
+class SettingsInputs(Properties):
+    host: Annotated[str, REPLACES]
+    vmknic: str
+    """The vmkernel adapter that PVRDMA uses, such as `vmk3`; ESXi chooses the number of a new adapter."""
+    firewall_open: bool
+    """Whether rocelab opens the ruleset pvrdma."""
+    vmknic_before: str
+    """The baseline: what a destroy restores."""
+    firewall_open_before: bool
     allow_management: bool
+    """Accepts an adapter that also carries management."""
 
 
-class HostSettings(Resource, module="fabric", name="HostSettings"):
+class HostSettings(Resource[SettingsInputs, SettingsInputs]):
     """Both settings of one ESXi host; delete restores them."""
 
-    vmknic: pulumi.Output[str]
-    """The vmkernel adapter that PVRDMA uses."""
+    async def check(self, old: SettingsInputs | None, new: SettingsInputs) -> list[Failure]:
+        """Refuses, already in a preview, what would harm running VMs."""
+        known = "vmknic" not in new.unknown  # it is until the adapter exists
+        if not known and old is not None:
+            return []
+        failures = []
+        with login.configured_session(self.config) as vcenter:
+            if reason := refusal(vcenter, new) if known else refusal_of_new(vcenter, new):
+                failures.append(Failure("vmknic", reason))
+            if reason := shut(vcenter, new):
+                failures.append(Failure("firewall_open", reason))
+            if known and (text := warning(vcenter, new)):
+                log.warn(text)
+        return failures
 
-    def __init__(self, name: str, args: HostSettingsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        props = {
-            "host": args.host,
-            "vmknic": args.vmknic,
-            "firewall_open": args.open_firewall,
-            "vmknic_before": args.baseline.vmknic,
-            "firewall_open_before": args.baseline.firewall_open,
-            "allow_management": args.allow_management,
-        }
-        super().__init__(SettingsProvider(), name, props, opts)
+    async def diff(self, old: SettingsInputs, new: SettingsInputs) -> list[str]:
+        """The baseline is no setting, and permissions change nothing on the host."""
+        names = [name for name in changed(old, new) if name in {"host", "vmknic", "firewall_open"}]
+        for name in names:
+            if name != "host" and name not in new.unknown:
+                log.info(f"{new.host}: {name} {getattr(old, name)!r} => {getattr(new, name)!r}: no disruption")
+        return names
+
+    async def create(self, new: SettingsInputs) -> SettingsInputs:
+        with login.configured_session(self.config) as vcenter:
+            put(vcenter, new)
+        return new
+
+    def identify(self, state: SettingsInputs) -> str:
+        return state.host
+
+    async def read(self, old: SettingsInputs) -> SettingsInputs:
+        with login.configured_session(self.config) as vcenter:
+            host = vcenter.host(old.host)
+            # without fabric.pvrdma_firewall, the ruleset is not rocelab's
+            firewall_open = old.firewall_open and vcenter.ruleset(host, RULESET).enabled
+            vmknic = vcenter.option(host, OPTION)
+        return old.model_copy(update={"vmknic": vmknic, "firewall_open": firewall_open})
+
+    async def delete(self, old: SettingsInputs) -> None:
+        """Restores the baseline."""
+        with login.configured_session(self.config) as vcenter:
+            restore(vcenter, old)
 
 
-def refusal(vcenter: VCenter, props: Props) -> str:
+def refusal(vcenter: VCenter, settings: SettingsInputs) -> str:
     """Why the host cannot use this adapter; empty when it can."""
-    host, vmknic = vcenter.host(str(props["host"])), str(props["vmknic"])
+    host, vmknic = vcenter.host(settings.host), settings.vmknic
     adapters = vcenter.vmkernel_names(host)
     if vmknic not in adapters:
         return f"{host.name} has no vmkernel adapter {vmknic}; it has {', '.join(sorted(adapters)) or 'none'}"
@@ -114,12 +85,12 @@ def refusal(vcenter: VCenter, props: Props) -> str:
     return ""
 
 
-def refusal_of_new(vcenter: VCenter, props: Props) -> str:
+def refusal_of_new(vcenter: VCenter, settings: SettingsInputs) -> str:
     """Why the host cannot use an adapter that does not exist yet; empty when it can.
 
     Its number is unknown, but it is never one that VMs use now. This is checked before switch and adapter are created.
     """
-    host = vcenter.host(str(props["host"]))
+    host = vcenter.host(settings.host)
     now = vcenter.option(host, OPTION)
     running = vcenter.running_pvrdma_vms(host) if now else []
     if not running:
@@ -130,13 +101,13 @@ def refusal_of_new(vcenter: VCenter, props: Props) -> str:
     )
 
 
-def shut(vcenter: VCenter, props: Props) -> str:
+def shut(vcenter: VCenter, settings: SettingsInputs) -> str:
     """Why the ruleset cannot be opened; empty when it can, is open, or need not be."""
-    if not props.get("firewall_open"):
+    if not settings.firewall_open:
         return ""
-    host = vcenter.host(str(props["host"]))
-    found = vcenter.ruleset(host, RULESET)
-    if found.enabled or (found.changeable and not found.required):
+    host = vcenter.host(settings.host)
+    ruleset = vcenter.ruleset(host, RULESET)
+    if ruleset.enabled or (ruleset.changeable and not ruleset.required):
         return ""
     return (
         f"{host.name}: firewall ruleset {RULESET} is closed and locked, so PVRDMA's control traffic (TCP 28250 to "
@@ -144,10 +115,10 @@ def shut(vcenter: VCenter, props: Props) -> str:
     )
 
 
-def warning(vcenter: VCenter, props: Props) -> str:
+def warning(vcenter: VCenter, settings: SettingsInputs) -> str:
     """A warning about a permitted but unfavorable adapter; empty without one."""
-    host, vmknic = vcenter.host(str(props["host"])), str(props["vmknic"])
-    if props.get("allow_management") or vmknic not in vcenter.management_vmkernels(host):
+    host, vmknic = vcenter.host(settings.host), settings.vmknic
+    if settings.allow_management or vmknic not in vcenter.management_vmkernels(host):
         return ""
     return (
         f"{host.name}: {vmknic} also carries management, so PVRDMA's traffic competes with it; use another "
@@ -155,26 +126,26 @@ def warning(vcenter: VCenter, props: Props) -> str:
     )
 
 
-def put(vcenter: VCenter, props: Props) -> None:
-    if said := refusal(vcenter, props):
-        raise LabError(said)
-    host = vcenter.host(str(props["host"]))
-    if vcenter.option(host, OPTION) != props["vmknic"]:
-        vcenter.set_option(host, OPTION, str(props["vmknic"]))
-    if props["firewall_open"]:
+def put(vcenter: VCenter, settings: SettingsInputs) -> None:
+    if reason := refusal(vcenter, settings):
+        raise LabError(reason)
+    host = vcenter.host(settings.host)
+    if vcenter.option(host, OPTION) != settings.vmknic:
+        vcenter.set_option(host, OPTION, settings.vmknic)
+    if settings.firewall_open:
         vcenter.set_ruleset(host, RULESET, enabled=True)
 
 
-def restore(vcenter: VCenter, props: Props) -> None:
+def restore(vcenter: VCenter, settings: SettingsInputs) -> None:
     """Restores the baseline, except values that another user has changed since.
 
     Raises:
         LabError: when running VMs use PVRDMA over these settings; those of the lab are gone by then.
     """
-    host, before = vcenter.host(str(props["host"])), str(props["vmknic_before"])
+    host, before = vcenter.host(settings.host), settings.vmknic_before
     now = vcenter.option(host, OPTION)
-    ours = now == props["vmknic"]
-    closes = bool(props["firewall_open"] and not props["firewall_open_before"])
+    ours = now == settings.vmknic
+    closes = settings.firewall_open and not settings.firewall_open_before
     changes = (ours and now != before) or (closes and vcenter.ruleset(host, RULESET).enabled)
     if changes and (running := vcenter.running_pvrdma_vms(host)):
         closing = " and close ruleset pvrdma" if closes else ""
@@ -183,9 +154,7 @@ def restore(vcenter: VCenter, props: Props) -> None:
             f"but {', '.join(running[:3])} use PVRDMA there; power them off or move them away, then run again"
         )
     if not ours:
-        pulumi.log.warn(
-            f"{host.name}: {OPTION} is {now!r}, not the {props['vmknic']!r} that rocelab set; left as it is"
-        )
+        log.warn(f"{host.name}: {OPTION} is {now!r}, not the {settings.vmknic!r} that rocelab set; left as it is")
     elif now != before:
         vcenter.set_option(host, OPTION, before)
     if closes:

@@ -1,124 +1,100 @@
-"""The physical NIC of an ESXi host that becomes an uplink: found once, then watched for drift.
+"""The physical NIC of an ESXi host that becomes an uplink: found once, then watched for drift."""
 
-The state contains the path of this module, so it must not move.
-"""
-
-from dataclasses import dataclass
-
-import pulumi
-from pulumi.dynamic import (
-    CreateResult,
-    DiffResult,
-    ReadResult,
-    Resource,
-    UpdateResult,
-)
-
-from components.fabric.login import VCenterProvider
-from components.fabric.props import Props
+from components.fabric import login
 from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.nics import choose
+from components.fabric.vcenter.nics import Nic, choose
+from components.provider.base import Properties, Resource, changed
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 
-DECLARED = ("host", "switch", "choice", "rdma")
 
-
-class UplinkProvider(VCenterProvider):
-    """Finds the NIC, and changes nothing."""
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another choice, or a NIC that no longer fits. Refuses a change of the NIC under running VMs."""
-        changes = bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in DECLARED)
-        if changes:
-            with self._vcenter() as vcenter:
-                if said := refusal(vcenter, _olds, _news):
-                    raise LabError(said)
-        return DiffResult(changes=changes)
-
-    def create(self, props: Props) -> CreateResult:
-        return CreateResult(f"{props['switch']}/{props['host']}", self._found(props))
-
-    def read(self, id_: str, props: Props) -> ReadResult:
-        """Keeps the NIC, and records why it no longer fits."""
-        try:
-            with self._vcenter() as vcenter:
-                said = lost(vcenter, props)
-        except LabError as error:
-            said = str(error)
-        return ReadResult(id_, {**props, "lost": said})
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(self._found(_news))
-
-    def _found(self, props: Props) -> Props:
-        with self._vcenter() as vcenter:
-            return {**{key: props[key] for key in DECLARED}, **find(vcenter, props), "lost": ""}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UplinkArgs:
+class UplinkInputs(Properties):
     host: str
     switch: str
     choice: UplinkChoice
+    """What the lab file says of the NIC."""
     rdma: bool
     """Whether the NIC needs an RDMA device."""
 
 
-class Uplink(Resource, module="fabric", name="Uplink"):
-    """The NIC of one ESXi host for one switch."""
-
-    device: pulumi.Output[str]
+class UplinkState(UplinkInputs):
+    device: str
     """Such as `vmnic4`."""
-    mac: pulumi.Output[str]
-
-    def __init__(self, name: str, args: UplinkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        choice = args.choice.model_dump_json(exclude_none=True)
-        asked = {"host": args.host, "switch": args.switch, "choice": choice, "rdma": args.rdma}
-        super().__init__(UplinkProvider(), name, {**asked, "device": None, "mac": None, "lost": None}, opts)
+    mac: str
+    lost: str = ""
+    """Why the NIC no longer fits, as a refresh found it."""
 
 
-def lost(vcenter: VCenter, props: Props) -> str:
+class Uplink(Resource[UplinkInputs, UplinkState]):
+    """The NIC of one ESXi host for one switch. It finds the NIC, and changes nothing."""
+
+    async def diff(self, old: UplinkState, new: UplinkInputs) -> list[str]:
+        """Another choice, or a NIC that no longer fits. Refuses a change of the NIC under running VMs."""
+        names = changed(old, new)
+        if old.lost:
+            names.append("lost")
+        if names:
+            with login.configured_session(self.config) as vcenter:
+                if reason := refusal(vcenter, old, new):
+                    raise LabError(reason)
+        return names
+
+    async def create(self, new: UplinkInputs) -> UplinkState:
+        with login.configured_session(self.config) as vcenter:
+            nic = find(vcenter, new)
+        return UplinkState(**dict(new), device=nic.name, mac=nic.mac)
+
+    def identify(self, state: UplinkState) -> str:
+        return f"{state.switch}/{state.host}"
+
+    async def read(self, old: UplinkState) -> UplinkState:
+        """Keeps the NIC, and records why it no longer fits."""
+        try:
+            with login.configured_session(self.config) as vcenter:
+                reason = lost(vcenter, old)
+        except LabError as error:
+            reason = str(error)
+        return old.model_copy(update={"lost": reason})
+
+
+def lost(vcenter: VCenter, state: UplinkState) -> str:
     """Why the NIC in the state no longer fits; empty when it does.
 
     Raises:
         LabError: when no NIC fits any more.
     """
-    now = find(vcenter, props)
-    if now["mac"] != props.get("mac"):
-        return f"{now['device']} ({now['mac']}) matches it now"
-    on_switch = vcenter.uplinks(vcenter.host(str(props["host"])), str(props["switch"]))
-    if on_switch in ((), (now["device"],)):  # a host that is no member of the switch has none
+    now = find(vcenter, state)
+    if now.mac != state.mac:
+        return f"{now.name} ({now.mac}) matches it now"
+    on_switch = vcenter.uplinks(vcenter.host(state.host), state.switch)
+    if on_switch in ((), (now.name,)):  # a host that is no member of the switch has none
         return ""
-    return f"{props['switch']} has {', '.join(on_switch)} instead"
+    return f"{state.switch} has {', '.join(on_switch)} instead"
 
 
-def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
+def refusal(vcenter: VCenter, old: UplinkState, new: UplinkInputs) -> str:
     """Why the uplink cannot change now; empty when it can. VMware's KB 328676: only with the VMs powered off.
 
     The switch's own uplink counts: if it was moved by hand, the provider would move it back.
     """
-    if olds.get("host") != news.get("host"):
+    if old.host != new.host:
         return ""
-    host, then = vcenter.host(str(news["host"])), find(vcenter, news)["device"]
-    now = ", ".join(vcenter.uplinks(host, str(olds["switch"]))) or olds.get("device")
-    running = vcenter.running_pvrdma_vms(host) if now not in (None, then) else []
+    host, then = vcenter.host(new.host), find(vcenter, new).name
+    now = ", ".join(vcenter.uplinks(host, old.switch)) or old.device
+    running = vcenter.running_pvrdma_vms(host) if now != then else []
     if not running:
         return ""
     return (
-        f"{news['host']}: the uplink of {news['switch']} is {now}, and {', '.join(running[:3])} use PVRDMA "
+        f"{new.host}: the uplink of {new.switch} is {now}, and {', '.join(running[:3])} use PVRDMA "
         f"over it; power them off before it becomes {then}"
     )
 
 
-def find(vcenter: VCenter, props: Props) -> dict[str, str]:
-    """Name and address of the NIC that fits.
+def find(vcenter: VCenter, declared: UplinkInputs) -> Nic:
+    """The NIC that fits.
 
     Raises:
         LabError: when not exactly one does.
     """
-    host = str(props["host"])
-    choice = UplinkChoice.model_validate_json(str(props["choice"]))
-    nics = vcenter.nics(vcenter.host(host))
-    nic = choose(host, nics, choice, str(props["switch"]), rdma=bool(props["rdma"]))
-    return {"device": nic.name, "mac": nic.mac}
+    nics = vcenter.nics(vcenter.host(declared.host))
+    return choose(declared.host, nics, declared.choice, declared.switch, rdma=declared.rdma)

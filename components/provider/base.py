@@ -158,6 +158,10 @@ class Resource(Generic[Inputs, State]):
     def __init__(self, config: ProviderConfig) -> None:
         self.config = config
 
+    async def complete(self, old: Inputs | None, new: Inputs) -> Inputs:
+        """The inputs with what every run reads, previews too; `check` and `diff` get them. By default as given."""
+        return new
+
     async def check(self, old: Inputs | None, new: Inputs) -> Iterable[Failure]:
         """Refuses inputs, also in a preview. `old` is None before the first run.
 

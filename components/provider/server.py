@@ -215,6 +215,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         except ValidationError:  # another version wrote them
             old = None
         try:
+            new = await resource.complete(old, new)
             refused = list(await resource.check(old, new))
         except UnknownValueError:
             refused = []

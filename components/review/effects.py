@@ -20,8 +20,7 @@ T = TypeVar("T")
 
 STACK = "pulumi:pulumi:Stack"
 FLEET, SWITCH = "pulumi-python:dynamic/hosts:Fleet", "rocelab:switches:SwitchConfig"
-ADOPTED = "pulumi-python:dynamic/fabric:AdoptedMachine"
-HARDWARE = "pulumi-python:dynamic/fabric:MachineHardware"
+HARDWARE = "rocelab:fabric:MachineHardware"
 MACHINE, VSPHERE = "vsphere:index/virtualMachine:VirtualMachine", "vsphere:"
 
 VERBS = {
@@ -172,7 +171,7 @@ def _of_step(step: PreviewStep) -> Iterator[Effect]:
         yield from _hosts(step)
     elif step.type == SWITCH:
         yield from _switch(step)
-    elif step.type in {MACHINE, HARDWARE, ADOPTED}:
+    elif step.type in {MACHINE, HARDWARE}:
         yield from _machine(step)
     elif step.type.startswith(VSPHERE) and verb in {"replaced", "deleted"}:
         kind = Kind.FABRIC_REPLACED if verb == "replaced" else Kind.FABRIC_DELETED
@@ -315,8 +314,6 @@ def _changed(step: PreviewStep, old: Props, new: Props) -> set[str]:
     if step.type == HARDWARE:
         versions = {"roce_version"} if new.get("roce_version") else set()  # without one it is vCenter's own business
         return {key for key in {"vgpus", *versions} if (old.get(key) or []) != (new.get(key) or [])}
-    if step.type == ADOPTED:
-        return {key for key in ("wanted", "networks") if new.get("allow_power_off") and old.get(key) != new.get(key)}
     return set(step.diff_reasons) - QUIET_MACHINE_PROPERTIES
 
 

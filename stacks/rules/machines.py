@@ -152,5 +152,5 @@ def refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
         if node.name in taken:
             yield Fault(
                 ("nodes", i, "name"),
-                f"rocelab would create {node.name}, but another node adopts a VM of that name; rename one of them",
+                f"rocelab would create {node.name}, but another node is the existing VM of that name; rename one",
             )

@@ -62,7 +62,7 @@ def test_a_stack_starts_afresh_in_a_new_vcenter_and_keeps_what_was_not_in_the_ol
             monkeypatch.setenv(name, value)
         assert recover("t", tmp_path, tmp_path / "backend") == 0
         said = capsys.readouterr().out
-        done = stack.pulumi("up", "--refresh", "--run-program")
+        done = stack.pulumi("up", "--refresh")
 
         assert lines_naming(said, "recover:", "vCenter")
         made = re.findall(r"\+ .* (\S+) creat", done)

@@ -126,7 +126,7 @@ def test_a_host_that_leaves_its_switch_is_named_and_comes_back(stack: Vsphere, c
     first = untraced(stack.pulumi("up", fails=True))
 
     assert "The host is no member of the distributed switch." in " ".join(first.split()), "vCenter's own error"
-    assert lines_naming(first, f"{H0}:", "rail-a", "--refresh --run-program")
+    assert lines_naming(first, f"{H0}:", "rail-a", "--refresh")
     assert not machines(stack, "gpu01"), "none starts before every host is set up"
 
 
@@ -137,7 +137,7 @@ def test_an_adapter_that_a_killed_run_has_left_is_named_and_gets_no_double(stack
         network = vcenter.host(H0).configManager.networkSystem
         left = network.AddVirtualNic("", vim.host.VirtualNic.Specification(ip=address))
 
-    said = untraced(stack.pulumi("up", "--refresh", "--run-program", fails=True))
+    said = untraced(stack.pulumi("up", "--refresh", fails=True))
     with session(stack.endpoint) as vcenter:
         adapters = sorted(vcenter.vmkernel_names(vcenter.host(H0)))
         vcenter.host(H0).configManager.networkSystem.RemoveVirtualNic(left)
@@ -150,7 +150,7 @@ def test_an_unknown_copy_is_named_and_left_to_its_owner(stack: Vsphere, control:
     stack.nodes = [a_worker(1)]
     control.fault("untold", times=1)
 
-    said = untraced(stack.pulumi("up", "--refresh", "--run-program", fails=True))
+    said = untraced(stack.pulumi("up", "--refresh", fails=True))
     left = machines(stack, "gpu01")
     again = untraced(stack.pulumi("up", fails=True))
     kept = machines(stack, "gpu01")
@@ -170,9 +170,9 @@ def test_a_guest_without_name_and_addresses_does_not_pass_for_one_that_is_made(
 ) -> None:
     said = untraced(stack.pulumi("up", fails=True))
     take_away(stack, "gpu01")
-    stack.pulumi("up", "--refresh", "--run-program")
+    stack.pulumi("up", "--refresh")
 
-    assert lines_naming(said, "gpu01:", "(NicSettingMismatch)", "delete gpu01", "--refresh --run-program")
+    assert lines_naming(said, "gpu01:", "(NicSettingMismatch)", "delete gpu01", "--refresh")
     assert len(machines(stack, "gpu01")) == 1
 
 

@@ -156,7 +156,7 @@ def test_the_next_run_sets_the_rest_and_takes_none_of_its_own_values_for_earlier
 ) -> None:
     killed.recovered(monkeypatch)
 
-    killed.stack.pulumi("up", "--refresh", "--run-program")
+    killed.stack.pulumi("up", "--refresh")
 
     assert killed.stack.seen(HOST) == (OURS, True)
     assert killed.baseline() == (THEIRS, False), "nor does a refresh"
@@ -170,7 +170,7 @@ def test_a_killed_destroy_is_finished_by_the_next_and_the_host_has_what_it_had(
     assert killed.recorded("HostSettings") is not None, "and nobody wrote it down"
 
     killed.recovered(monkeypatch)
-    killed.stack.pulumi("destroy", "--run-program")
+    killed.stack.pulumi("destroy")
 
     assert killed.stack.seen(HOST) == (THEIRS, False)
     with session(killed.stack.endpoint) as vcenter:
@@ -183,7 +183,7 @@ def test_a_destroy_right_after_a_killed_up_names_what_it_does_not_know(
     killed.at("EnableRuleset", "up")
     killed.recovered(monkeypatch)
 
-    said = killed.stack.pulumi("destroy", "--run-program")
+    said = killed.stack.pulumi("destroy")
 
     assert lines_naming(said, HOST, OPTION, f"'{OURS}'", f"'{THEIRS}'")
     assert killed.recorded("Baseline") is None

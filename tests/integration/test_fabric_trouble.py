@@ -158,7 +158,7 @@ def test_a_session_that_ends_within_a_run_is_opened_once_more(troubled: Troubled
     before = troubled.control.calls()
     troubled.control.fault("expire", method="UpdateOptions", times=1)
 
-    troubled.stack.pulumi("up", "--refresh", "--run-program")
+    troubled.stack.pulumi("up", "--refresh")
 
     after = troubled.control.calls()
     assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
@@ -170,12 +170,12 @@ def test_sessions_that_end_again_and_again_are_an_error_without_a_loop(troubled:
     before = troubled.control.calls()["UpdateOptions"]
     troubled.control.fault("expire", method="UpdateOptions")
 
-    said = troubled.stack.pulumi("up", "--refresh", "--run-program", fails=True)
+    said = troubled.stack.pulumi("up", "--refresh", fails=True)
 
     assert lines_naming(said, f"vCenter {troubled.stack.endpoint.address}", "session limit")
     assert troubled.control.calls()["UpdateOptions"] - before == 2
     troubled.control.clear()
-    troubled.stack.pulumi("up", "--refresh", "--run-program")
+    troubled.stack.pulumi("up", "--refresh")
     assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
 
 
@@ -211,7 +211,7 @@ def test_a_slow_task_is_waited_for_and_a_changed_host_is_shown(troubled: Trouble
 
 
 def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Troubled) -> None:
-    troubled.stack.pulumi("destroy", "--run-program")
+    troubled.stack.pulumi("destroy")
     switch = troubled.stack.fabric["switches"][0]
     switch["version"] = "6.6.0"
     for host in switch["hosts"]:
@@ -221,7 +221,7 @@ def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Tro
     refused = troubled.stack.pulumi("up", fails=True)
     troubled.control.clear()
     troubled.stack.pulumi("up")
-    troubled.stack.pulumi("up", "--refresh", "--run-program", "--expect-no-changes")
+    troubled.stack.pulumi("up", "--refresh", "--expect-no-changes")
 
     assert lines_naming(refused, "DC0_C0_H0:", "vmrdma0", "7.0", "esxcli")
     assert lines_naming(refused, "fabric.user", "Host.Config.Settings")
@@ -232,6 +232,6 @@ def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Tro
 
 
 def test_nothing_was_called_that_the_role_does_not_have(troubled: Troubled) -> None:
-    troubled.stack.pulumi("destroy", "--run-program")
+    troubled.stack.pulumi("destroy")
 
     assert beyond_the_role(troubled.control.calls(), BY_HAND, troubled.stack.needs) == []

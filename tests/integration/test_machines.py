@@ -111,13 +111,13 @@ def test_a_removed_vgpu_is_drift_and_restored_only_if_a_restart_is_allowed(
         done(machine.ReconfigVM_Task(vim.vm.ConfigSpec(deviceChange=[change])))
         done(machine.PowerOnVM_Task())
 
-        said = vsphere.pulumi("up", "--refresh", "--run-program")
+        said = vsphere.pulumi("up", "--refresh")
         assert lines_naming(said, "gpu01:", "vgpus", f"[] => ['{VGPU}']")
         assert lines_naming(said, "gpu01", f"1 x {VGPU}", "rocev2", "hosts.reboot: roll")
         assert hardware(vcenter, "gpu01") == Hardware(vgpus=(), roce_version="rocev2"), "it runs, and is left alone"
 
         vsphere.hosts = {"reboot": "roll"}
-        vsphere.pulumi("up", "--refresh", "--run-program")
+        vsphere.pulumi("up", "--refresh")
         assert hardware(vcenter, "gpu01") == Hardware(vgpus=(VGPU,), roce_version="rocev2")
 
 
@@ -149,7 +149,7 @@ def test_a_nic_that_another_user_moves_stays_under_running_vms(vsphere: Vsphere)
         move_uplink(vcenter, H1, "vmnic5")
         assert vcenter.uplinks(vcenter.host(H1), "rail-a") == ("vmnic5",)
         try:
-            said = vsphere.pulumi("preview", "--refresh", "--run-program", fails=True)
+            said = vsphere.pulumi("preview", "--refresh", fails=True)
         finally:
             move_uplink(vcenter, H1, "vmnic4")
 
@@ -161,12 +161,12 @@ def test_two_workers_that_are_put_on_one_host_are_named(vsphere: Vsphere) -> Non
         second = machine_named(vcenter.host(H0), "gpu02")
         done(second.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H1))))
 
-        said = vsphere.pulumi("up", "--refresh", "--run-program", fails=True)
+        said = vsphere.pulumi("up", "--refresh", fails=True)
         done(second.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H2))))
 
     assert lines_naming(said, "gpu01", "gpu02", H1, "machine.apart: false")
     assert "Traceback" not in said
-    vsphere.pulumi("up", "--refresh", "--run-program")
+    vsphere.pulumi("up", "--refresh")
 
 
 def test_a_bitfusion_server_comes_from_its_ova_with_static_addresses_and_pvrdma(vsphere: Vsphere) -> None:
@@ -214,7 +214,7 @@ def told(machine: Any) -> dict[str, str]:
 
 
 def test_destroy_takes_machines_with_vgpus_away(vsphere: Vsphere) -> None:
-    vsphere.pulumi("destroy", "--run-program")
+    vsphere.pulumi("destroy")
 
     with session(vsphere.endpoint) as vcenter:
         names = {one.name for one in vcenter.host(H0).parent.parent.parent.vmFolder.childEntity}

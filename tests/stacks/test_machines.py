@@ -134,8 +134,8 @@ CASES: dict[str, tuple[list[Edit], str]] = {
         "nodes[0].machine: hardware_version with existing: corp-gpu: an existing VM is not cloned, moved or",
     ),
     "a key that no machine that is there has": (
-        [existing(alow_power_off=True)],
-        "nodes[0].machine.alow_power_off: unknown key; did you mean allow_power_off?",
+        [existing(roce_versoin="rocev2")],
+        "nodes[0].machine.roce_versoin: unknown key; did you mean roce_version?",
     ),
     "one machine as two nodes": (
         [existing(), existing(1)],
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[list[Edit], str]] = {
     ),
     "a new machine under the name of one that is there": (
         [existing(existing="gpu02")],
-        "nodes[1].name: rocelab would create gpu02, but another node adopts a VM of that name",
+        "nodes[1].name: rocelab would create gpu02, but another node is the existing VM of that name",
     ),
     "a machine that is there on a host that would fall back": (
         [bare_host, existing(host="DC0_C0_H2")],

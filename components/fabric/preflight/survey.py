@@ -297,16 +297,6 @@ LONGEST_DRIVER = 200
 """Characters kept of a driver's name and version."""
 
 
-def kept(state: object) -> dict[str, HostPackages]:
-    """Packages by host from the state, without entries that cannot be read."""
-    found = {}
-    for host, entry in state.items() if isinstance(state, Mapping) else ():
-        if isinstance(entry, Mapping):
-            texts = {key: str(entry.get(key) or "") for key in ("driver", "build", "booted")}
-            found[str(host)] = HostPackages(**texts)
-    return found
-
-
 def packages_of(host: vim.HostSystem, name: str, found: Mapping[str, Any], before: HostPackages | None) -> HostPackages:
     """A host's packages, or those of the last run (`before`) if nothing indicates a change.
 

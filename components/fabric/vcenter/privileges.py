@@ -10,12 +10,12 @@ from typing import Literal
 
 from stacks.fabric import DistributedSwitch, Fabric
 from stacks.lab import Lab
-from stacks.machines import ExistingMachine, Machine
+from stacks.machines import Machine
 from stacks.nodes import VsphereVm
 
 Part = Literal[
     "new switch", "any switch", "adopted switch", "new port group", "adopted port group", "vmkernel adapter",
-    "PVRDMA settings", "machine", "any machine", "clone", "any clone", "adopted machine", "vGPU", "appliance",
+    "PVRDMA settings", "machine", "any machine", "clone", "any clone", "vGPU", "appliance",
 ]  # fmt: skip
 Where = Literal["host", "cluster", "datacenter"]
 
@@ -122,20 +122,6 @@ NEEDS: tuple[Need, ...] = (
         "cluster",
         ("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster", "rules that keep workers apart, or in place"),
     ),
-    *_needs(
-        "adopted machine",
-        "datacenter",
-        ("ReconfigVM_Task", "VirtualMachine.Config.CPUCount", "where declared"),
-        ("ReconfigVM_Task", "VirtualMachine.Config.Memory", "where declared"),
-        ("ReconfigVM_Task", "VirtualMachine.Config.Resource", "all memory is reserved"),
-        ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "PVRDMA adapters"),
-        ("ReconfigVM_Task", "VirtualMachine.Config.EditDevice", "a declared RoCE version"),
-        ("ReconfigVM_Task", "VirtualMachine.Config.AdvancedConfig", "a declared MMIO space, a note while it is down"),
-        ("ReconfigVM_Task", "Network.Assign", "the rails' port groups"),
-        ("PowerOnVM_Task", "VirtualMachine.Interact.PowerOn", "after allow_power_off"),
-        ("PowerOffVM_Task", "VirtualMachine.Interact.PowerOff", "allow_power_off"),
-        ("ShutdownGuest", "VirtualMachine.Interact.PowerOff", "allow_power_off"),
-    ),
     *_needs("vGPU", "datacenter", ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "the vGPU")),
     *_needs(
         "appliance",
@@ -185,15 +171,13 @@ def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
                 yield "PVRDMA settings"
                 if host.vmkernel.use == "adopt" or host.vmkernel.address is not None:
                     yield "vmkernel adapter"
-    # the VM of an absent node is deleted, or restored if it was adopted
+    # the VM of an absent node is deleted
     machines = [node for node in lab.nodes if isinstance(node, VsphereVm)]
     if any(isinstance(node.machine, Machine) for node in machines):
         yield from ("any machine", "any clone")
     if any(isinstance(node.machine, Machine) for node in lab.vms):
         yield from ("machine", "clone")
-    if any(isinstance(node.machine, ExistingMachine) for node in machines):
-        yield "adopted machine"
-    if any(node.vgpu is not None for node in lab.vms):
+    if any(node.vgpu is not None and isinstance(node.machine, Machine) for node in lab.vms):
         yield "vGPU"
     if lab.bitfusion is not None:
         yield from ("machine", "any machine", "appliance")

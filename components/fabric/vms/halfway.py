@@ -19,7 +19,7 @@ STATUS = "guest.customizationInfo"
 """Progress of a guest's customization, from vSphere 7.0.2 on."""
 BUSY = ("TOOLSDEPLOYPKG_PENDING", "TOOLSDEPLOYPKG_RUNNING")
 FAILED = "TOOLSDEPLOYPKG_FAILED"
-RECREATE = "To create it again, delete {name} in vCenter, then run pulumi up --refresh --run-program"
+RECREATE = "To create it again, delete {name} in vCenter, then run pulumi up --refresh"
 """Not by replacing it: VMs of a real lab are protected, but a missing one can be created."""
 CAUSES = (
     (
@@ -34,7 +34,7 @@ CAUSES = (
         ("already exists", "duplicatename"),
         (
             "a VM of that name exists in the vCenter, but this stack does not know it. Nothing was changed. If an "
-            "earlier run left it (powered off, never started), delete it; otherwise rename it, or adopt it with "
+            "earlier run left it (powered off, never started), delete it; otherwise rename it, or use it with "
             "nodes.{node}.machine: {{existing: {node}}}"
         ),
     ),

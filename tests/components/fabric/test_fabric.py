@@ -94,7 +94,7 @@ def test_a_vlan_is_read_back_since_the_provider_takes_0_for_none_given(
 
     kept = seen["fabric-pvrdma-group-read-back"]
     assert seen["fabric-pvrdma-group"].inputs.get("vlanId") == given
-    assert kept.inputs["wanted"] == {"vlan_id": vlan}
+    assert kept.inputs["fields"] == {"vlan_id": vlan}
     assert "fabric-pvrdma-group" in kept.depends_on
 
 

@@ -37,6 +37,8 @@ def seen_with(edit: Callable[[dict[str, Any]], None], *, keyed: bool = False) ->
         VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=fabric, password="x", machine_keys=keys))
 
     def answer(kind: str, _name: str, _inputs: Any) -> dict[str, Any]:
+        if kind.endswith(":ReferencedMachines"):
+            return {"uuids": {"gpu01": "uuid-1"}}
         return {"device": "vmnic4"} if kind.endswith(":Uplink") else {}
 
     return Engine(answer, LOOKUPS).run(program)
@@ -222,33 +224,31 @@ def theirs(lab: dict[str, Any]) -> None:
     first["machine"] = {"existing": "corp-gpu", "host": "DC0_C0_H1", "roce_version": "rocev2", "cpus": 8}
 
 
-def test_a_machine_that_is_there_is_given_what_the_lab_declares_and_nothing_is_made_for_it() -> None:
+def test_an_existing_vm_is_compared_with_what_the_lab_declares_and_nothing_is_made_for_it() -> None:
     seen = seen_with(theirs)
-    wanted = seen["fabric-machines-gpu01-existing"].inputs
+    inputs = seen["fabric-machines-existing"].inputs
 
     assert "fabric-machines-gpu01" not in seen.resources, "no clone"
-    assert wanted["path"] == "DC0/corp-gpu"
-    assert wanted["wanted"] == {
-        "cpus": 8,
-        "memory_reservation_mbytes": "all",
-        "vgpus": "grid_v100d-16c",
-        "option.pciPassthru.use64bitMMIO": "TRUE",
-        "option.pciPassthru.64bitMMIOSizeGB": "64",
-        "adapter.pvrdma": True,
-        "roce_version.pvrdma": "rocev2",
+    assert inputs["machines"] == {
+        "gpu01": {
+            "path": "DC0/corp-gpu",
+            "fields": {
+                "cpus": 8,
+                "memory_reservation_mbytes": "all",
+                "vgpus": "grid_v100d-16c",
+                "option.pciPassthru.use64bitMMIO": "TRUE",
+                "option.pciPassthru.64bitMMIOSizeGB": "64",
+            },
+            "rails": ["pvrdma"],
+            "roce_version": "rocev2",
+            "hosts": ["DC0_C0_H1"],
+            "host": "DC0_C0_H1",
+            "least_hardware": 13,
+            "needs": "PVRDMA works",
+        }
     }
-    assert wanted["allow_power_off"] is False
-    assert (wanted["terms"]["hosts"], wanted["terms"]["host"]) == (["DC0_C0_H1"], "DC0_C0_H1")
-    assert (wanted["terms"]["least_hardware"], wanted["terms"]["guest_s"]) == (13, 0)
-
-
-def test_the_earlier_settings_of_a_machine_are_in_the_state_before_any_is_set() -> None:
-    seen = seen_with(theirs)
-    baseline = seen["fabric-machines-gpu01-baseline"]
-
-    assert baseline.inputs["fields"] == sorted(seen["fabric-machines-gpu01-existing"].inputs["wanted"])
-    assert "fabric-machines-gpu01-baseline" in seen["fabric-machines-gpu01-existing"].depends_on
-    assert {"fabric-preflight", "fabric-DC0_C0_H1-settings"} <= baseline.depends_on
+    assert inputs["port_groups"].keys() == inputs["networks"].keys() == {"pvrdma"}
+    assert "fabric-preflight" in seen["fabric-machines-existing"].depends_on
 
 
 def test_no_rule_moves_a_machine_that_is_there_and_its_place_is_verified() -> None:
@@ -260,7 +260,7 @@ def test_no_rule_moves_a_machine_that_is_there_and_its_place_is_verified() -> No
     assert placement.inputs["apart"] == ["gpu01", "gpu02"]
     assert placement.inputs["ruled"] == ["gpu02"]
     assert placement.inputs["pinned"] == {"gpu01": "DC0_C0_H1"}
-    assert "fabric-machines-gpu01-existing" in placement.depends_on
+    assert "fabric-machines-existing" in placement.depends_on
 
 
 def test_a_vm_without_declared_fields_gets_no_default() -> None:
@@ -268,12 +268,12 @@ def test_a_vm_without_declared_fields_gets_no_default() -> None:
         lab["nodes"][0]["machine"] = {"existing": "corp-gpu"}
         del lab["nodes"][0]["vgpu"]
 
-    wanted = seen_with(plain)["fabric-machines-gpu01-existing"].inputs["wanted"]
+    inputs = seen_with(plain)["fabric-machines-existing"].inputs
 
-    assert wanted == {"memory_reservation_mbytes": "all", "adapter.pvrdma": True}
+    assert inputs["machines"]["gpu01"]["fields"] == {"memory_reservation_mbytes": "all"}
 
 
-def test_for_a_machine_that_is_there_nothing_may_be_made_or_removed() -> None:
+def test_for_existing_vms_nothing_may_be_made_changed_or_removed() -> None:
     def all_theirs(lab: dict[str, Any]) -> None:
         for number, node in enumerate(lab["nodes"]):
             node["machine"] = {"existing": f"corp-{number}"}
@@ -284,8 +284,7 @@ def test_for_a_machine_that_is_there_nothing_may_be_made_or_removed() -> None:
     assert lab.fabric is not None
     found = set(privileges(needs_of(lab, lab.fabric)))
 
-    assert {"VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Interact.PowerOff", "Network.Assign"} <= found
-    assert not [one for one in found if one.startswith(("VirtualMachine.Inventory.", "VirtualMachine.Provisioning."))]
+    assert not [one for one in found if one.startswith("VirtualMachine.")]
     assert "Host.Inventory.EditCluster" not in found, "no rule is made"
 
 

@@ -1,5 +1,6 @@
 """Where machines run, as a resource: whom DRS is asked about and waited for, and who is only looked at."""
 
+import asyncio
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 
 from components.fabric import login, placement
-from components.fabric.placement import DRS_S, PlacementProvider
+from components.fabric.placement import DRS_S, Placement, PlacementInputs
+from components.provider.base import ProviderConfig
 from stacks.base import LabError
 from tests.messages import stating
 
@@ -20,14 +22,22 @@ ASKED = {
     "patient": True,
 }
 ADOPTED = {**ASKED, "ruled": []}
+PLACEMENT = Placement(ProviderConfig({}))
+
+
+def refusals(declared: dict[str, Any]) -> list[str]:
+    return [failure.reason for failure in asyncio.run(PLACEMENT.check(None, PlacementInputs(**declared)))]
+
+
+def places_after(declared: dict[str, Any]) -> dict[str, str]:
+    return asyncio.run(PLACEMENT.create(PlacementInputs(**declared))).places
 
 
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Where they run; what would be asked about DRS is refused."""
     found: dict[str, str] = {}
-    monkeypatch.setattr(login, "configured_session", lambda _setting: nullcontext(SimpleNamespace(say=print)))
-    monkeypatch.setattr(PlacementProvider, "_setting", None, raising=False)
+    monkeypatch.setattr(login, "configured_session", lambda _config: nullcontext(SimpleNamespace(say=print)))
     monkeypatch.setattr(placement, "places_of", lambda _vcenter, machines: {name: found[name] for name in machines})
     monkeypatch.setattr(placement, "drs_refusal", lambda *_: "DRS is off")
     return found
@@ -48,28 +58,25 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_drs_has_to_separate_machines_that_a_rule_is_made_for_and_no_others(places: dict[str, str]) -> None:
-    check = PlacementProvider().check
-
-    assert [one.reason for one in check({}, dict(ASKED)).failures] == ["DRS is off"]
-    assert check({}, dict(ADOPTED)).failures == []
-    assert check({}, {**ASKED, "ruled": ["gpu01"]}).failures == [], "of one alone there is no rule"
+    assert refusals(ASKED) == ["DRS is off"]
+    assert refusals(ADOPTED) == []
+    assert refusals({**ASKED, "ruled": ["gpu01"]}) == [], "of one alone there is no rule"
 
 
 def test_a_cluster_without_drs_is_taken_where_every_machine_has_its_host(places: dict[str, str]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx2"}
     pinned = {**ASKED, "pinned": dict(places)}
 
-    assert PlacementProvider().check({}, dict(pinned)).failures == []
-    assert PlacementProvider().create(dict(pinned)).outs["places"] == places
-    one_free = {**ASKED, "pinned": {"gpu01": "esx1"}}
-    assert [one.reason for one in PlacementProvider().check({}, one_free).failures] == ["DRS is off"]
+    assert refusals(pinned) == []
+    assert places_after(pinned) == places
+    assert refusals({**ASKED, "pinned": {"gpu01": "esx1"}}) == ["DRS is off"]
 
 
 def test_a_broken_drs_rule_of_the_lab_is_waited_for(places: dict[str, str], waits: list[float]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx1"}
 
     with pytest.raises(LabError, check=stating("gpu01", "gpu02", "esx1")):
-        PlacementProvider().create(dict(ASKED))
+        places_after(ASKED)
 
     assert waits == [DRS_S]
 
@@ -78,7 +85,7 @@ def test_what_nothing_will_move_is_a_fault_at_once(places: dict[str, str], waits
     places |= {"gpu01": "esx1", "gpu02": "esx1"}
 
     with pytest.raises(LabError, check=stating("gpu01", "gpu02", "esx1")):
-        PlacementProvider().create(dict(ADOPTED))
+        places_after(ADOPTED)
 
     assert waits == []
 
@@ -86,6 +93,4 @@ def test_what_nothing_will_move_is_a_fault_at_once(places: dict[str, str], waits
 def test_adopted_machines_on_hosts_of_their_own_are_right(places: dict[str, str], waits: list[float]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx2"}
 
-    made = PlacementProvider().create(dict(ADOPTED)).outs or {}
-
-    assert (made["places"], made["faults"], waits) == (places, [], [])
+    assert (places_after(ADOPTED), waits) == (places, [])

@@ -1,16 +1,17 @@
 """What may be set on a host, by a vCenter that answers as it is told."""
 
+import asyncio
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from pulumi.dynamic import ConfigureRequest
 
 from components.fabric import login, settings
-from components.fabric.baseline import BaselineProvider, kept
-from components.fabric.settings import SettingsProvider, refusal, restore, warning
+from components.fabric.baseline import Baseline, BaselineState, look, unrestored
+from components.fabric.settings import HostSettings, SettingsInputs, refusal, restore, warning
 from components.fabric.vcenter import client
 from components.fabric.vcenter.client import RULESET, Ruleset, VCenter
+from components.provider.base import UNKNOWN, ProviderConfig
 from stacks.base import LabError
 from tests.messages import states, stating
 
@@ -24,6 +25,7 @@ class Answering:
 
     option_value = ""
     running: tuple[str, ...] = ()
+    instance_uuid = "vcenter-1"
 
     def host(self, _name):
         return Host()
@@ -42,7 +44,8 @@ class Answering:
 
 
 def wanted(vmknic, **others):
-    return {"host": "esx1", "vmknic": vmknic, **others}
+    values = {"firewall_open": False, "vmknic_before": "", "firewall_open_before": False, "allow_management": False}
+    return SettingsInputs.model_validate({"host": "esx1", "vmknic": vmknic, **values, **others})
 
 
 def test_an_adapter_that_is_not_there_is_refused_with_those_that_are():
@@ -96,8 +99,8 @@ def test_what_was_found_is_given_back_the_option_before_the_ruleset():
     ("props", "said"),
     [
         (OURS, ["Net.PVRDMAVmknic", "''", "close ruleset pvrdma"]),
-        (OURS | {"firewall_open_before": True}, ["Net.PVRDMAVmknic", "''"]),
-        (OURS | {"vmknic_before": "vmk3"}, ["close ruleset pvrdma"]),
+        (OURS.model_copy(update={"firewall_open_before": True}), ["Net.PVRDMAVmknic", "''"]),
+        (OURS.model_copy(update={"vmknic_before": "vmk3"}), ["close ruleset pvrdma"]),
     ],
 )
 def test_nothing_is_restored_under_another_owner_s_running_vms(props, said):
@@ -114,8 +117,8 @@ def test_running_machines_are_no_hindrance_where_nothing_changes_for_them():
     kept = Settable("vmk3", running=("theirs",))
     closed = Settable("vmk3", is_open=False, running=("theirs",))
 
-    restore(kept, OURS | {"vmknic_before": "vmk3", "firewall_open_before": True})
-    restore(closed, OURS | {"vmknic_before": "vmk3"})
+    restore(kept, OURS.model_copy(update={"vmknic_before": "vmk3", "firewall_open_before": True}))
+    restore(closed, OURS.model_copy(update={"vmknic_before": "vmk3"}))
 
     assert ("option", "") not in kept.calls + closed.calls
     assert kept.calls == []
@@ -123,7 +126,7 @@ def test_running_machines_are_no_hindrance_where_nothing_changes_for_them():
 
 def test_an_option_that_another_user_changed_since_is_not_restored(monkeypatch):
     warned = []
-    monkeypatch.setattr(settings.pulumi.log, "warn", warned.append)
+    monkeypatch.setattr(settings.log, "warn", warned.append)
     vcenter = Settable("vmk7", is_open=False, running=("theirs",))
 
     restore(vcenter, OURS)
@@ -141,7 +144,9 @@ def test_an_option_that_another_user_changed_since_is_not_restored(monkeypatch):
     ],
 )
 def test_what_a_host_keeps_of_an_unrecorded_run_is_named(option, is_open, said):
-    found = kept(Settable(option, is_open=is_open), {"host": "esx1", "vmknic": "", "firewall_open": False})
+    before = BaselineState(host="esx1", vcenter="vcenter-1", vmknic="", firewall_open=False)
+
+    found = unrestored(before, look(Settable(option, is_open=is_open), "esx1"))
 
     assert states(found, *said)
     assert ("pvrdma" in found) == is_open
@@ -149,38 +154,35 @@ def test_what_a_host_keeps_of_an_unrecorded_run_is_named(option, is_open, said):
 
 
 def test_a_baseline_goes_without_a_vcenter_that_could_be_asked(monkeypatch):
-    def refused(_setting):
+    def refused(_config):
         raise LabError("the stack's lab has no fabric")
 
     monkeypatch.setattr(login, "configured_session", refused)
-    provider = BaselineProvider()
-    provider.configure(ConfigureRequest({}))
+    before = BaselineState(host="esx1", vcenter="vcenter-1", vmknic="", firewall_open=False)
 
-    provider.delete("id", {"host": "esx1", "vmknic": "", "firewall_open": False})
+    asyncio.run(Baseline(ProviderConfig({})).delete(before))
 
 
-def provider_of(vcenter, monkeypatch):
-    monkeypatch.setattr(login, "configured_session", lambda _setting: nullcontext(vcenter))
-    provider = SettingsProvider()
-    provider.configure(ConfigureRequest(type("Config", (), {"get": staticmethod({}.get)})()))
-    return provider
+def settings_of(vcenter, monkeypatch):
+    monkeypatch.setattr(login, "configured_session", lambda _config: nullcontext(vcenter))
+    return HostSettings(ProviderConfig({}))
 
 
 @pytest.mark.parametrize(
     ("option", "running", "olds", "refused"),
     [
-        ("vmk3", ("theirs",), {}, True),
-        ("vmk3", (), {}, False),
-        ("", ("theirs",), {}, False),
+        ("vmk3", ("theirs",), None, True),
+        ("vmk3", (), None, False),
+        ("", ("theirs",), None, False),
         ("vmk3", ("ours",), wanted("vmk3"), False),
     ],
 )
 def test_an_adapter_that_is_still_to_be_made_is_refused_where_machines_run_over_another(
     option, running, olds, refused, monkeypatch
 ):
-    provider = provider_of(Settable(option, running=running), monkeypatch)
+    resource = settings_of(Settable(option, running=running), monkeypatch)
 
-    failures = provider.check(olds, wanted(object())).failures
+    failures = asyncio.run(resource.check(olds, wanted(UNKNOWN)))
 
     assert bool(failures) == refused
     if refused:
@@ -200,10 +202,10 @@ def test_an_adapter_that_is_still_to_be_made_is_refused_where_machines_run_over_
 def test_a_ruleset_that_the_host_keeps_closed_is_refused_in_the_preview(found, asked, refused, monkeypatch):
     vcenter = Settable("vmk3")
     monkeypatch.setattr(vcenter, "ruleset", lambda _host, _key: found)
-    provider = provider_of(vcenter, monkeypatch)
+    resource = settings_of(vcenter, monkeypatch)
 
-    for vmknic in ("vmk3", object()):  # known, and not yet
-        failures = provider.check({}, wanted(vmknic, firewall_open=asked)).failures
+    for vmknic in ("vmk3", UNKNOWN):  # known, and not yet
+        failures = asyncio.run(resource.check(None, wanted(vmknic, firewall_open=asked)))
 
         assert [one.property for one in failures] == (["firewall_open"] if refused else [])
         assert all(states(one.reason, "esx1", "ruleset pvrdma", "closed", "locked") for one in failures)
@@ -233,11 +235,11 @@ def an_adapter(device, address):
 
 def test_a_run_warns_once_and_not_at_each_of_its_steps(monkeypatch):
     said = []
-    monkeypatch.setattr(settings.pulumi.log, "warn", said.append)
-    provider = provider_of(Answering(), monkeypatch)
+    monkeypatch.setattr(settings.log, "warn", said.append)
+    resource = settings_of(Answering(), monkeypatch)
 
-    answer = provider.check({}, wanted("vmk0", firewall_open=False))
+    failures = asyncio.run(resource.check(None, wanted("vmk0")))
     with pytest.raises(AttributeError, match="set_option"):  # it goes on to set, which this vCenter cannot
-        provider.update("id", {}, wanted("vmk0", firewall_open=False))
+        asyncio.run(resource.update(wanted("vmk3"), wanted("vmk0")))
 
-    assert (answer.failures, len(said)) == ([], 1)
+    assert (failures, len(said)) == ([], 1)

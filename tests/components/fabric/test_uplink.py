@@ -1,25 +1,26 @@
 """The uplink of a host that stands: what changed about it, and when it may change."""
 
-import json
+import asyncio
 from contextlib import contextmanager
 
 import pytest
-from pulumi.dynamic import ConfigureRequest
 from pyVmomi import vim
 
 from components.fabric import login
-from components.fabric.uplink import UplinkProvider, lost, refusal
+from components.fabric.uplink import Uplink, UplinkInputs, UplinkState, lost, refusal
 from components.fabric.vcenter import client
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.nics import Nic
+from components.provider.base import ProviderConfig
 from stacks.base import LabError
 from tests.messages import states
 
 FOURTH = Nic(name="vmnic4", mac="ec:0d:9a:00:00:00", driver="nmlx5_core", speed_mbit=100_000, rdma_device="vmrdma0")
 FIFTH = Nic(name="vmnic5", mac="ec:0d:9a:00:00:01", driver="nmlx5_core", speed_mbit=100_000, rdma_device="vmrdma1")
-ASKED = {"host": "esx1", "switch": "rails", "choice": json.dumps({"rdma_device": "vmrdma0"}), "rdma": True}
-OTHER = {**ASKED, "choice": json.dumps({"rdma_device": "vmrdma1"})}
-STANDS = {**ASKED, "device": "vmnic4", "mac": FOURTH.mac, "lost": ""}
+DECLARED = {"host": "esx1", "switch": "rails", "rdma": True}
+ASKED = UplinkInputs.model_validate({**DECLARED, "choice": {"rdma_device": "vmrdma0"}})
+OTHER = UplinkInputs.model_validate({**DECLARED, "choice": {"rdma_device": "vmrdma1"}})
+STANDS = UplinkState(**dict(ASKED), device="vmnic4", mac=FOURTH.mac)
 
 
 class Answering:
@@ -41,15 +42,17 @@ class Answering:
         return list(self.running)
 
 
-def provider(monkeypatch, there):
+def uplink(monkeypatch, there):
     @contextmanager
-    def entered(_setting):
+    def entered(_config):
         yield there
 
     monkeypatch.setattr(login, "configured_session", entered)
-    made = UplinkProvider()
-    made.configure(ConfigureRequest(type("Config", (), {"get": staticmethod({}.get)})()))
-    return made
+    return Uplink(ProviderConfig({}))
+
+
+def read(monkeypatch, there):
+    return asyncio.run(uplink(monkeypatch, there).read(STANDS))
 
 
 @pytest.mark.parametrize("on_switch", [("vmnic4",), ()])
@@ -62,33 +65,35 @@ def test_an_uplink_that_is_where_it_belongs_or_on_no_switch_yet_is_kept(on_switc
     [(("vmnic5",), "vmnic5"), (("vmnic4", "vmnic5"), "vmnic4, vmnic5")],
 )
 def test_a_nic_that_another_user_replaced_is_drift(monkeypatch, on_switch, said):
-    read = provider(monkeypatch, Answering(*on_switch)).read("rails/esx1", STANDS).outs
+    state = read(monkeypatch, Answering(*on_switch))
 
-    assert states(read["lost"], "rails", said)
-    assert read == {**STANDS, "lost": read["lost"]}, "the answer that stands is kept"
+    assert states(state.lost, "rails", said)
+    assert state == STANDS.model_copy(update={"lost": state.lost}), "the answer that stands is kept"
 
 
 def test_a_nic_with_another_address_is_seen():
-    assert states(lost(Answering("vmnic4"), {**STANDS, "mac": "ec:0d:9a:00:00:99"}), "vmnic4", FOURTH.mac)
+    assert states(
+        lost(Answering("vmnic4"), STANDS.model_copy(update={"mac": "ec:0d:9a:00:00:99"})), "vmnic4", FOURTH.mac
+    )
 
 
 def test_a_nic_that_went_to_another_switch_is_seen(monkeypatch):
     taken = Nic(**{key: getattr(FOURTH, key) for key in FOURTH.__slots__} | {"switch": "vSwitch0"})
 
-    read = provider(monkeypatch, Answering("vmnic5", nics=(taken, FIFTH))).read("rails/esx1", STANDS).outs
+    state = read(monkeypatch, Answering("vmnic5", nics=(taken, FIFTH)))
 
-    assert states(read["lost"], "vmnic4", "vSwitch0", "in use")
+    assert states(state.lost, "vmnic4", "vSwitch0", "in use")
 
 
 def test_a_nic_that_was_moved_by_hand_stays_under_running_vms(monkeypatch):
     moved = Answering("vmnic5", running=("gpu01",))
-    seen = provider(monkeypatch, moved).read("rails/esx1", STANDS).outs
+    state = read(monkeypatch, moved)
 
     with pytest.raises(LabError) as error:
-        provider(monkeypatch, moved).diff("rails/esx1", seen, ASKED)
+        asyncio.run(uplink(monkeypatch, moved).diff(state, ASKED))
 
     assert states(str(error.value), "esx1", "rails", "vmnic5", "gpu01", "PVRDMA", "power them off", "vmnic4")
-    assert provider(monkeypatch, Answering("vmnic5")).diff("rails/esx1", seen, ASKED).changes, "nobody runs over it"
+    assert asyncio.run(uplink(monkeypatch, Answering("vmnic5")).diff(state, ASKED)) == ["lost"], "nobody runs over it"
 
 
 def test_a_lab_that_takes_over_what_was_moved_by_hand_changes_nothing_under_running_machines():
@@ -103,7 +108,7 @@ def test_another_choice_is_refused_under_running_machines_and_so_is_one_whose_sw
 
 
 def test_another_host_is_another_uplink():
-    assert refusal(Answering("vmnic4", running=("gpu01",)), STANDS, {**OTHER, "host": "esx2"}) == ""
+    assert refusal(Answering("vmnic4", running=("gpu01",)), STANDS, OTHER.model_copy(update={"host": "esx2"})) == ""
 
 
 def test_the_nics_of_a_host_are_read_from_the_switch_of_that_name_alone(monkeypatch):

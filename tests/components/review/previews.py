@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 SAMPLES = ROOT / "tests" / "samples" / "review"
 FLEET = "rocelab:hosts:Hosts$pulumi-python:dynamic/hosts:Fleet::hosts-fleet"
 MACHINE = "rocelab:fabric:Machines$vsphere:index/virtualMachine:VirtualMachine::fabric-machines-{}"
-HARDWARE = "rocelab:fabric:Machines$pulumi-python:dynamic/fabric:MachineHardware::fabric-machines-{}-hardware"
+HARDWARE = "rocelab:fabric:Machines$rocelab:fabric:MachineHardware::fabric-machines-{}-hardware"
 SWITCH = "rocelab:switches:Switches$rocelab:switches:SwitchConfig::switches-{}"
 COMMAND = "rocelab:hosts:Hosts$command:remote:Command::hosts-{}"
 Step = dict[str, Any]

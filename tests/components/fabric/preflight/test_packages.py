@@ -1,7 +1,7 @@
 """What a host said of its packages holds until it restarts, gets another build or goes into maintenance mode."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -9,10 +9,10 @@ import pytest
 import yaml
 from pyVmomi import vim, vmodl
 
-from components.fabric.inspection import KEPT, look
+from components.fabric.inspection import InspectionInputs, look
 from components.fabric.preflight import survey as preflight
 from components.fabric.preflight.facts import FabricFacts, HostFacts, HostPackages
-from components.fabric.preflight.survey import kept, packages_of
+from components.fabric.preflight.survey import packages_of
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT
@@ -98,17 +98,11 @@ def test_without_the_privilege_esxcli_lists_them(monkeypatch):
     assert (found.driver, found.lasting) == ("NVIDIA-driver 535.3", True)
 
 
-@pytest.mark.parametrize("state", [None, [], "x", {"esx1": "x"}, {"esx1": None}])
-def test_a_state_without_them_reports_nothing(state):
-    assert kept(state) == {}
-
-
-def test_what_is_kept_of_many_hosts_is_read_back_and_small():
+def test_what_is_kept_of_many_hosts_is_small() -> None:
     driver = packages_of(None, "esx1", a_host(Images([replaced(THERE[2], "v" * 5000)])), None)
-    state = json.loads(json.dumps({f"esx{number}": asdict(driver) for number in range(64)}))
+    state = InspectionInputs(datacenter="dc", cluster="c", packages={f"esx{number}": driver for number in range(64)})
 
-    assert kept(state)["esx63"] == driver
-    assert len(json.dumps(state)) < 64 * 400
+    assert len(json.dumps(state.plain())) < 64 * 400
 
 
 def replaced(package, version):
@@ -128,9 +122,9 @@ def test_a_run_keeps_what_it_read_and_gives_it_to_the_next(monkeypatch):
         )
 
     monkeypatch.setattr("components.fabric.inspection.survey", survey)
-    first = look(lab, lab.fabric, None, {})
+    first = look(lab, lab.fabric, None, InspectionInputs(datacenter="dc", cluster="c"))
     look(lab, lab.fabric, None, first)
 
     assert seen[0] == {}
     assert list(seen[1].values()) == [BEFORE]
-    assert first[KEPT].keys() == seen[1].keys()
+    assert first.packages.keys() == seen[1].keys()

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from components.fabric import login
+from components.fabric.fabric import refuse_another_peer
 from components.fabric.vcenter import session
 from components.fabric.vcenter.session import VcenterEndpoint, connected, verify
 from stacks.base import LabError
@@ -197,15 +197,15 @@ def test_a_program_looks_before_there_is_a_provider_and_ends_with_a_sentence(
     wrong = Fabric.model_validate(FABRIC | place | {"thumbprint_sha256": "0" * 64})
     right = Fabric.model_validate(FABRIC | place | {"thumbprint_sha256": server.thumbprint})
 
-    login.refuse_another_peer(right)
+    refuse_another_peer(right)
     with pytest.raises(pulumi.RunError, check=stating(server.thumbprint, "fabric.thumbprint_sha256")):
-        login.refuse_another_peer(wrong)
+        refuse_another_peer(wrong)
 
 
 def test_where_the_provider_checks_by_itself_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[VcenterEndpoint] = []
     monkeypatch.setattr(session, "verify", looked.append)
 
-    login.refuse_another_peer(Fabric.model_validate(FABRIC))
+    refuse_another_peer(Fabric.model_validate(FABRIC))
 
     assert looked == []
