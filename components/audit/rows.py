@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from components.audit.findings import Audit, AuditFinding, NotChecked
-from components.audit.registry import Check, checks
+from components.audit.findings import Audit, AuditFinding, NotChecked, Severity
+from components.audit.registry import checks
+from components.finding import Finding
 from components.report.lines import when
 from components.validation.memory.redact import redacted
 from stacks.sets import folded, folded_places
@@ -31,25 +32,26 @@ PUBLIC_WORDS = frozenset({
 """Words that name nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow:
-    """A finding as it is shown."""
+class AuditRow(Finding):
+    """A finding as it is shown. Its evidence is the value that was read."""
 
-    check: Check
-    where: str
-    found: str
-    wanted: str
+    group: str
+    severity: Severity
+    title: str
+    wanted_value: str
+    read_from: str
+    """File or command; empty where names are left out."""
+    read_at: str
     source: str
-    """File or command that was read; empty where names are left out."""
-    at: str
+    """Page that gives the reason, or `practice`."""
     waiver: str = ""
     """Reason and last day, of a waived one."""
 
     @property
-    def evidence(self) -> str:
+    def origin(self) -> str:
         """Where and when the value was read."""
-        at = " to ".join(when(part) for part in self.at.split(" to "))
-        return f"{self.source}, {at}" if self.source and at else self.source or at
+        at = " to ".join(when(part) for part in self.read_at.split(" to "))
+        return ", ".join(filter(None, (self.read_from, at)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +128,20 @@ def _headline(audit: Audit) -> str:
 
 
 def _row(finding: AuditFinding, names: bool, waiver: str = "") -> AuditRow:
+    check = checks()[finding.code]
     return AuditRow(
-        check=checks()[finding.code],
+        code=check.code,
+        group=check.group,
+        severity=check.severity,
+        title=check.title,
         where=folded_places(finding.places) if names else _count(finding),
-        found=_value(finding.found, names),
-        wanted=_value(finding.wanted, names),
-        source=redacted(finding.evidence.source) if names else "",
-        at=finding.evidence.at,
+        evidence=_value(finding.found, names),
+        wanted_value=_value(finding.wanted, names),
+        read_from=redacted(finding.evidence.source) if names else "",
+        read_at=finding.evidence.at,
+        reason=check.why,
+        source=check.source,
+        hint=check.remedy,
         waiver=redacted(waiver),
     )
 

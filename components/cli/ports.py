@@ -1,10 +1,14 @@
 """`rocelab ports`."""
 
+from collections.abc import Sequence
+
 import click
+from pydantic import JsonValue
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import examples, json_option, print_json, stack_options
-from components.ports.check import Trial, faults, table, try_all, unasked
+from components.finding import Finding
+from components.ports.check import NOT_TESTED, Trial, faults, table, try_all
 from components.ports.matrix import as_json as matrix_as_json
 from components.ports.matrix import as_markdown
 from components.ports.targets import thinned
@@ -24,34 +28,42 @@ def command(stack: Stack, check: bool, as_json: bool) -> Exit:
         click.echo(matrix_as_json(lab) if as_json else as_markdown(lab), nl=False)
         return Exit.CLEAN
     trial = try_all(lab, stack.root, stack.secret)
-    wrong = faults(trial.answers)
+    findings = faults(trial.answers)
     if as_json:
-        print_json(_document(lab, trial, wrong))
+        print_json(_document(lab, trial, findings))
     else:
         click.echo(table(trial.answers, trial.left), nl=False)
-        for line in (*thinned(lab), *(f"FAULT {line}" for line in wrong)):
+        for line in (*thinned(lab), *(f"FAULT {finding}" for finding in findings)):
             click.echo(line)
-        tried, found = plural(len(trial.answers), "way"), plural(len(wrong), "fault")
-        click.echo(f"{tried} tried, {found}, {len(trial.left)} not checkable")
-    unknown = unasked(trial.answers)
-    return exit_of(findings=len(wrong) > len(unknown), unreached=bool(unknown) or trial.unreached)
+        tried, count = plural(len(trial.answers), "way"), plural(len(findings), "fault")
+        click.echo(f"{tried} tried, {count}, {len(trial.left)} not checkable")
+    not_tested = [finding for finding in findings if finding.code == NOT_TESTED]
+    return exit_of(
+        findings=len(findings) > len(not_tested),
+        unreached=bool(not_tested) or trial.unreached,
+    )
 
 
-def _document(lab: Lab, trial: Trial, wrong: list[str]) -> dict[str, object]:
-    return {
-        "lab": lab.name,
-        "ways": [
+def _document(lab: Lab, trial: Trial, findings: Sequence[Finding]) -> dict[str, JsonValue]:
+    ways: list[JsonValue] = []
+    for answer in trial.answers:
+        probe = answer.probe
+        ways.append(
             {
-                "from": answer.probe.source or "here",
-                "to": answer.probe.target,
-                "protocol": answer.probe.row.protocol,
-                "port": answer.probe.ports,
+                "from": probe.source or "here",
+                "to": probe.target,
+                "protocol": probe.row.protocol,
+                "port": probe.ports,
                 "answer": answer.summary,
             }
-            for answer in trial.answers
-        ],
-        "faults": wrong,
-        "not_checkable": [
-            {"from": one.row.source, "to": one.row.target, "ports": one.row.ports, "why": one.why} for one in trial.left
-        ],
+        )
+    not_checkable: list[JsonValue] = []
+    for unproven in trial.left:
+        row = unproven.row
+        not_checkable.append({"from": row.source, "to": row.target, "ports": row.ports, "why": unproven.why})
+    return {
+        "lab": lab.name,
+        "ways": ways,
+        "faults": [finding.model_dump() for finding in findings],
+        "not_checkable": not_checkable,
     }

@@ -6,7 +6,8 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import FILE, examples, json_option, print_json
-from components.review.comment import LEAST_LIMIT, LIMIT, as_markdown, comment_of, document_of
+from components.finding import COMMENT_LIMIT
+from components.review.comment import LEAST_LIMIT, as_markdown, comment_of, document_of
 from components.review.effects import Rank, review_of
 from components.review.preview import read_preview
 
@@ -47,7 +48,7 @@ FAIL_ON = {
 @click.option(
     "--limit",
     type=click.IntRange(min=LEAST_LIMIT),
-    default=LIMIT,
+    default=COMMENT_LIMIT,
     show_default=True,
     metavar="CHARACTERS",
     help="Omit the least severe effects of a longer comment.",

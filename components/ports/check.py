@@ -3,11 +3,14 @@
 import asyncio
 import json
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
+from components.finding import Finding
 from components.ports import connect
 from components.ports.matrix import port_matrix
 from components.ports.targets import HERE, Place, Probe, Unproven, probes, server_of
@@ -25,6 +28,8 @@ MOST_LINES = 24
 """Good connections of a row that are listed one by one; of more, only their number."""
 MOST_NAMES = 8
 UNASKED = "not asked"
+NOT_TESTED = "port-not-tested"
+"""Code of the findings of machines that could not be reached."""
 COMMAND = f"exec python3 -I -c {shlex.quote(Path(connect.__file__).read_text())}"
 
 
@@ -33,109 +38,116 @@ class Answer:
     """How a connection ended."""
 
     probe: Probe
-    said: str
+    result: str
     how: str = ""
     """What shows that it is open, if no connection does."""
 
     @property
     def summary(self) -> str:
         """The result in words, if nothing is wrong."""
-        if self.said == connect.REFUSED:
+        if self.result == connect.REFUSED:
             return "reachable, nothing listens now"
-        return f"{self.said} ({self.how})" if self.how and self.said == connect.OPEN else self.said
+        if self.how and self.result == connect.OPEN:
+            return f"{self.result} ({self.how})"
+        return self.result
 
 
 async def tried(probes: Sequence[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
     """Tries all connections, from all machines at once."""
-    by_source = {
-        source: list(ours)
-        for source, ours in groupby(sorted(probes, key=lambda probe: probe.source), key=lambda probe: probe.source)
-    }
+    by_source: dict[str, list[Probe]] = defaultdict(list)
+    for probe in probes:
+        by_source[probe.source].append(probe)
     places = asyncio.Semaphore(SOURCES_AT_ONCE)
 
-    async def asked(source: str, ours: list[Probe]) -> list[Answer]:
+    async def results_from(source: str) -> list[str]:
+        ways = [(probe.address, probe.port) for probe in by_source[source]]
+        if source == HERE:
+            return await connect.results(ways)
         async with places:
-            return await _from(source, ours, endpoints, keys)
+            return await _results_on(source, endpoints[source], keys, ways)
 
-    found = await asyncio.gather(*(asked(source, ours) for source, ours in by_source.items()))
-    answers = {id(answer.probe): answer for ours in found for answer in ours}
-    return [answers[id(probe)] for probe in probes]
-
-
-async def _from(source: str, ours: list[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
-    asked = [(probe.address, probe.port) for probe in ours]
-    if source == HERE:
-        said = await connect.each(asked)
-    else:
-        said = await _on(source, endpoints[source], keys, asked)
-    return [Answer(probe=probe, said=text) for probe, text in zip(ours, said, strict=True)]
+    results = await asyncio.gather(*map(results_from, by_source))
+    in_turn = dict(zip(by_source, map(iter, results), strict=True))
+    return [Answer(probe=probe, result=next(in_turn[probe.source])) for probe in probes]
 
 
-async def _on(source: str, endpoint: Endpoint, keys: Keys, asked: list[tuple[str, int]]) -> list[str]:
+async def _results_on(source: str, endpoint: Endpoint, keys: Keys, ways: list[tuple[str, int]]) -> list[str]:
     """Tries the connections from a node; one that cannot be reached gives that reason for each."""
     try:
         async with asyncio.timeout(ANSWER_S), connected(endpoint, keys, name=source) as connection:
-            done = await feed(connection, COMMAND, json.dumps(asked).encode())
-        said = json.loads(done.out)
+            done = await feed(connection, COMMAND, json.dumps(ways).encode())
+        results = json.loads(done.out)
     except NoAnswerError as error:
-        return [f"{UNASKED}: {error}"] * len(asked)
+        return [f"{UNASKED}: {error}"] * len(ways)
     except TimeoutError:
-        return [f"{UNASKED}: {source} did not answer within {ANSWER_S} s"] * len(asked)
+        return [f"{UNASKED}: {source} did not answer within {ANSWER_S} s"] * len(ways)
     except ValueError:
         last = (done.err.strip().splitlines() or ["nothing"])[-1][:160]
-        return [f"{UNASKED}: {source} said {last}"] * len(asked)
-    return [str(text) for text in said]
+        return [f"{UNASKED}: {source} said {last}"] * len(ways)
+    return [str(result) for result in results]
 
 
-def faults(answers: Sequence[Answer]) -> list[str]:
-    """A line per fault: from, to, port, result and remedy. Machines with the same fault share a line."""
-    alike: dict[tuple[str, str], list[str]] = {}
+def faults(answers: Sequence[Answer]) -> list[Finding]:
+    """From, to and port of each fault. Machines with the same fault share a finding."""
+    alike: dict[tuple[WayFault, str], list[str]] = defaultdict(list)
     for answer in answers:
-        if why := _wrong(answer):
-            probe, row = answer.probe, answer.probe.row
-            source = probe.source or "here"
-            to = f"{probe.target} {row.protocol} {probe.ports} ({row.why})"
-            if answer.said.startswith(UNASKED):
-                alike.setdefault((source, why), []).append(to)
-            else:
-                alike.setdefault((to, why), []).append(source)
-    return [
-        f"{key} -> {some(others, 3)}: {why}"
-        if why.startswith(UNASKED)
-        else f"{some(others, MOST_NAMES)} -> {key}: {why}"
-        for (key, why), others in alike.items()
-    ]
+        fault = _fault_of(answer)
+        if fault is None:
+            continue
+        probe, row = answer.probe, answer.probe.row
+        source = probe.source or "here"
+        target = f"{probe.target} {row.protocol} {probe.ports} ({row.why})"
+        if fault.code == NOT_TESTED:
+            alike[fault, source].append(target)
+        else:
+            alike[fault, target].append(source)
+    findings = []
+    for (fault, end), others in alike.items():
+        where = f"{some(others, MOST_NAMES)} -> {end}"
+        if fault.code == NOT_TESTED:
+            where = f"{end} -> {some(others, 3)}"
+        findings.append(Finding(where=where, **fault._asdict()))
+    return findings
 
 
-def unasked(answers: Sequence[Answer]) -> list[str]:
-    """The faults of machines that could not be reached."""
-    return faults([answer for answer in answers if answer.said.startswith(UNASKED)])
+class WayFault(NamedTuple):
+    """A finding without its place."""
+
+    code: str
+    evidence: str
+    hint: str = ""
 
 
-def _wrong(answer: Answer) -> str:
-    """What is wrong and how to fix it; empty when nothing is."""
-    probe, said = answer.probe, answer.said
-    if said.startswith(connect.SILENT):
-        return f"{said}; open it in the firewalls on the path, including that of {probe.address}"
-    if said == connect.REFUSED and probe.row.listens == "always":
-        return "nothing listens, or a firewall rejects it; check that the service runs"
-    return said if said not in (connect.OPEN, connect.REFUSED) else ""
+def _fault_of(answer: Answer) -> WayFault | None:
+    probe, result = answer.probe, answer.result
+    if result.startswith(UNASKED):
+        return WayFault(NOT_TESTED, result)
+    if result.startswith(connect.SILENT):
+        hint = f"open it in the firewalls on the path, including that of {probe.address}"
+        return WayFault("port-blocked", result, hint)
+    if result == connect.REFUSED and probe.row.listens == "always":
+        evidence = "nothing listens, or a firewall rejects it"
+        return WayFault("port-refused", evidence, "check that the service runs")
+    if result not in (connect.OPEN, connect.REFUSED):
+        return WayFault("port-closed", result)
+    return None
 
 
 def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
     """All results, and the rows that cannot be checked with the reason."""
     lines = []
     for row, group in groupby(answers, key=lambda answer: answer.probe.row):
-        ours = list(group)
-        summary = [one for one in ours if len(ours) <= MOST_LINES or _wrong(one)]
-        lines += [
-            f"{one.probe.source or 'here'} -> {one.probe.target} {row.protocol} {one.probe.ports}: {one.summary}"
-            for one in summary[:MOST_LINES]
-        ]
-        if len(ours) > MOST_LINES:
-            good = sum(not _wrong(one) for one in ours)
-            lines.append(f"{row}: {good} of {len(ours)} connections are as expected")
-    lines += [f"{one.row}: not checkable: {one.why}" for one in left]
+        of_row = list(group)
+        faulty = [answer for answer in of_row if _fault_of(answer)]
+        listed = of_row if len(of_row) <= MOST_LINES else faulty[:MOST_LINES]
+        for answer in listed:
+            source = answer.probe.source or "here"
+            way = f"{source} -> {answer.probe.target} {row.protocol} {answer.probe.ports}"
+            lines.append(f"{way}: {answer.summary}")
+        if len(of_row) > MOST_LINES:
+            good = len(of_row) - len(faulty)
+            lines.append(f"{row}: {good} of {len(of_row)} connections are as expected")
+    lines += (f"{unproven.row}: not checkable: {unproven.why}" for unproven in left)
     return "\n".join(lines) + "\n"
 
 
@@ -179,15 +191,18 @@ def _of_hosts(
     """What ESXi hosts and vCenter report, the rows that remain unproven, and whether the vCenter did not answer."""
     if lab.fabric is None:
         return [], left, False
-    from components.fabric.vcenter.client import session  # noqa: PLC0415  # pyVmomi takes a second: for this alone
+    from components.fabric.vcenter.client import session  # noqa: PLC0415  # pyVmomi takes a second
     from components.fabric.vcenter.session import endpoint_of  # noqa: PLC0415
-    from components.ports.esxi import ASKED, asked  # noqa: PLC0415
+    from components.ports.esxi import ANSWERED, answers_of  # noqa: PLC0415
 
     try:
         with session(endpoint_of(lab.fabric, setting, root)) as vcenter:
-            answers = asked(lab, lab.fabric, vcenter)
+            answers = answers_of(lab, lab.fabric, vcenter)
     except LabError as error:
-        whys = [f"{error}" if one.row.way in ASKED else one.why for one in left]
-        return [], [replace(one, why=why) for one, why in zip(left, whys, strict=True)], True
+        unread = []
+        for unproven in left:
+            why = str(error) if unproven.row.way in ANSWERED else unproven.why
+            unread.append(replace(unproven, why=why))
+        return [], unread, True
     proven = {answer.probe.row for answer in answers}
-    return answers, [one for one in left if one.row not in proven], False
+    return answers, [unproven for unproven in left if unproven.row not in proven], False

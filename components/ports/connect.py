@@ -10,7 +10,7 @@ TRY_S = 3.0
 AT_ONCE = 50
 
 
-async def one(places: asyncio.Semaphore, address: str, port: int) -> str:
+async def result_of(places: asyncio.Semaphore, address: str, port: int) -> str:
     """How one connection ended. "refused" is an answer too: nothing blocks the way, and nothing listens."""
     async with places:
         try:
@@ -25,11 +25,11 @@ async def one(places: asyncio.Semaphore, address: str, port: int) -> str:
         return OPEN
 
 
-async def each(asked: "list[tuple[str, int]]") -> "list[str]":
+async def results(ways: "list[tuple[str, int]]") -> "list[str]":
     """Tries all of them, at most `AT_ONCE` at a time."""
     places = asyncio.Semaphore(AT_ONCE)
-    return list(await asyncio.gather(*(one(places, address, port) for address, port in asked)))
+    return list(await asyncio.gather(*(result_of(places, address, port) for address, port in ways)))
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asyncio.run(each(json.load(sys.stdin)))) + "\n")
+    sys.stdout.write(json.dumps(asyncio.run(results(json.load(sys.stdin)))) + "\n")

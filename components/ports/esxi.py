@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
+from itertools import chain
 
 from pyVmomi import vim, vmodl
 
@@ -36,7 +37,7 @@ WAIT_S = 1
 CONNECTED = frozenset({("vcenter", "esxi", "tcp", 443), ("esxi", "vcenter", "udp", 902)})
 """Rows that a host needs to be `connected` in its vCenter: calls to it, and its heartbeats."""
 CONTROL = ("esxi", "esxi", "tcp", PVRDMA_PORTS[0])
-ASKED = frozenset({*CONNECTED, CONTROL})
+ANSWERED = frozenset({*CONNECTED, CONTROL})
 """The rows that this file checks."""
 
 
@@ -57,7 +58,7 @@ class EsxiEnd:
     why: str = ""
 
 
-def asked(lab: Lab, fabric: Fabric, vcenter: VCenter) -> list[Answer]:
+def answers_of(lab: Lab, fabric: Fabric, vcenter: VCenter) -> list[Answer]:
     """What the vCenter and the hosts report for each row. Blocks some seconds per host.
 
     Raises:
@@ -79,12 +80,14 @@ def asked(lab: Lab, fabric: Fabric, vcenter: VCenter) -> list[Answer]:
 def _connections(row: PortRow, fabric: Fabric, vcenter: VCenter) -> Iterator[Answer]:
     names = list(dict.fromkeys(host.name for switch in fabric.switches for host in switch.hosts))
     rows = collect(vcenter.content, [vcenter.host(name) for name in names], ["runtime.connectionState"])
-    for name, found in zip(names, rows, strict=True):
-        state = str(found.get("runtime.connectionState", "not known"))
+    for name, properties in zip(names, rows, strict=True):
+        state = str(properties.get("runtime.connectionState", "not known"))
         source, target = ("the vCenter", name) if row.source == "vcenter" else (name, "the vCenter")
+        result = connect.OPEN if state == "connected" else f"the vCenter reports the host as {state}"
+        probe = Probe(row=row, source=source, target=target, address=fabric.vcenter, port=row.first)
         yield Answer(
-            probe=Probe(row=row, source=source, target=target, address=fabric.vcenter, port=row.first),
-            said=connect.OPEN if state == "connected" else f"the vCenter reports the host as {state}",
+            probe=probe,
+            result=result,
             how="the host is connected in the vCenter",
         )
 
@@ -96,92 +99,106 @@ def _between(row: PortRow, switch: DistributedSwitch, vcenter: VCenter) -> list[
     chosen = list(pairs(names))
     with ThreadPoolExecutor(ABREAST) as pool:
         ends = dict(zip(names, pool.map(partial(_end, switch, vcenter), hosts, entities), strict=True))
-        of_host = [[other for one, other in chosen if one == name] for name in ends]
-        found = pool.map(partial(_from, row, ends), ends, of_host)
-        return [answer for answers in found for answer in answers]
+        targets: dict[str, list[str]] = {name: [] for name in names}
+        for source, target in chosen:
+            targets[source].append(target)
+        by_host = pool.map(partial(_answers_from, row, ends), names, targets.values())
+        return list(chain.from_iterable(by_host))
 
 
-def _from(row: PortRow, ends: Mapping[str, EsxiEnd], source: str, targets: Sequence[str]) -> list[Answer]:
+def _answers_from(row: PortRow, ends: Mapping[str, EsxiEnd], source: str, targets: Sequence[str]) -> list[Answer]:
     answers = []
+    start = ends[source]
     for target in targets:
-        one, other = ends[source], ends[target]
-        probe = Probe(row=row, source=source, target=target, address=other.address, port=row.first, whole_range=True)
-        size = min(one.mtu_bytes, other.mtu_bytes) - HEADERS_BYTES
-        said = one.why or other.why or shut(one, other) or pinged(one, other, size)
+        end = ends[target]
+        probe = Probe(
+            row=row,
+            source=source,
+            target=target,
+            address=end.address,
+            port=row.first,
+            whole_range=True,
+        )
+        size = min(start.mtu_bytes, end.mtu_bytes) - HEADERS_BYTES
+        result = start.why or end.why or shut(start, end) or pinged(start, end, size)
         how = f"ruleset {RULESET} open, and an unfragmented ping of {size} bytes is answered; no TCP was tried"
-        answers.append(Answer(probe=probe, said=said, how=how))
+        answers.append(Answer(probe=probe, result=result, how=how))
     return answers
 
 
-def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vim.HostSystem) -> EsxiEnd:
-    asked_for = wanted.vmkernel
+def _end(switch: DistributedSwitch, vcenter: VCenter, declared: EsxiHost, host: vim.HostSystem) -> EsxiEnd:
+    vmkernel = declared.vmkernel
     try:
-        adapters = {
-            nic.device: (nic.spec.ip.ipAddress or "", nic.spec.mtu or 1500)
-            for nic in known(host, "config.network.vnic")
-        }
+        adapters = {}
+        for nic in known(host, "config.network.vnic"):
+            adapters[nic.device] = (nic.spec.ip.ipAddress or "", nic.spec.mtu or 1500)
         ruleset = vcenter.ruleset(host, RULESET)
         allows = allowed(known(host, "configManager.firewallSystem.firewallInfo.ruleset"))
     except LabError as error:
-        return EsxiEnd(name=wanted.name, why=f"{UNASKED}: {error}")
-    address = str(asked_for.address.ip) if asked_for and asked_for.address else ""
+        return EsxiEnd(name=declared.name, why=f"{UNASKED}: {error}")
+    address = str(vmkernel.address.ip) if vmkernel and vmkernel.address else ""
     by_address = {own: device for device, (own, _) in adapters.items()}
-    device = asked_for.existing if asked_for and asked_for.existing else by_address.get(address, "")
+    device = vmkernel.existing if vmkernel and vmkernel.existing else by_address.get(address, "")
     if device not in adapters:
-        return EsxiEnd(
-            name=wanted.name, why=f"{wanted.name} has no vmkernel adapter {device or address}; run pulumi up"
-        )
-    declared = switch.mtu_bytes if address else asked_for and asked_for.mtu_bytes
+        why = f"{declared.name} has no vmkernel adapter {device or address}; run pulumi up"
+        return EsxiEnd(name=declared.name, why=why)
+    mtu_bytes = switch.mtu_bytes if address else vmkernel and vmkernel.mtu_bytes
+    closed = ""
+    if not ruleset.enabled:
+        closed = f"{declared.name}'s firewall ruleset {RULESET} is closed; run pulumi up"
     return EsxiEnd(
-        name=wanted.name,
+        name=declared.name,
         host=host,
         device=device,
         address=adapters[device][0],
-        mtu_bytes=declared or adapters[device][1],
-        closed="" if ruleset.enabled else f"{wanted.name}'s firewall ruleset {RULESET} is closed; run pulumi up",
+        mtu_bytes=mtu_bytes or adapters[device][1],
+        closed=closed,
         allows=allows,
     )
 
 
-def shut(one: EsxiEnd, other: EsxiEnd) -> str:
+def shut(source: EsxiEnd, target: EsxiEnd) -> str:
     """Why the rulesets of two hosts block them; empty when they do not."""
-    if one.closed or other.closed:
-        return one.closed or other.closed
-    if other.allows is None or within(one.address, other.allows):
+    if source.closed or target.closed:
+        return source.closed or target.closed
+    if target.allows is None or within(source.address, target.allows):
         return ""
-    lets_in = some(other.allows, 3) or "nobody"
+    lets_in = some(target.allows, 3) or "nobody"
     return (
-        f"{other.name}'s firewall ruleset {RULESET} allows {lets_in}, but not {one.address}; add it: "
+        f"{target.name}'s firewall ruleset {RULESET} allows {lets_in}, but not {source.address}; add it: "
         f"esxcli network firewall ruleset allowedip add -r {RULESET} -i ..."
     )
 
 
-def pinged(one: EsxiEnd, other: EsxiEnd, size: int) -> str:
+def pinged(source: EsxiEnd, target: EsxiEnd, size: int) -> str:
     """The result of an unfragmented ping of that many bytes between two hosts."""
     options = {  # hosts require alphabetical order
         "count": str(PINGS),
         "df": "true",
-        "host": other.address,
-        "interface": one.device,
+        "host": target.address,
+        "interface": source.device,
         "size": str(size),
         "wait": str(WAIT_S),
     }
-    if one.host is None:
-        return f"{UNASKED}: {one.name} is not known"
+    if source.host is None:
+        return f"{UNASKED}: {source.name} is not known"
     try:
-        rows = esxcli(one.host, one.name, "network diag ping", **options)
+        rows = esxcli(source.host, source.name, "network diag ping", **options)
     except LabError as error:
         if "too long" in str(error):
-            return f"the MTU of {one.device} is below {size + HEADERS_BYTES} bytes; run pulumi up"
+            return f"the MTU of {source.device} is below {size + HEADERS_BYTES} bytes; run pulumi up"
         return f"{UNASKED}: {error}"
     # ESXi itself writes Recieved
-    counts = [number_of(rows[0], f"Summary.{word}") for word in ("Recieved", "Received")] if rows else []
-    received = next((count for count in counts if count is not None), None)
+    received = None
+    if rows:
+        received = number_of(rows[0], "Summary.Recieved")
+        if received is None:
+            received = number_of(rows[0], "Summary.Received")
     if received is None:
-        return f"{UNASKED}: {one.name} does not report the result of its ping"
+        return f"{UNASKED}: {source.name} does not report the result of its ping"
     if received:
         return connect.OPEN
     return (
-        f"a ping of {size} bytes that may not be fragmented, from {one.device} to {other.address}, gets no answer; "
+        f"a ping of {size} bytes that may not be fragmented, from {source.device} to {target.address}, gets no answer; "
         "check VLAN and MTU of port group, switch and physical ports"
     )

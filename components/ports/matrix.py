@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from components.finding import table
 from stacks.delivery import Pvrdma
 from stacks.fabric import Fabric
 from stacks.lab import Lab
@@ -183,16 +184,10 @@ def as_markdown(lab: Lab) -> str:
     """A document for the administrator of the firewalls."""
     rows = port_matrix(lab)
     used = [role for role in ROLES if any(role in (row.source, row.target) for row in rows)]
-    lines = [
-        f"# Ports of lab {lab.name}",
-        "",
-        "| from | to | protocol | port | network | why |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row.source} | {row.target} | {row.protocol} | {row.ports} | {row.network} | {_why(row)} |" for row in rows
-    ]
-    lines += ["", *(f"- **{role}**: {ROLES[role]}" for role in used)]
+    head = ("from", "to", "protocol", "port", "network", "why")
+    cells = ((row.source, row.target, row.protocol, row.ports, row.network, _why(row)) for row in rows)
+    lines = [f"# Ports of lab {lab.name}", "", *table(head, cells)]
+    lines += (f"- **{role}**: {ROLES[role]}" for role in used)
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,5 @@
 """The verdict as plain words and cells, shared by the terminal, Markdown and the page. Pure."""
 
-import html
 import re
 
 from components.validation.records import unit_text
@@ -9,22 +8,7 @@ from stacks.words import some
 
 COLUMNS = ("test", "rail", "function", "performance", "median", "ceiling", "ratio", "slowest", "change")
 
-ZERO_WIDTH = "&#8203;"
-"""Behind @ and # it keeps a text from naming people and threads."""
 MORE = re.compile(r"and \d+ more")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def plain(text: str) -> str:
-    """A text of a host or a tool without control characters, and without those that turn the writing around."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def escaped(text: str) -> str:
-    """A text in a Markdown comment, on one line. It may come from anywhere, and nothing of it may act."""
-    text = html.escape(plain(" ".join(text.split())), quote=False)
-    text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", text)
-    return re.sub(r"(@|#|:(?=//))", rf"\1{ZERO_WIDTH}", text)
 
 
 def headline(summary: Summary) -> str:

@@ -1,8 +1,8 @@
 """The report as Markdown. Pure: the same material gives the same bytes."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from components.finding import bullets, escaped, table
 from components.report.lines import COLUMNS, cells, duration, headline, other_hints
 from components.report.shapes import matrices, mtu_chains
 from components.report.sources import Material
@@ -14,28 +14,27 @@ MOST_PAIRS = 10
 
 def render_markdown(material: Material) -> str:
     """The whole file."""
-    return "\n".join(_lines(material)) + "\n"
+    return "\n".join(_lines(material)).rstrip() + "\n"
 
 
 def _lines(material: Material) -> Iterator[str]:
     summary = material.summary
-    yield f"# Validation of {_escaped(summary.lab)}"
+    yield f"# Validation of {escaped(summary.lab)}"
     yield ""
-    yield f"**{_escaped(headline(summary))}**"
+    yield f"**{escaped(headline(summary))}**"
     yield ""
     yield from _warnings(summary)
-    shown = [cells(test, simulated=summary.simulated) for test in summary.tests]
-    columns = [at for at in range(len(COLUMNS)) if any(row[at] for row in shown)]
-    yield from _table([COLUMNS[at] for at in columns], ([row[at] for at in columns] for row in shown))
-    yield from _listed("Reasons", summary.reasons)
-    yield from _listed(
-        "Findings",
-        [f"{f.where}: {f.evidence}{f'. {f.hint}' if f.hint else ''} ({f.code})" for f in summary.findings],
-    )
-    yield from _listed("Hints", other_hints(summary))
-    if found := summary.regression:
-        against = f"Against run {found.baseline_run}: {found.verdict}"
-        yield from _listed("Over time", (against, *found.reasons))
+    tests = (cells(test, simulated=summary.simulated) for test in summary.tests)
+    yield from _escaped_table(COLUMNS, tests)
+    yield from bullets("## Reasons", summary.reasons)
+    if summary.findings:
+        rows = ((row.where, row.evidence, row.hint, row.code) for row in summary.findings)
+        yield from ("## Findings", "")
+        yield from _escaped_table(("where", "found", "fix", "code"), rows)
+    yield from bullets("## Hints", other_hints(summary))
+    if comparison := summary.regression:
+        against = f"Against run {comparison.baseline_run}: {comparison.verdict}"
+        yield from bullets("## Over time", (against, *comparison.reasons))
     yield from _slowest(material)
     yield from _mtus(material)
     yield from _run(material)
@@ -45,7 +44,7 @@ def _warnings(summary: Summary) -> Iterator[str]:
     if summary.stale:
         yield "This verdict is stale. Since it was measured:"
         yield ""
-        yield from (f"- {_escaped(text)}" for text in summary.stale)
+        yield from (f"- {escaped(text)}" for text in summary.stale)
         yield ""
     if summary.simulated:
         yield (
@@ -58,69 +57,52 @@ def _warnings(summary: Summary) -> Iterator[str]:
         yield ""
 
 
-def _listed(title: str, texts: Iterable[str]) -> Iterator[str]:
-    lines = [f"- {_escaped(text)}" for text in texts]
-    if lines:
-        yield from ("", f"## {title}", "", *lines)
-
-
 def _slowest(material: Material) -> Iterator[str]:
     """The worst pairs of each test on each rail; the page and the JSON file have all of them."""
     if material.record is None:
         return
-    found = matrices(material.record, material.summary)
-    rows = [
-        (
-            m.test,
-            m.rail,
-            f"{pair[0]} to {pair[1]}",
-            f"{m.values[pair]:.4g} {unit_text(m.unit)}",
-            f"{m.share(pair):.1%} of {m.basis}",
-        )
-        for m in found
-        for pair in sorted(m.values, key=m.share)[: max(1, MOST_PAIRS // len(found))]
-    ]
+    measured = matrices(material.record, material.summary)
+    rows = []
+    for matrix in measured:
+        worst_first = sorted(matrix.values, key=matrix.share)
+        for pair in worst_first[: max(1, MOST_PAIRS // len(measured))]:
+            value = f"{matrix.values[pair]:.4g} {unit_text(matrix.unit)}"
+            share = f"{matrix.share(pair):.1%} of {matrix.basis}"
+            rows.append([matrix.test, matrix.rail, " to ".join(pair), value, share])
     if rows:
-        yield from ("", "## Slowest pairs", "")
-        yield from _table(("test", "rail", "pair", "median", "share"), rows)
+        yield from ("## Slowest pairs", "")
+        yield from _escaped_table(("test", "rail", "pair", "median", "share"), rows)
 
 
 def _mtus(material: Material) -> Iterator[str]:
-    if chains := mtu_chains(material.document) if material.document else []:
-        yield from ("", "## Chain of MTUs", "")
-        rows = (
-            (links[0].rail, *(f"{link.text or 'unknown'}{f' ({link.fault})' if link.fault else ''}" for link in links))
-            for links in chains
-        )
-        yield from _table(("rail", *(link.what for link in chains[0])), rows)
+    chains = mtu_chains(material.document) if material.document else []
+    if not chains:
+        return
+    rows = []
+    for links in chains:
+        row = [links[0].rail]
+        for link in links:
+            fault = f" ({link.fault})" if link.fault else ""
+            row.append(f"{link.text or 'unknown'}{fault}")
+        rows.append(row)
+    yield from ("## Chain of MTUs", "")
+    yield from _escaped_table(("rail", *(link.what for link in chains[0])), rows)
 
 
 def _run(material: Material) -> Iterator[str]:
     summary = material.summary
-    yield from ("", "## Run", "")
-    yield from _table(
-        ("what", "value"),
-        (
-            ("run", summary.run_id),
-            ("started", summary.started_at),
-            ("took", duration(summary.duration_s)),
-            ("mode", summary.mode),
-            ("fingerprint", summary.fingerprint[:16]),
-            ("raw outputs, SHA-256", summary.raw_sha256),
-        ),
+    rows = (
+        ("run", summary.run_id),
+        ("started", summary.started_at),
+        ("took", duration(summary.duration_s)),
+        ("mode", summary.mode),
+        ("fingerprint", summary.fingerprint[:16]),
+        ("raw outputs, SHA-256", summary.raw_sha256),
     )
-    yield from ("", *material.missing) if material.missing else ()
+    yield from ("## Run", "")
+    yield from _escaped_table(("what", "value"), rows)
+    yield from material.missing
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    yield from (f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows)
-
-
-def _escaped(text: str) -> str:
-    """Texts of hosts and tools may hold anything; in a table nothing of it may act."""
-    text = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
-    for mark in ("\\", "|", "<", "`", "*", "[", "]"):
-        text = text.replace(mark, f"\\{mark}")
-    return text
+def _escaped_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield from table(head, (tuple(map(escaped, row)) for row in rows))

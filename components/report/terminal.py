@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from components.report.lines import COLUMNS, cells, headline, other_hints, plain
+from components.finding import plain
+from components.report.lines import COLUMNS, cells, headline, other_hints
 from components.validation.colours import COLOUR, colour_of
 from components.validation.summary import Summary
 

@@ -2,19 +2,26 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from components.report.lines import escaped
+from components.finding import (
+    COMMENT_LIMIT,
+    Finding,
+    comment_head,
+    cut,
+    details,
+    escaped,
+    fitted,
+    table,
+)
 from components.review.effects import Effect, Kind, Rank, Review
 from components.validation.memory.redact import redacted
 from stacks.sets import folded, folded_places
 from stacks.words import plural
 
-LIMIT = 60_000
-"""Characters of a comment. GitHub takes 65,536, GitLab 1,000,000."""
 LEAST_LIMIT = 4_000
 LONGEST_CELL = 300
 """Of a row that was shortened to fit."""
@@ -42,13 +49,10 @@ NOUNS: Mapping[Kind, tuple[str, ...]] = {
 """What is counted, where that is not a host."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CommentRow:
-    """The same effect on several hosts, ports or resources."""
+class CommentRow(Finding):
+    """The same effect on several hosts, ports or resources. Its evidence is the change."""
 
     kind: Kind
-    where: str
-    change: str
     count: str
     """How many there are, where names are not said or were shortened."""
 
@@ -92,61 +96,42 @@ def document_of(comment: Comment, review: Review) -> dict[str, JsonValue]:
         "worst": review.worst.name.lower() if review.worst is not None else None,
         "unread": review.unread,
         "rows": [
-            {"rank": row.kind.rank.name.lower(), "effect": row.kind.label, "where": row.where, "change": row.change}
+            {"rank": row.kind.rank.name.lower(), "effect": row.kind.label, "where": row.where, "change": row.evidence}
             for row in comment.rows
         ],
     }
 
 
-def as_markdown(comment: Comment, limit: int = LIMIT) -> str:
-    """The comment, cut to a length: the mildest rows are shortened first, then left out; the headline stays."""
-    whole = [_cells(row) for row in comment.rows]
-    short = [_cells(row, LONGEST_CELL) for row in comment.rows]
-    count = len(whole)
-
-    def cut(steps: int) -> str:
-        """With this many cuts: first each row shortened from the last one on, then each left out."""
-        shortened, gone = min(steps, count), max(steps - count, 0)
-        cells = [*whole[: count - shortened], *short[count - shortened :]][: count - gone]
-        return _assembled(comment, cells, comment.rows[count - gone :])
-
-    return cut(_first(2 * count, lambda steps: len(cut(steps)) <= limit))
+def as_markdown(comment: Comment, limit: int = COMMENT_LIMIT) -> str:
+    """The comment, cut to a length: first each row is shortened, the mildest first, then each is left out."""
+    return fitted(lambda cuts: _cut_comment(comment, cuts), 2 * len(comment.rows), limit)
 
 
-def _first(most: int, fits: Callable[[int], bool]) -> int:
-    """The smallest number from 0 to most that fits, by halving; most where none does."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    return low
-
-
-def _assembled(comment: Comment, cells: Sequence[tuple[str, str]], gone: Sequence[CommentRow]) -> str:
-    marker = re.sub(r"[^A-Za-z0-9._]+", "-", comment.title)
-    title = f"{escaped(comment.title)}: " if comment.title else ""
-    lines = [f"<!-- rocelab:review {marker or '-'} -->", f"### {title}{comment.headline}", ""]
-    shown = list(zip(comment.rows, cells, strict=False))
-    table = [(row.kind.label, *both) for row, both in shown if row.kind.rank < Rank.UNREAD]
-    if table:
-        lines += ["| Effect | Where | Change |", "|---|---|---|", *(f"| {' | '.join(cell)} |" for cell in table), ""]
-    unread = [both for row, both in shown if row.kind.rank is Rank.UNREAD]
+def _cut_comment(comment: Comment, cuts: int) -> str:
+    count = len(comment.rows)
+    whole = count - min(cuts, count)
+    shown = comment.rows[: min(count, 2 * count - cuts)]
+    cells: dict[str, list[tuple[str, ...]]] = {"effects": [], "rest": []}
+    unread = []
+    for at, row in enumerate(shown):
+        where, change = _cells(row, shortened=at >= whole)
+        if row.kind.rank is Rank.UNREAD:
+            unread.append(f"- {where}: {change}")
+        elif row.kind.rank is Rank.REST:
+            cells["rest"].append((where, change))
+        else:
+            cells["effects"].append((row.kind.label, where, change))
+    lines = comment_head("review", comment.title, comment.headline)
+    lines += table(("Effect", "Where", "Change"), cells["effects"])
     if unread:
-        lines += [
-            "**Not read**, so this comment is incomplete:",
-            "",
-            *(f"- {where}: {what}" for where, what in unread),
-            "",
-        ]
-    if gone:
-        counts = Counter(row.kind.label for row in gone)
-        left = ", ".join(f"{label} ({count})" for label, count in counts.items())
-        lines += [f"**Left out, since the comment would be too long:** {plural(len(gone), 'row')}: {left}.", ""]
-    rest = [both for row, both in shown if row.kind.rank is Rank.REST]
-    if rest:
-        lines += [f"<details><summary>{plural(len(rest), 'row')} without disruption</summary>", ""]
-        lines += ["| Where | Change |", "|---|---|", *(f"| {where} | {what} |" for where, what in rest)]
-        lines += ["", "</details>", ""]
+        lines += ["**Not read**, so this comment is incomplete:", "", *unread, ""]
+    if len(shown) < count:
+        counts = Counter(row.kind.label for row in comment.rows[len(shown) :])
+        labels = ", ".join(f"{label} ({number})" for label, number in counts.items())
+        left_out = f"{plural(count - len(shown), 'row')}: {labels}"
+        lines += [f"**Left out, since the comment would be too long:** {left_out}.", ""]
+    rest = table(("Where", "Change"), cells["rest"])
+    lines += details(f"{plural(len(cells['rest']), 'row')} without disruption", rest)
     lines += _footer(comment)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -199,13 +184,13 @@ def _errors(errors: Sequence[Effect], *, names: bool) -> Iterator[CommentRow]:
     texts = _alike({(one.name, one.what) for one in errors})
     count = plural(len(texts), "error")
     if texts and not names:
-        yield CommentRow(kind=Kind.FAILED, where="", change=f"{count}, in the log of the preview", count=count)
+        yield _comment_row(Kind.FAILED, "", f"{count}, in the log of the preview", count)
         return
     for name, text in texts[:MOST_ERRORS]:
-        yield CommentRow(kind=Kind.FAILED, where=name, change=_cut(text, LONGEST_ERROR), count="1 error")
+        yield _comment_row(Kind.FAILED, name, cut(text, LONGEST_ERROR), "1 error")
     if len(texts) > MOST_ERRORS:
         more = plural(len(texts) - MOST_ERRORS, "more error")
-        yield CommentRow(kind=Kind.FAILED, where="", change=f"{more}, in the log of the preview", count=more)
+        yield _comment_row(Kind.FAILED, "", f"{more}, in the log of the preview", more)
 
 
 def _alike(errors: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -234,7 +219,11 @@ def _row(same: Sequence[Effect], values: str, names: bool) -> CommentRow:
     change = redacted("; ".join(filter(None, [f"{what} {values}".strip(), *use])))
     count = _counted(kind, same)
     where = folded_places((one.name, one.part) for one in same) if names or kind is Kind.HOSTS_UNREAD else count
-    return CommentRow(kind=kind, where=where, change=_cut(change, LONGEST_CHANGE), count=count)
+    return _comment_row(kind, where, cut(change, LONGEST_CHANGE), count)
+
+
+def _comment_row(kind: Kind, where: str, change: str, count: str) -> CommentRow:
+    return CommentRow(code=kind.name, kind=kind, where=where, evidence=change, count=count)
 
 
 def _counted(kind: Kind, same: Sequence[Effect]) -> str:
@@ -243,14 +232,11 @@ def _counted(kind: Kind, same: Sequence[Effect]) -> str:
     return f"{plural(parts, 'port')} of {hosts}" if parts else hosts
 
 
-def _cells(row: CommentRow, longest: int = 0) -> tuple[str, str]:
+def _cells(row: CommentRow, *, shortened: bool) -> tuple[str, str]:
     """Where and what, as a table takes them."""
-    where, change = row.where, row.change
-    if longest:
-        where = f"{_cut(where, longest)} ({row.count})" if len(where) > longest else where
-        change = _cut(change, longest)
+    where, change = row.where, row.evidence
+    if shortened:
+        if len(where) > LONGEST_CELL:
+            where = f"{cut(where, LONGEST_CELL)} ({row.count})"
+        change = cut(change, LONGEST_CELL)
     return escaped(where), "<br>".join(map(escaped, change.splitlines()))
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}\N{HORIZONTAL ELLIPSIS}"

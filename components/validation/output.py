@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
+from components.finding import Finding
 from components.validation.judging.states import ORDER, few, shortened
-from components.validation.summary import Finding, JudgedTest, Summary
+from components.validation.summary import JudgedTest, Summary
 from stacks.words import plural
 
 LARGEST_BYTES = 8_000

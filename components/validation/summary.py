@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from components.finding import Finding
 from components.validation.records import Frozen, RunHead
 
 Function = Literal["pass", "fail", "skip", "error", "replayed", "not run"]
@@ -48,19 +49,6 @@ class JudgedTest(Frozen):
     """Measured transfers with one failed try; the finding FAILED_ONCE names them."""
     change: float | None = None
     """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be compared."""
-
-
-class Finding(Frozen):
-    """Where a fault lies, as far as the measurements show."""
-
-    code: str
-    """The finding's code, such as `NODE_SLOW`, `MTU_FINGERPRINT_1024`, `SOCKET_FALLBACK`."""
-    where: str
-    """As text: `gpu07, all rails`, `rail-b gpu03 sending`, `path gpu01 to gpu05 on rail-a`."""
-    evidence: str
-    """The numbers that say so."""
-    hint: str = ""
-    """What to check or to run next. Never a cause."""
 
 
 class Regression(Frozen):

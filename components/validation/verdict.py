@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from components.finding import Finding
 from components.validation.benchmarks.gpu_memory import gpu_memory_findings, gpu_memory_reasons, judge_gpu_memory
 from components.validation.benchmarks.jobs.judge import comparison_findings, job_findings, job_reasons, judge_jobs
 from components.validation.benchmarks.nccl.judge import judge_nccl, nccl_reasons, network_findings
@@ -37,7 +38,7 @@ from components.validation.memory.document import RunDocument
 from components.validation.memory.history import History, history_of
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
-from components.validation.summary import Finding, JudgedTest, Performance, Regression, Summary
+from components.validation.summary import JudgedTest, Performance, Regression, Summary
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural
 

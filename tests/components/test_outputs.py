@@ -6,11 +6,12 @@ import json
 import pytest
 
 from components.fabric.fabric import fabric_outline
+from components.finding import Finding
 from components.outputs import few_faults, outline
 from components.validation.judging.stale import made_stale
 from components.validation.output import LARGEST_BYTES, output_of
 from components.validation.records import TransferResult
-from components.validation.summary import Finding, Regression, Summary
+from components.validation.summary import Regression, Summary
 from components.validation.verdict import in_cluster, judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record, reduced, with_nodes

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from components.report.lines import plain
+from components.finding import plain
 
 INK = "#010101"
 MUTED = "#020202"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from components.finding import Finding
 from components.ssh.connection import NoAnswerError
 from components.validation import Say
 from components.validation.benchmarks.verbs.ports import NO_CUDA, NO_GPU
@@ -14,7 +15,7 @@ from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import Flow, GpuTransfer, RunRecord, TransferResult, outcome_counts
-from components.validation.summary import Finding, JudgedTest
+from components.validation.summary import JudgedTest
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Literal
 
+from components.finding import Finding
 from components.validation.judging.evidence import MeasuredFabric, Repeated
 from components.validation.judging.parts import Cause, Part
 from components.validation.judging.statistics import at_most
 from components.validation.records import Frozen
-from components.validation.summary import Finding
 from stacks.words import plural
 
 Kind = Literal["node", "rail", "direction", "path", "congestion"]

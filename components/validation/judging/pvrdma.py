@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from components.finding import Finding
 from components.physics.ceilings import goodput_ratio
 from components.validation.judging.states import NOTHING, SHOWN_ONLY, where_of
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.records import HcaCount, RunRecord, TransferResult
-from components.validation.summary import Finding, Function, JudgedTest
+from components.validation.summary import Function, JudgedTest
 
 PATH = "pvrdma_path"
 """Name of the proof among the tests."""

@@ -11,11 +11,12 @@ import pytest
 
 from components.audit.audit import audit
 from components.audit.findings import Audit
-from components.audit.formats import LIMIT, as_html, as_markdown, as_text, document_of
+from components.audit.formats import as_html, as_markdown, as_text, document_of
 from components.audit.registry import checks
 from components.audit.rows import report_of
 from components.audit.waivers import read_waivers
 from components.cli.app import main
+from components.finding import COMMENT_LIMIT
 from components.inventory.document import dump, save
 from components.inventory.look import LookRequest
 from components.inventory.model import Attachment, Inventory, PodOnRails
@@ -139,8 +140,8 @@ def test_a_comment_is_cut_from_its_mildest_end_and_keeps_its_headline() -> None:
     assert len(text) <= 1_000
     assert report.headline in text
     assert "Left out" in text
-    assert report.rows[0].check.code in text
-    assert len(as_markdown(report)) <= LIMIT
+    assert report.rows[0].code in text
+    assert len(as_markdown(report)) <= COMMENT_LIMIT
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:

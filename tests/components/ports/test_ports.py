@@ -341,9 +341,9 @@ def test_a_missing_service_is_a_fault_and_one_on_demand_is_not(listening):
 
     answers = asyncio.run(tried(some, {}, []))
 
-    assert [answer.said for answer in answers] == [connect.OPEN, connect.REFUSED, connect.REFUSED]
+    assert [answer.result for answer in answers] == [connect.OPEN, connect.REFUSED, connect.REFUSED]
     [fault] = faults(answers)
-    assert states(fault, "here -> gpu01", f"tcp {gone}", "a test", "listens", "service")
+    assert states(str(fault), "here -> gpu01", f"tcp {gone}", "a test", "listens", "service")
     assert f"here -> gpu01 tcp {gone}: {answers[2].summary}" in table(answers, [])
     assert answers[2].summary != connect.OPEN
 
@@ -363,35 +363,35 @@ def test_a_way_that_is_blocked_is_named_with_from_to_and_port(monkeypatch):
         for filler in fillers:
             filler.close()
 
-    assert answers[0].said == connect.SILENT
+    assert answers[0].result == connect.SILENT
     [fault] = faults(answers)
-    assert states(fault, "here -> gpu01", f"tcp {port}", "a test", connect.SILENT, "firewalls", "127.0.0.1")
+    assert states(str(fault), "here -> gpu01", f"tcp {port}", "a test", connect.SILENT, "firewalls", "127.0.0.1")
 
 
 def test_a_node_that_cannot_be_asked_says_nothing_of_the_way():
-    answer = Answer(probe=probe(6443, source="gpu02"), said=f"{UNASKED}: gpu02 did not answer within 120 s")
+    answer = Answer(probe=probe(6443, source="gpu02"), result=f"{UNASKED}: gpu02 did not answer within 120 s")
 
     [fault] = faults([answer])
-    assert states(fault, "gpu02 -> gpu01", "tcp 6443", "a test", answer.said)
+    assert states(str(fault), "gpu02 -> gpu01", "tcp 6443", "a test", answer.result)
 
 
 def test_machines_that_find_the_same_are_named_in_one_line():
-    blocked = [Answer(probe=probe(443, source=f"gpu{i:02}"), said=connect.SILENT) for i in range(2, 13)]
-    unasked = [Answer(probe=probe(port, source="gpu20"), said=f"{UNASKED}: gpu20 is down") for port in range(5)]
+    blocked = [Answer(probe=probe(443, source=f"gpu{i:02}"), result=connect.SILENT) for i in range(2, 13)]
+    unasked = [Answer(probe=probe(port, source="gpu20"), result=f"{UNASKED}: gpu20 is down") for port in range(5)]
 
-    one, two = faults([Answer(probe=probe(443, source="gpu01"), said=connect.OPEN), *blocked, *unasked])
+    one, two = faults([Answer(probe=probe(443, source="gpu01"), result=connect.OPEN), *blocked, *unasked])
 
     names = "gpu02, gpu03, gpu04, gpu05, gpu06, gpu07, gpu08, gpu09 and 3 more"
-    assert states(one, f"{names} -> gpu01", "tcp 443", "a test", connect.SILENT)
-    assert states(two, "gpu20 -> gpu01", "tcp 0", "gpu01 tcp 1", "2 more", UNASKED)
+    assert states(str(one), f"{names} -> gpu01", "tcp 443", "a test", connect.SILENT)
+    assert states(str(two), "gpu20 -> gpu01", "tcp 0", "gpu01 tcp 1", "2 more", UNASKED)
 
 
 def test_many_good_ways_are_a_line_that_counts_them():
     row = probe(443).row
     some = [Probe(row=row, source=f"w{i}", target="licence", address="127.0.0.1", port=443) for i in range(30)]
-    answers = [Answer(probe=one, said=connect.OPEN) for one in some[:-1]]
+    answers = [Answer(probe=one, result=connect.OPEN) for one in some[:-1]]
 
-    lines = table([*answers, Answer(probe=some[-1], said=connect.SILENT)], []).splitlines()
+    lines = table([*answers, Answer(probe=some[-1], result=connect.SILENT)], []).splitlines()
 
     assert lines[0] == f"w29 -> licence tcp 443: {connect.SILENT}"
     assert len(lines) == 2
@@ -424,7 +424,7 @@ def test_a_silent_way_is_seen_by_a_python_whose_timeout_is_a_class_of_its_own(mo
     monkeypatch.setattr(asyncio, "TimeoutError", OwnError)
     monkeypatch.setattr(asyncio, "wait_for", times_out)
 
-    assert asyncio.run(connect.each([("127.0.0.1", 1)])) == [connect.SILENT]
+    assert asyncio.run(connect.results([("127.0.0.1", 1)])) == [connect.SILENT]
 
 
 def test_what_is_sent_to_nodes_has_no_annotation_that_python_3_8_cannot_read():

@@ -3,6 +3,7 @@
 import random
 from ipaddress import IPv4Address
 
+from components.finding import Finding
 from components.physics.ceilings import Path, bandwidth_ceiling
 from components.report.sources import Material, raw_files
 from components.ssh.session import CommandResult
@@ -28,7 +29,7 @@ from components.validation.records import (
     outcome_counts,
 )
 from components.validation.running.hosts import LOOKS, SCRIPT
-from components.validation.summary import Finding, JudgedTest, Pair, Regression, Summary
+from components.validation.summary import JudgedTest, Pair, Regression, Summary
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.finding import COMMENT_LIMIT
 from components.hosts.changes import vfs_refused
-from components.review.comment import LEAST_LIMIT, LIMIT, as_markdown, comment_of
+from components.review.comment import LEAST_LIMIT, as_markdown, comment_of
 from components.review.effects import Kind, Rank, Review, review_of
 from components.review.preview import STREAMING, read_preview
 from stacks.base import LabError
@@ -44,10 +45,10 @@ def kinds(text: str) -> set[Kind]:
 
 
 def rows(text: str, **options: Any) -> list[tuple[str, str, str]]:
-    return [(row.kind.label, row.where, row.change) for row in comment_of(reviewed(text), **options).rows]
+    return [(row.kind.label, row.where, row.evidence) for row in comment_of(reviewed(text), **options).rows]
 
 
-def written(text: str, limit: int = LIMIT, **options: Any) -> str:
+def written(text: str, limit: int = COMMENT_LIMIT, **options: Any) -> str:
     return as_markdown(comment_of(reviewed(text), **options), limit)
 
 
@@ -315,7 +316,7 @@ def test_the_order_of_steps_changes_no_byte(steps: list[object], diagnostics: li
 def test_1024_alike_nodes_are_one_line() -> None:
     text = written(preview(hosts(fleet(1024), fleet(1024, mtu_bytes=4200))))
 
-    assert "| Link flaps | gpu\\[0001-1024\\] enp5s0 | mtu\\_bytes 9000 =&gt; 4200 |" in text
+    assert "| Link flaps | gpu\\[0001-1024\\] enp5s0 | mtu_bytes 9000 =&gt; 4200 |" in text
     assert text.splitlines()[1] == f"### pod1: {Kind.LINK.said(1024)}"
     assert len(text) < 500
 
@@ -334,7 +335,7 @@ def unlike(count: int) -> str:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("limit", [LIMIT, 10_000, LEAST_LIMIT])
+@pytest.mark.parametrize("limit", [COMMENT_LIMIT, 10_000, LEAST_LIMIT])
 def test_1024_nodes_that_have_nothing_in_common_fit_and_the_worst_stays(limit: int) -> None:
     text = unlike(1024)
     begun = time.monotonic()
@@ -362,7 +363,7 @@ def test_the_mildest_goes_first() -> None:
 
 def test_what_fits_is_not_cut() -> None:
     assert LEFT_OUT not in written(sample("changes"))
-    assert written(sample("changes"), LIMIT) == written(sample("changes"), 10 * LIMIT)
+    assert written(sample("changes"), COMMENT_LIMIT) == written(sample("changes"), 10 * COMMENT_LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +430,7 @@ def test_without_names_no_host_interface_resource_or_address_is_printed(name: st
 def test_without_names_the_counts_and_plain_numbers_stay() -> None:
     said = written(sample("changes"), names=False, title="lab")
 
-    assert "| Link flaps | 4 ports of 4 hosts | mtu\\_bytes 9000 =&gt; 4200 |" in said
+    assert "| Link flaps | 4 ports of 4 hosts | mtu_bytes 9000 =&gt; 4200 |" in said
     assert said.splitlines()[1].startswith(f"### lab: {Kind.PODS.said(2)}, {Kind.LINK.said(4)}")
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from components.cli.review import FAIL_ON
-from components.review.comment import LIMIT
+from components.finding import COMMENT_LIMIT
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "review.md").read_text()
@@ -165,4 +165,4 @@ def test_the_page_has_every_effect_of_fail_on_and_the_limit() -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith("| `--fail-on"))
 
     assert re.findall(r"`([a-z]+)`", row) == list(FAIL_ON)
-    assert f"{LIMIT:,} by default" in PAGE
+    assert f"{COMMENT_LIMIT:,} by default" in PAGE

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from components.finding import Finding
 from components.validation.judging.states import SHOWN_ONLY, SIMULATED, function_of_counts
 from components.validation.judging.statistics import interval_of_ratio, repeats
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult, RunRecord, outcome_counts
-from components.validation.summary import Finding, JudgedTest
+from components.validation.summary import JudgedTest
 from stacks.words import plural
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from components.finding import Finding
 from components.physics.ceilings import Path, bandwidth_ceiling
 from components.physics.nccl import Ring, nccl_ceiling
 from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
 from components.validation.planning.plan import Plan
 from components.validation.records import LogResult, NcclResult, RunRecord, median_of, outcome_counts
-from components.validation.summary import Finding, JudgedTest
+from components.validation.summary import JudgedTest
 from stacks.benchmarks import Benchmarks
 
 

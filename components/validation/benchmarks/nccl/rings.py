@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
+from components.finding import Finding
 from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
 from components.kubernetes.client import KubernetesApi
 from components.physics.nccl import rails_gbyte_s
@@ -17,7 +18,7 @@ from components.validation.cluster.pulls import refuse_missing_image
 from components.validation.judging.states import NOTHING, function_of_counts, rate, worse_of
 from components.validation.planning.plan import Plan
 from components.validation.records import NodeRing, Outcome, RunRecord, outcome_counts
-from components.validation.summary import Finding, JudgedTest
+from components.validation.summary import JudgedTest
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from components.finding import Finding
 from components.validation.judging.states import SHOWN_ONLY, SIMULATED, not_run
 from components.validation.planning.plan import Plan
 from components.validation.records import PodFault, PodRails, RunRecord
-from components.validation.summary import Finding, JudgedTest
+from components.validation.summary import JudgedTest
 from stacks.words import some
 
 TEST = "pod_rails"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
 
+from components.finding import Finding
 from components.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.benchmarks.verbs.programs import PROGRAMS
 from components.validation.judging.states import (
@@ -21,7 +22,7 @@ from components.validation.judging.statistics import cv, repeats
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult, median_of, outcome_counts, unit_of
-from components.validation.summary import Finding, JudgedTest, Pair, Performance
+from components.validation.summary import JudgedTest, Pair, Performance
 from stacks.benchmarks import Benchmarks, Threshold
 from stacks.words import plural
 

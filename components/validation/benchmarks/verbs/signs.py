@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from components.finding import Finding
 from components.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.benchmarks.verbs.judge import (
     JITTER,
@@ -20,7 +21,7 @@ from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL,
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
 from components.validation.records import Flow, RunRecord, TransferResult
-from components.validation.summary import Finding, Performance
+from components.validation.summary import Performance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,7 +58,7 @@ def test_the_guide_s_lab_works_and_its_bandwidth_is_a_warning(summary: Summary, 
 
 
 def test_the_bandwidth_contradicts_its_header_by_both_numbers(report: str) -> None:
-    (said,) = (line for line in report.splitlines() if "(MTU_FINGERPRINT_1024)" in line)
+    (said,) = (line for line in report.splitlines() if "| MTU_FINGERPRINT_1024 |" in line)
 
     assert states(said, "92.40 Gbit/s", "94.3%", 4096, "99.8%", 1024)
     assert states(said, "-R", "PCIe", "ib_write_bw -m 4096")
@@ -87,7 +87,7 @@ def test_the_table_is_whole_since_its_average_is_the_printed_one(run: tuple[Lab,
 
 
 def test_the_training_names_its_two_outliers(report: str) -> None:
-    (said,) = (line for line in report.splitlines() if "(OUTLIERS)" in line)
+    (said,) = (line for line in report.splitlines() if "| OUTLIERS |" in line)
 
     assert states(said, "mean 234.7 img/s", 10, "199.4", "186.1", "median is 246.4")
 
