@@ -1,11 +1,11 @@
-"""Checks the port matrix: tries each connection from where it must be open, and asks the vCenter."""
+"""Checks the port matrix: tries each connection from where it must be open."""
 
 import asyncio
 import json
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -39,16 +39,12 @@ class Answer:
 
     probe: Probe
     result: str
-    how: str = ""
-    """What shows that it is open, if no connection does."""
 
     @property
     def summary(self) -> str:
         """The result in words, if nothing is wrong."""
         if self.result == connect.REFUSED:
             return "reachable, nothing listens now"
-        if self.how and self.result == connect.OPEN:
-            return f"{self.result} ({self.how})"
         return self.result
 
 
@@ -158,7 +154,7 @@ class Trial:
     answers: list[Answer]
     left: list[Unproven]
     unreached: bool
-    """The kubeconfig could not be read, or the vCenter could not be reached."""
+    """The kubeconfig could not be read."""
 
 
 def try_all(lab: Lab, root: Path, setting: Setting) -> Trial:
@@ -170,9 +166,8 @@ def try_all(lab: Lab, root: Path, setting: Setting) -> Trial:
     login = login_to(lab, root, setting)
     api, api_unread = _api(lab, setting, root)
     some, left = probes(lab, api)
-    hosts, left, vcenter_unreached = _of_hosts(lab, setting, root, left)
-    answers = [*hosts, *asyncio.run(tried(some, login.endpoints, login.keys))]
-    return Trial(answers=answers, left=left, unreached=api_unread or vcenter_unreached)
+    answers = asyncio.run(tried(some, login.endpoints, login.keys))
+    return Trial(answers=answers, left=left, unreached=api_unread)
 
 
 def _api(lab: Lab, setting: Setting, root: Path) -> tuple[Place | str, bool]:
@@ -183,26 +178,3 @@ def _api(lab: Lab, setting: Setting, root: Path) -> tuple[Place | str, bool]:
         return server_of(kubeconfig(lab, setting, root) or ""), False
     except LabError as error:
         return f"{error}", True
-
-
-def _of_hosts(
-    lab: Lab, setting: Setting, root: Path, left: list[Unproven]
-) -> tuple[list[Answer], list[Unproven], bool]:
-    """What ESXi hosts and vCenter report, the rows that remain unproven, and whether the vCenter did not answer."""
-    if lab.fabric is None:
-        return [], left, False
-    from components.fabric.vcenter.client import session  # noqa: PLC0415  # pyVmomi takes a second
-    from components.fabric.vcenter.session import endpoint_of  # noqa: PLC0415
-    from components.ports.esxi import ANSWERED, answers_of  # noqa: PLC0415
-
-    try:
-        with session(endpoint_of(lab.fabric, setting, root)) as vcenter:
-            answers = answers_of(lab, lab.fabric, vcenter)
-    except LabError as error:
-        unread = []
-        for unproven in left:
-            why = str(error) if unproven.row.way in ANSWERED else unproven.why
-            unread.append(replace(unproven, why=why))
-        return [], unread, True
-    proven = {answer.probe.row for answer in answers}
-    return answers, [unproven for unproven in left if unproven.row not in proven], False

@@ -70,7 +70,7 @@ HERE = ""
 """This machine, instead of a node's name."""
 UNASKED_API = "the kubeconfig has its address; check with kubectl get nodes"
 ELSEWHERE: dict[Role, str] = {
-    "esxi": "an ESXi host; check with nc -z there",
+    "esxi": "an ESXi host; check with nc -z there, and PVRDMA's path with vmkping -d -s SIZE",
     "vcenter": "the vCenter; check with nc -z there",
     "api": "the control planes; check with kubectl logs and kubectl exec",
 }
@@ -86,12 +86,10 @@ class Probe:
     """Name of the target, for messages."""
     address: str
     port: int
-    whole_range: bool = False
-    """One proof holds for all ports of the row."""
 
     @property
     def ports(self) -> str:
-        return self.row.ports if self.whole_range else str(self.port)
+        return str(self.port)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

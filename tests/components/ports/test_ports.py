@@ -299,23 +299,6 @@ def test_a_missing_kubeconfig_is_the_reason(capsys, monkeypatch, tmp_path):
     assert states(out, "not checkable", "cluster.kubeconfig_file", ".sim/kubeconfig")
 
 
-def test_a_vcenter_that_cannot_be_entered_is_the_reason_why_its_hosts_are_not_asked(capsys, monkeypatch, tmp_path):
-    async def none_answers(*_: object) -> list[Answer]:
-        return []
-
-    monkeypatch.setattr("components.ports.check.login_to", lambda *_: Login(private_key=None, endpoints={}))
-    monkeypatch.setattr("components.ports.check.tried", none_answers)
-    monkeypatch.chdir(tmp_path)
-
-    assert main(["ports", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 4
-
-    only_there = "vcenter -> esxi tcp 902"
-    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines() if " -> " in line)
-    for way in ("esxi -> esxi tcp 28250-28761", "vcenter -> esxi tcp 443", "esxi -> vcenter udp 902"):
-        assert states(lines[way], "not checkable", "fabric.password_file")
-    assert states(lines[only_there], "not checkable", "vCenter", "nc -z")
-
-
 # -- the check itself, on sockets
 
 
