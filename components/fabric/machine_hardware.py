@@ -1,5 +1,6 @@
 """vGPUs and RoCE version of one VM as a resource."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from components.fabric import login
@@ -39,7 +40,12 @@ class HardwareInputs(Properties):
         return Hardware(vgpus=self.vgpus, roce_version=self.roce_version)
 
 
-class MachineHardware(Resource[HardwareInputs, HardwareInputs]):
+class HardwareState(HardwareInputs):
+    now: Hardware
+    """What the VM has; the inputs stay as declared, also when someone changes the VM."""
+
+
+class MachineHardware(Resource[HardwareInputs, HardwareState]):
     """vGPUs and RoCE version of one VM. With neither declared, it detects what is added by hand."""
 
     async def check(self, old: HardwareInputs | None, new: HardwareInputs) -> list[Failure]:
@@ -50,44 +56,41 @@ class MachineHardware(Resource[HardwareInputs, HardwareInputs]):
             reason = refusal(vcenter, old, new)
         return [Failure("vgpus", reason)] if reason else []
 
-    async def diff(self, old: HardwareInputs, new: HardwareInputs) -> list[str]:
-        compared = {"machine", "vgpus"}
-        if new.roce_version:  # without one, vCenter's own is no difference
-            compared.add("roce_version")
-        names = [name for name in changed(old, new) if name in compared]
-        for name in names:
-            if name != "machine":
-                before, after = getattr(old, name), getattr(new, name)
-                log.info(f"{new.name}: {name} {_shown(before)} => {_shown(after)}: restarts the machine")
+    async def diff(self, old: HardwareState, new: HardwareInputs) -> list[str]:
+        names = [name for name in changed(old, new) if name == "machine"]
+        if old.now.vgpus != new.vgpus:
+            names.append("vgpus")
+            before, after = list(old.now.vgpus), list(new.vgpus)
+            log.info(f"{new.name}: vgpus {before} => {after}: restarts the machine")
+        if new.roce_version not in ("", old.now.roce_version):  # without one, vCenter's own is no difference
+            names.append("roce_version")
+            before_after = f"{old.now.roce_version!r} => {new.roce_version!r}"
+            log.info(f"{new.name}: roce_version {before_after}: restarts the machine")
         return names
 
-    async def create(self, new: HardwareInputs) -> HardwareInputs:
+    async def create(self, new: HardwareInputs) -> HardwareState:
         with login.configured_session(self.config) as vcenter:
             refuse_unready(vcenter, new.machine, new.name, new.guest_s)
             _put(vcenter, new, new=True)
-        return new
+        return HardwareState(**dict(new), now=new.hardware)
 
-    def identify(self, state: HardwareInputs) -> str:
+    def identify(self, state: HardwareState) -> str:
         return state.machine
 
-    async def read(self, old: HardwareInputs) -> HardwareInputs | None:
+    async def read(self, old: HardwareState) -> HardwareState | None:
         with login.configured_session(self.config) as vcenter:
             now = observe(vcenter, old.machine)
-        if now is None:
-            return None
-        version = now.roce_version if old.roce_version else ""
-        return old.model_copy(update={"vgpus": now.vgpus, "roce_version": version})
+        return None if now is None else old.model_copy(update={"now": _compared(now, old)})
 
-    async def update(self, old: HardwareInputs, new: HardwareInputs) -> HardwareInputs:
+    async def update(self, old: HardwareState, new: HardwareInputs) -> HardwareState:
         """Sets what differs; a VM that may not be restarted keeps what it has."""
         with login.configured_session(self.config) as vcenter:
             kept = keep_running(vcenter, new)
-            if kept is not None:
-                return new.model_copy(update={"vgpus": kept.vgpus, "roce_version": kept.roce_version})
-            _put(vcenter, new, new=False)
-        return new
+            if kept is None:
+                _put(vcenter, new, new=False)
+        return HardwareState(**dict(new), now=_compared(kept or new.hardware, new))
 
-    async def delete(self, old: HardwareInputs) -> None:
+    async def delete(self, old: HardwareState) -> None:
         """Removes the vGPUs. A RoCE version stays: the VM is deleted next, so it is not restarted for that."""
         change = HardwareChange(new=False, may_restart=True, guest_s=0)
         with login.configured_session(self.config) as vcenter:
@@ -134,5 +137,6 @@ def _declaration_changed(old: HardwareInputs | None, new: HardwareInputs) -> boo
     return old.machine == new.machine and old.hardware != new.hardware
 
 
-def _shown(value: str | tuple[str, ...]) -> str:
-    return repr(value if isinstance(value, str) else list(value))
+def _compared(now: Hardware, declared: HardwareInputs) -> Hardware:
+    """Without a declared RoCE version, vCenter's own does not count."""
+    return now if declared.roce_version else replace(now, roce_version="")

@@ -169,9 +169,13 @@ class Machines(pulumi.ComponentResource):
                 needs=needs,
             )
         rails = sorted({rail for machine in machines.values() for rail in machine.rails})
+        groups = {}
+        for rail in rails:
+            switch = fabric.switch_by_rail[rail]
+            groups[rail] = f"{fabric.datacenter}/{switch.name}/{switch.port_group}"
         inputs = {
             "machines": machines,
-            "port_groups": {rail: fabric.switch_by_rail[rail].port_group for rail in rails},
+            "port_groups": groups,
             "networks": pulumi.Output.all(**{rail: args.port_groups[rail] for rail in rails}),
         }
         opts = pulumi.ResourceOptions(parent=self, depends_on=[args.preflight])

@@ -3,10 +3,11 @@
 Why so: docs/decisions/0013-existing-machines.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from components.fabric import login
 from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.objects import find
 from components.fabric.vms.existing import DeclaredMachine, by_name, differences
 from components.provider import log
 from components.provider.base import Failure, Properties, Resource, changed
@@ -17,9 +18,9 @@ class ReferencedMachinesInputs(Properties):
     machines: dict[str, DeclaredMachine]
     """By node."""
     port_groups: dict[str, str]
-    """Name of the port group by rail."""
+    """`datacenter/switch/port group` by rail."""
     networks: dict[str, str]
-    """Managed object ID of the port group by rail."""
+    """Managed object IDs of these port groups; unknown until each is created or adopted, for which the run waits."""
 
 
 class ReferencedMachinesState(ReferencedMachinesInputs):
@@ -34,12 +35,12 @@ class ReferencedMachines(Resource[ReferencedMachinesInputs, ReferencedMachinesSt
 
     async def check(self, old: ReferencedMachinesInputs | None, new: ReferencedMachinesInputs) -> list[Failure]:
         """Compares at every run. Adapters on a port group that this run creates are compared once it exists."""
-        networks = {} if "networks" in new.unknown else new.networks
         with login.configured_session(self.config) as vcenter:
+            networks = existing_groups(vcenter, new.port_groups)
             _, faults = compare(vcenter, new, networks)
         for rail, group in new.port_groups.items():
             waiting = [name for name, machine in new.machines.items() if rail in machine.rails]
-            if rail not in networks and waiting:
+            if rail not in networks:
                 log.warn(
                     f"this run creates port group {group} and then stops: add a PVRDMA adapter on it to "
                     f"{', '.join(waiting)}, then run again"
@@ -66,8 +67,19 @@ class ReferencedMachines(Resource[ReferencedMachinesInputs, ReferencedMachinesSt
         return old.model_copy(update={"uuids": uuids, "differences": tuple(faults)})
 
 
+def existing_groups(vcenter: VCenter, port_groups: Mapping[str, str]) -> dict[str, str]:
+    """Managed object ID of each port group that exists, by rail."""
+    networks: dict[str, str] = {}
+    for rail, path in port_groups.items():
+        try:
+            networks[rail] = find(vcenter, "group", path).ids["moid"]
+        except LabError:  # this run creates it, or its switch
+            continue
+    return networks
+
+
 def compare(
-    vcenter: VCenter, declared: ReferencedMachinesInputs, networks: dict[str, str]
+    vcenter: VCenter, declared: ReferencedMachinesInputs, networks: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """UUID of each VM by node, and every difference from the lab file.
 

@@ -312,8 +312,10 @@ def _machine(step: PreviewStep) -> Iterator[Effect]:
 def _changed(step: PreviewStep, old: Props, new: Props) -> set[str]:
     """Properties of a VM that change and may need it powered off."""
     if step.type == HARDWARE:
-        versions = {"roce_version"} if new.get("roce_version") else set()  # without one it is vCenter's own business
-        return {key for key in {"vgpus", *versions} if (old.get(key) or []) != (new.get(key) or [])}
+        now = old.get("now")
+        before = now if isinstance(now, dict) else {}
+        names = {"vgpus", "roce_version"} if new.get("roce_version") else {"vgpus"}  # without one it is vCenter's own
+        return {name for name in names if (before.get(name) or []) != (new.get(name) or [])}
     return set(step.diff_reasons) - QUIET_MACHINE_PROPERTIES
 
 

@@ -183,8 +183,12 @@ def test_a_version_never_goes_back_and_the_error_says_what_to_declare(vsphere: V
 def test_a_destroy_leaves_it_and_says_what_was_different_before(vsphere: Vsphere) -> None:
     kept, machine_before = seen(vsphere), of_their_machine(vsphere)
 
-    said = vsphere.pulumi("destroy")
+    refused = vsphere.pulumi("destroy", fails=True)
+    with session(vsphere.endpoint) as vcenter:
+        done(machine_named(vcenter.host("DC0_C0_H1"), "corp-gpu").PowerOffVM_Task())
+    said = refused + vsphere.pulumi("destroy")
 
+    assert lines_naming(refused, "DC0_C0_H1", "corp-gpu", "power them off")
     assert of_their_machine(vsphere) == machine_before
     vsphere.nodes = []
 

@@ -129,7 +129,7 @@ def test_a_lab_file_with_a_fault_is_a_failed_preview() -> None:
         (one_host({"unit": "missing"}), Kind.HOST, Rank.REST),
         (one_host({"enp5s0.vfs": 0}), Kind.HOST, Rank.REST),
         (machine("update", urn=HARDWARE, roce_version=""), Kind.RESOURCE, Rank.REST),
-        (preview(step("update", HARDWARE, {"vgpus": ["a"]}, {"vgpus": []})), Kind.VM_RESTART, Rank.REBOOT),
+        (preview(step("update", HARDWARE, {"now": {"vgpus": ["a"]}}, {"vgpus": []})), Kind.VM_RESTART, Rank.REBOOT),
         (machine("update", "annotation"), Kind.RESOURCE, Rank.REST),
         (preview(step("replace", "kubernetes:core/v1:ConfigMap::a")), Kind.RESOURCE, Rank.REST),
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from components.provider.base import UNKNOWN, ProviderConfig
 from stacks.base import LabError
 from tests.messages import states, stating
 
-GROUPS = {"rail-a": "rail-a-hosts"}
+GROUPS = {"rail-a": "DC0/rails/rail-a-hosts"}
 NETWORKS = {"rail-a": "dvportgroup-1"}
 PORT = vim.dvs.PortConnection(portgroupKey="dvportgroup-1")
 BACKING = vim.vm.device.VirtualEthernetCard.DistributedVirtualPortBackingInfo(port=PORT)
@@ -54,7 +55,10 @@ def test_a_vm_that_is_as_declared_has_no_difference() -> None:
     assert faults(vm()) == []
 
 
-UNRESERVED = {"memoryReservationLockedToMax": False, "memoryAllocation": vim.ResourceAllocationInfo(reservation=512)}
+UNRESERVED: dict[str, Any] = {
+    "memoryReservationLockedToMax": False,
+    "memoryAllocation": vim.ResourceAllocationInfo(reservation=512),
+}
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, ExistingVm]:
 
     monkeypatch.setattr(login, "configured_session", lambda _config: nullcontext())
     monkeypatch.setattr(referenced_machines, "by_name", by_name)
+    monkeypatch.setattr(referenced_machines, "find", lambda *_: SimpleNamespace(ids={"moid": "dvportgroup-1"}))
     return vms
 
 
@@ -121,8 +126,12 @@ def test_one_refusal_has_the_differences_of_all_vms(there: dict[str, ExistingVm]
 def test_adapters_wait_for_a_port_group_that_this_run_creates(
     there: dict[str, ExistingVm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def missing(*_: object) -> None:
+        raise LabError("switch rails has no port group rail-a-hosts")
+
     said: list[str] = []
     monkeypatch.setattr(log, "warn", said.append)
+    monkeypatch.setattr(referenced_machines, "find", missing)
     there |= {"DC0/corp-gpu": vm(hardware__device=[]), "DC0/other": vm()}
 
     assert asyncio.run(MACHINES.check(None, inputs(UNKNOWN))) == []
