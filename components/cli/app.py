@@ -25,7 +25,6 @@ VERBS = {
         "expand": "Print a stack file with its groups of rails, nodes and switches spelled out.",
         "ports": "Print the port matrix of a lab, or check that every port is reachable.",
         "switches": "Print the configuration text of the lab's switches.",
-        "role": "Print the role that the lab's vCenter user needs, or create it.",
         "ovf": "List the networks and properties of an OVA.",
         "image": "List, pin, build, push and check container images.",
         "job": "Print a benchmark job for kubectl.",

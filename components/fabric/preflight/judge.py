@@ -101,8 +101,8 @@ def _cluster(facts: FabricFacts) -> Iterator[str]:
     for privilege, objects in sorted(facts.lacking.items()):
         if privilege.startswith(ON_HOSTS):
             yield (
-                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; grant it the role that "
-                "`rocelab role` prints"
+                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; docs/vsphere.md lists "
+                "all that rocelab needs"
             )
 
 

@@ -1,6 +1,6 @@
 """The calls that a lab's run makes in a vCenter, and the privilege of each. Pure.
 
-One table: the role, its text in the documentation, and the check of the preflight come from it. Reading needs no entry:
+The check of the preflight comes from this table, and a test compares docs/vsphere.md with it. Reading needs no entry:
 every role has System.Anonymous, System.View and System.Read.
 """
 

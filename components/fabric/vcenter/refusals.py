@@ -24,7 +24,7 @@ def explained(fault: Exception) -> str:
         place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
         return (
             f"fabric.user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
-            "`rocelab role` prints a role with all that rocelab needs"
+            "docs/vsphere.md lists all that rocelab needs"
         )
     if isinstance(fault, vmodl.fault.ManagedObjectNotFound):
         return f"{fault.obj} no longer exists; run again with --refresh"

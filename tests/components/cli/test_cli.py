@@ -39,7 +39,6 @@ CALLS = {
     "ports": [],
     "switches": [],
     "expand": [],
-    "role": ["--stack", "lab-pvrdma"],
     "ovf": [OVA],
     "image list": [],
     "image pin": [],

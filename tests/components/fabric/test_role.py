@@ -1,16 +1,12 @@
 """The role of the vCenter user: derived from what a lab does, and no more."""
 
 import json
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from components.cli.app import main
-from components.fabric.role import render, table
 from components.fabric.vcenter import esxcli
 from components.fabric.vcenter.privileges import NEEDS, OPTIONAL, UNVERIFIED, needs_of, privileges
 from stacks.read import parse_lab
@@ -158,38 +154,6 @@ def test_no_role_has_a_privilege_that_lets_it_out_of_its_lab():
         assert not [one for one in everything if one.startswith(prefix)]
 
 
-def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFixture[str]) -> None:
-    stack = ["role", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml")]
-
-    assert main([*stack]) == 0
-    listed = capsys.readouterr().out.split()
-    assert main([*stack, "--as", "govc"]) == 0
-    govc = capsys.readouterr().out
-    assert main([*stack, "--as", "powercli"]) == 0
-    powercli = capsys.readouterr().out
-
-    assert govc.startswith("govc role.create rocelab \\\n  DVPortgroup.Create")
-    assert powercli.startswith("New-VIRole -Name 'rocelab' -Privilege (Get-VIPrivilege -Id 'DVPortgroup.Create', ")
-    assert all(one in govc and f"'{one}'" in powercli for one in listed)
-
-
-def test_the_administrator_s_password_is_read_from_stdin_and_printed_nowhere(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given: list[str] = []
-    monkeypatch.setattr("components.cli.role.make", lambda *words: given.extend(words[1:4]) or "role rocelab made\n")
-    monkeypatch.setattr("sys.stdin", StringIO("canary\n"))
-
-    assert main(["role", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--create", "admin@lab"]) == 0
-    assert given == ["admin@lab", "canary", "rocelab"]
-    assert tuple(capsys.readouterr()) == ("role rocelab made\n", "")
-
-
-def test_a_lab_without_a_fabric_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["role", "--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
-    assert "has no fabric" in capsys.readouterr().err
-
-
 def test_the_calls_of_an_unknown_privilege_are_those_of_esxcli_and_are_documented() -> None:
     executer = VmomiSupport.GetVmodlType("vim.rocelab.MethodExecuter")
     made = {esxcli._begin.wsdlName, *(info.wsdlName for info in executer._methodInfo.values())}
@@ -201,5 +165,12 @@ def test_the_calls_of_an_unknown_privilege_are_those_of_esxcli_and_are_documente
 
 
 def test_the_documentation_has_the_table() -> None:
-    assert table() in (ROOT / "docs" / "vsphere.md").read_text(), "write it anew: see tests/components/fabric/test_role"
-    assert render("markdown", "any", NEEDS) == table()
+    rows = ["| privilege | on | for | call |", "|---|---|---|---|"]
+    for privilege in privileges(NEEDS):
+        needs = [need for need in NEEDS if need.privilege == privilege]
+        places = ", ".join(sorted({need.where for need in needs}))
+        parts = ", ".join(dict.fromkeys(f"{need.part} ({need.why})" if need.why else need.part for need in needs))
+        calls = ", ".join(dict.fromkeys(f"`{need.method}`" for need in needs))
+        rows.append(f"| {privilege} | {places} | {parts} | {calls} |")
+
+    assert "\n".join(rows) + "\n" in (ROOT / "docs" / "vsphere.md").read_text()

@@ -194,7 +194,7 @@ def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults()
     assert len(faults) == 3
     assert any(states(one, "esx2", "fabric.switches") for one in faults)
     assert any(states(one, "Configuration Profiles", "Net.PVRDMAVmknic", "pvrdma") for one in faults)
-    assert any(states(one, "fabric.user", "Host.Config.Network", "esx1", "rocelab role") for one in faults)
+    assert any(states(one, "fabric.user", "Host.Config.Network", "esx1", "docs/vsphere.md") for one in faults)
 
 
 @pytest.mark.parametrize(
