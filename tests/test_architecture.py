@@ -40,10 +40,6 @@ def expanded(pattern: str) -> list[str]:
     return [f"{braces[1]}{part}{braces[3]}" for part in braces[2].split(",")] if braces else [pattern]
 
 
-def defines_a_dynamic_resource(path: Path) -> bool:
-    return "pulumi.dynamic.Resource" in source(path).names
-
-
 def test_dependencies_point_one_way() -> None:
     wrong = {}
     for path in FILES:
@@ -125,16 +121,6 @@ def test_the_wiring_diagram_stays_readable() -> None:
 
     assert len(text.splitlines()) <= 60
     assert ".apply(" not in text, "what is computed belongs into a layer"
-
-
-def test_the_modules_in_every_state_have_not_moved() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    lines = re.findall(r"^- `(components/.*)`$", text.partition("so these must not move:")[2], re.MULTILINE)
-    listed = {name for line in lines for name in expanded(line)}
-
-    assert listed == {str(path.relative_to(ROOT)) for path in FILES if defines_a_dynamic_resource(path)}, (
-        "deleting existing resources would fail: see CONTRIBUTING"
-    )
 
 
 DECLARED_AND_READ = {"Cluster", "Gpu", "Pf", "Qos", "System"}

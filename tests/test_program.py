@@ -18,7 +18,7 @@ from tests.labs import HOST_KEY as PUBLIC
 from tests.labs import simulator_files
 
 GOLDEN = ROOT / "tests" / "golden" / "names.txt"
-FLEET = "pulumi-python:dynamic/hosts:Fleet"
+FLEET = "rocelab:hosts:Fleet"
 MEASUREMENT = "rocelab:validation:Measurement"
 
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from components.hosts.pack import on_stdin, read_as_root, started
-from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S, PROBE_S
+from components.hosts.pack import digest, on_stdin, read_as_root, started
+from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S, PROBE_S, SCHEMA, copy_of
 from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
 from components.ssh.session import CommandResult, feed
 
@@ -75,15 +75,24 @@ class HostCalls:
         self._say = say
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    async def call(self, endpoint: Endpoint, verb: str, document: Mapping[str, JsonValue]) -> Report:
+    async def call(
+        self, endpoint: Endpoint, verb: str, document: Mapping[str, JsonValue], *, copied: bool = False
+    ) -> Report:
         """Runs a verb of the host program. If the connection breaks, it tries once more: each verb may run twice.
+
+        Args:
+            endpoint: the host.
+            verb: of the program.
+            document: its input.
+            copied: whether to run the copy that this run has delivered, instead of sending the program.
 
         Raises:
             NoAnswerError: when the host cannot be reached.
             StuckError: when it can, and the verb does not end in its time.
         """
-        command = command_of(verb)
-        sent = on_stdin(json.dumps(document))
+        command, sent = command_of(verb), on_stdin(json.dumps(document))
+        if copied:
+            command, sent = start_command(verb), json.dumps(document).encode()
         deadline_s = document.get("deadline_s", DEADLINE_S)
         if verb == "probe" or not isinstance(deadline_s, int):
             deadline_s = PROBE_S if verb in ("probe", "plan") else DEADLINE_S
@@ -117,6 +126,23 @@ class HostCalls:
                     return [_printed(endpoint, await feed(connection, *one)) for one in inputs.items()]
             except TimeoutError:
                 raise StuckError(f"{endpoint.place} gave no answer within {answer_s:.0f} s") from None
+
+
+def start_command(verb: str = "apply") -> str:
+    """Starts the copied program if it is the one that was sent; otherwise prints a report with that failure."""
+    copy = copy_of(digest())
+    failed = {
+        "step": "program",
+        "reason": f"~/{copy} is missing or not the one that was sent",
+        "hint": "pulumi up --refresh repairs it",
+    }
+    report = json.dumps({"schema": SCHEMA, "host": "", "failed": failed})
+    return (
+        f'cd "$HOME" && if echo "{digest()}  {copy}" | sha256sum --check --status; then\n'
+        f"  exec sudo -n python3 -I {copy} {verb}\n"
+        f"fi\n"
+        f"echo '{report}'"
+    )
 
 
 def command_of(verb: str) -> str:

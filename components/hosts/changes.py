@@ -160,7 +160,7 @@ def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
             yield (
                 f"{some(names, MOST_NAMED)}: {step.version_setting} {before} => {after} is refused: "
                 f"rocelab cannot upgrade hosts in use yet. On each host: {step.upgrade}. "
-                f"Then pulumi up --refresh --run-program, which finds {after} there and continues; "
+                f"Then pulumi up --refresh, which finds {after} there and continues; "
                 "or revert the change"
             )
 
@@ -228,7 +228,7 @@ def _state_effect(new: HostRecord) -> tuple[Literal["joins", "leaves"], str]:
 # -- the cost of another number of VFs
 
 FREE_THEM = "; drain the node or delete the pods that use them, or revert the change"
-LOOK = "pulumi preview --refresh --run-program reads the hosts again"
+LOOK = "pulumi preview --refresh reads the hosts again"
 
 
 def without_users(text: str) -> str:

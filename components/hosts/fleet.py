@@ -1,222 +1,201 @@
-"""All hosts of a lab as one resource: target states in the inputs, actual states in the outputs.
-
-Every state contains the path of this module, so it must not move.
-"""
+"""All hosts of a lab as one resource: target states in the inputs, actual states in the outputs."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
-import pulumi
-from pulumi.dynamic import (
-    CheckFailure,
-    CheckResult,
-    CreateResult,
-    DiffResult,
-    ReadResult,
-    Resource,
-    ResourceProvider,
-    UpdateResult,
-)
+from pydantic import Field, JsonValue, model_validator
 
 from components.hosts.bootstrap.nodes import Nodes, without
 from components.hosts.calls import HostCalls, Report
-from components.hosts.changes import changes, reboots_refused, silent_text, upgrades_refused, vfs_refused
+from components.hosts.changes import changes, reboots_refused, resized, silent_text, upgrades_refused, vfs_refused
 from components.hosts.records import (
-    PREFIX,
+    Document,
     Facts,
     HostRecord,
     mark_after,
     missed,
     plain,
     properties_of,
-    records_of,
+    record_before,
     same_layout,
     vfs_came,
+    whole_hosts,
 )
-from components.hosts.repair import Crew, Outcome, Roll, converge, observe, undo_all
+from components.hosts.repair import Crew, Outcome, Result, Roll, converge, observe, undo_all
+from components.provider import log
+from components.provider.base import SECRET, Failure, Properties, Resource
 from components.ssh import credentials
-from components.ssh.configured import Configured, plainly
 from components.ssh.connection import answers
 from stacks.base import LabError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 
-Props = dict[str, object]
+Hosts = Mapping[str, HostRecord]
 
 GREETING_S = 2.0
-OUTPUTS = ("results", "facts")
-SEEN_NOW: Facts = {}
-"""What the hosts reported at the refresh of this run. A refresh cannot keep it in the state: facts that change
-with every pod would show as drift."""
-CONFIRMED: dict[str, Report] = {}
-"""What the hosts reported when they were confirmed in this run; `check` keeps it out of inputs and state."""
+RESTARTS = "VFs are added or removed: their device plugin restarts, because it detects VFs only at start"
 
 
-class FleetProvider(Configured, ResourceProvider):
-    """The engine's view of the hosts; `repair` and `roll` do the work, `changes` writes the messages."""
+class FleetInputs(Properties):
+    hosts: dict[str, HostRecord]
+    """By name. A host that leaves is undone from what is recorded here."""
+    shared: Document = Field(default_factory=dict)
+    """Sections that the documents of all hosts have in common."""
+    policy: HostPolicy
+    """How far hosts are repaired, and whether they may be rebooted."""
+    vf_layout: str
+    """Mark of all VFs: when it changes, device plugins restart."""
+    files: Annotated[str | None, SECRET] = None
+    """Digest of the secrets on the hosts: one that changed changes no document, but is installed."""
+    reports: dict[str, Report] = Field(default_factory=dict)
+    """What hosts printed in this run, where their command ran. No difference by themselves."""
 
-    def check(self, _olds: Props, news: Props) -> CheckResult:
+    @model_validator(mode="before")
+    @classmethod
+    def _join_shared(cls, values: object) -> object:
+        if not isinstance(values, Mapping) or not values.get("shared"):
+            return values
+        return {**values, "hosts": whole_hosts(values), "shared": {}}
+
+    def plain(self) -> dict[str, JsonValue]:
+        """With each shared section once: the state has the hosts twice, as inputs and as outputs."""
+        return super().plain() | properties_of(self.hosts)
+
+
+class FleetState(FleetInputs):
+    results: dict[str, Result]
+    """Status of each host, with reason and hint where it is not ready."""
+    facts: Facts
+    """What each host reported."""
+
+
+class Fleet(Resource[FleetInputs, FleetState]):
+    """The hosts of a lab: checked after their commands, repaired, rebooted in a roll, undone when they leave."""
+
+    async def check(self, old: FleetInputs | None, new: FleetInputs) -> list[Failure]:
         """Refuses in the preview what the lab does not allow, and warns of hosts that do not answer."""
-        CONFIRMED.clear()
-        CONFIRMED.update(_reports(news.pop("confirmed", None)))
-        records = records_of(news)
-        for name in asyncio.run(_silent(without(records, CONFIRMED))):
-            pulumi.log.warn(silent_text(name, records[name].endpoint, GREETING_S))
-        failures = [CheckFailure("versions", text) for text in upgrades_refused(records_of(_olds), records)]
-        if _policy(news).reboot == "never":
-            refused = reboots_refused(records_of(_olds), records)
-            # the engine prints the property's value before the reason, so this names a short property
-            failures += [CheckFailure("reboot", text) for text in refused]
-        failures += [CheckFailure("vf_layout", text) for text in vfs_refused(records_of(_olds), records, SEEN_NOW)]
-        return CheckResult(news, failures)
+        reports = _reports(new)
+        for name in await _silent(without(new.hosts, reports)):
+            log.warn(silent_text(name, new.hosts[name].endpoint, GREETING_S))
+        olds = old.hosts if old else {}
+        failures = [Failure("versions", text) for text in upgrades_refused(olds, new.hosts)]
+        if new.policy.reboot == "never":
+            failures += [Failure("reboot", text) for text in reboots_refused(olds, new.hosts)]
+        facts = await self._facts_now(olds, without(new.hosts, reports))
+        failures += [Failure("vf_layout", text) for text in vfs_refused(olds, new.hosts, facts)]
+        return failures
 
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+    async def diff(self, old: FleetState, new: FleetInputs) -> list[str]:
         """Reports what changes on which host, with the effect."""
-        seen, target = records_of(_olds), records_of(_news)
-        lines = [str(change) for change in changes(seen, target, {**_facts(_olds), **SEEN_NOW})]
-        lacking = any(list(missed(seen.get(name), new)) for name, new in target.items())
-        if lacking or not same_layout(_olds.get("vf_layout"), _news.get("vf_layout")):
-            lines.append("VFs are added or removed: their device plugin restarts, because it detects VFs only at start")
+        reports = _reports(new)
+        facts = old.facts | await self._facts_now(old.hosts, without(new.hosts, reports))
+        lines = [str(change) for change in changes(old.hosts, new.hosts, facts)]
+        names = ["hosts", "shared"] if lines else []
+        lacking = any(list(missed(old.hosts.get(name), host)) for name, host in new.hosts.items())
+        if lacking or not same_layout(old.vf_layout, new.vf_layout):
+            lines.append(RESTARTS)
+            names.append("vf_layout")
         for line in lines:
-            pulumi.log.info(line)
-        others = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in (*OUTPUTS, "vf_layout")}
-        return DiffResult(changes=bool(lines) or any(_olds.get(key) != _news[key] for key in others))
+            log.info(line)
+        names += [name for name in ("policy", "files") if getattr(old, name) != getattr(new, name)]
+        if any(report.failed for report in reports.values()):
+            names.append("reports")
+        return names
 
-    @plainly()
-    def create(self, props: Props) -> CreateResult:
+    async def create(self, new: FleetInputs) -> FleetState:
         """Checks the hosts after their commands have configured them."""
-        return CreateResult("fleet", self._converged({}, props))
+        return await self._converged({}, {}, None, new)
 
-    @plainly()
-    def read(self, id_: str, props: Props) -> ReadResult:
+    async def read(self, old: FleetState) -> FleetState:
         """Reads all hosts; one that does not answer is data."""
-        seen = properties_of(asyncio.run(observe(self._hosts(), records_of(props), SEEN_NOW)))
-        outs = {**props, **seen}
-        inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
-        if "vf_layout" in inputs:  # else each refresh would show the count as a changed input
-            inputs["vf_layout"] = plain(inputs["vf_layout"])
-        return ReadResult(id_, outs, inputs)
+        return old.model_copy(update={"hosts": await observe(self._hosts(), old.hosts, {})})
 
-    @plainly()
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+    def inputs_of(self, state: FleetState) -> FleetInputs:
+        """The mark without its count, which is no input."""
+        return state.model_copy(update={"vf_layout": plain(state.vf_layout)})
+
+    async def update(self, old: FleetState, new: FleetInputs) -> FleetState:
         """Repairs what deviates, as far as the policy allows."""
-        return UpdateResult(self._converged(_olds, _news))
+        return await self._converged(old.hosts, old.facts, old.vf_layout, new)
 
-    @plainly()
-    def delete(self, _id: str, _props: Props) -> None:
+    async def delete(self, old: FleetState) -> None:
         """Undoes all hosts. One that cannot be reached is reported and does not delay the others."""
-        crew = self._crew(_policy(_props))
-        results = asyncio.run(undo_all(crew, records_of(_props), _facts(_props)))
+        results = await undo_all(self._crew(old.policy), old.hosts, old.facts)
+        failed: list[str] = []
         for name, result in results.items():
             if result["status"] in ("unreachable", "left"):
-                pulumi.log.warn(f"{name}: {result['reason']}")
-        failed = [
-            f"{name}: {result['reason']}; {result.get('hint', '')}"
-            for name, result in results.items()
-            if result["status"] == "failed"
-        ]
+                log.warn(f"{name}: {result['reason']}")
+            elif result["status"] == "failed":
+                failed.append(f"{name}: {result['reason']}; {result.get('hint', '')}")
         if failed:
             raise LabError("\n".join(["some hosts could not be undone:", *failed]))
 
-    def _converged(self, olds: Props, news: Props) -> Props:
-        policy, before = _policy(news), _facts(olds)
-        outcome = asyncio.run(self._work(policy, records_of(olds), records_of(news), before))
+    async def _converged(self, olds: Hosts, facts: Facts, mark: str | None, new: FleetInputs) -> FleetState:
+        outcome = await self._work(olds, facts, new)
         for name, result in sorted(outcome.results.items()):
             if result["status"] not in ("ready", "drained", "undone"):
-                pulumi.log.warn(f"{name}: {result['status']}: {result['reason']}; {result.get('hint', '')}")
-        came = vfs_came(records_of(olds), outcome.records, outcome.found_wrong)
-        return {
-            **news,
-            **properties_of(outcome.records),
-            "vf_layout": mark_after(olds.get("vf_layout"), news["vf_layout"], came),
-            "results": json.dumps(outcome.results, sort_keys=True),
-            "facts": json.dumps(_remembered(outcome, before), sort_keys=True),
+                log.warn(f"{name}: {result['status']}: {result['reason']}; {result.get('hint', '')}")
+        came = vfs_came(olds, outcome.records, outcome.found_wrong)
+        known = dict(new) | {
+            "hosts": outcome.records,
+            "vf_layout": mark_after(mark, new.vf_layout, came),
+            "reports": {},
         }
+        return FleetState(**known, results=outcome.results, facts=_remembered(outcome, facts))
 
-    async def _work(
-        self, policy: HostPolicy, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
-    ) -> Outcome:
-        crew = self._crew(policy)
-        nodes = Nodes(crew, news, self._way_in)
-        kept = await nodes.part(olds, news, facts)
-        confirmed = {name: CONFIRMED.pop(name) for name in list(CONFIRMED)}
-        outcome = await converge(crew, without(olds, kept), without(news, kept), facts, confirmed)
+    async def _work(self, olds: Hosts, facts: Facts, new: FleetInputs) -> Outcome:
+        crew = self._crew(new.policy)
+        nodes = Nodes(crew, new.hosts, self._way_in)
+        kept = await nodes.part(olds, new.hosts, facts)
+        news = without(new.hosts, kept)
+        outcome = await converge(crew, without(olds, kept), news, facts, _reports(new))
         await nodes.parted(kept, outcome)
-        waiting = sorted(name for name, result in outcome.results.items() if result["status"] == "needs_reboot")
-        if waiting and policy.reboot == "roll":
-            config = credentials.kubeconfig(self._way_in()[0], self._setting, Path.cwd())
+        results = sorted(outcome.results.items())
+        waiting = [name for name, result in results if result["status"] == "needs_reboot"]
+        if waiting and new.policy.reboot == "roll":
+            config = credentials.kubeconfig(self.config.lab, self.config.get, Path.cwd())
             drainer = await nodes.drainer(config, facts)
-            active = {name: record for name, record in news.items() if record.state == "active"}
+            active = {name: host for name, host in new.hosts.items() if host.state == "active"}
             await Roll(crew=crew, records=active, drainer=drainer).run(waiting, outcome)
-        await nodes.unite(news, outcome, facts)
+        await nodes.unite(new.hosts, outcome, facts)
         return outcome
 
+    async def _facts_now(self, olds: Hosts, news: Hosts) -> Facts:
+        """Facts of hosts whose number of VFs changes: which VFs pods use at this moment."""
+        affected: dict[str, HostRecord] = {}
+        for name, host in news.items():
+            old = record_before(olds, name, host)
+            if old and old.state == host.state == "active" and list(resized(old, host)):
+                affected[name] = host
+        facts: Facts = {}
+        if affected:
+            await observe(self._hosts(), affected, facts)
+        return facts
+
     def _way_in(self) -> tuple[Lab, credentials.Login]:
-        lab = credentials.configured_lab(self._setting)
-        return lab, credentials.login_to(lab, Path.cwd(), self._setting)
+        lab = self.config.lab
+        return lab, credentials.login_to(lab, Path.cwd(), self.config.get)
 
     def _crew(self, policy: HostPolicy) -> Crew:
-        return Crew(hosts=self._hosts(), policy=policy, say=pulumi.log.info)
+        return Crew(hosts=self._hosts(), policy=policy, say=log.info)
 
     def _hosts(self) -> HostCalls:
-        lab = credentials.configured_lab(self._setting)
-        return HostCalls(credentials.private_key(lab, self._setting, Path.cwd()), pulumi.log.info)
+        key = credentials.private_key(self.config.lab, self.config.get, Path.cwd())
+        return HostCalls(key, log.info)
 
 
-class Fleet(Resource, module="hosts", name="Fleet"):
-    """The hosts of a lab: checked after their commands, repaired, rebooted in a roll, undone when they leave."""
-
-    results: pulumi.Output[str]
-    """JSON: status of each host, with reason and hint where it is not ready."""
-    facts: pulumi.Output[str]
-    """JSON: what each host reported."""
-    vf_layout: pulumi.Output[str]
-    """Mark of the VFs that a device plugin finds (see `mark_after`); known once they exist."""
-
-    def __init__(
-        self,
-        name: str,
-        records: Mapping[str, HostRecord],
-        policy: HostPolicy,
-        marks: Mapping[str, pulumi.Input[str]],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        props = {
-            **properties_of(records),
-            "policy": policy.model_dump_json(),
-            "reboot": policy.reboot,
-            **marks,
-            "results": None,
-            "facts": None,
-        }
-        super().__init__(FleetProvider(), name, props, opts)
+def _reports(new: FleetInputs) -> dict[str, Report]:
+    """The reports of this run; none in a preview, which does not know them."""
+    return {} if "reports" in new.unknown else new.reports
 
 
-async def _silent(records: Mapping[str, HostRecord]) -> list[str]:
-    active = [name for name, record in records.items() if record.state == "active"]
-    greeted = await asyncio.gather(
-        *(answers(records[name].endpoint.address, records[name].endpoint.port, GREETING_S) for name in active)
-    )
-    return [name for name, answered in zip(active, greeted, strict=True) if not answered]
-
-
-def _policy(props: Mapping[str, object]) -> HostPolicy:
-    text = props.get("policy")
-    return HostPolicy.model_validate_json(text) if isinstance(text, str) else HostPolicy()
-
-
-def _facts(props: Mapping[str, object]) -> Facts:
-    text = props.get("facts")
-    found = json.loads(text) if isinstance(text, str) else {}
-    return found if isinstance(found, dict) else {}
-
-
-def _reports(confirmed: object) -> dict[str, Report]:
-    """The reports in the input; none in a preview, which does not know them."""
-    found = json.loads(confirmed) if isinstance(confirmed, str) and confirmed.startswith("{") else {}
-    return {name: Report(**report) for name, report in found.items()}
+async def _silent(hosts: Hosts) -> list[str]:
+    places = {name: host.endpoint for name, host in hosts.items() if host.state == "active"}
+    greetings = [answers(place.address, place.port, GREETING_S) for place in places.values()]
+    answered = await asyncio.gather(*greetings)
+    return [name for name, is_here in zip(places, answered, strict=True) if not is_here]
 
 
 def _remembered(outcome: Outcome, before: Facts) -> Facts:
@@ -224,9 +203,10 @@ def _remembered(outcome: Outcome, before: Facts) -> Facts:
     facts: Facts = {}
     for name in outcome.records:
         old = before.get(name)
-        known = outcome.facts.get(name) or (old if isinstance(old, dict) else {})
-        repairs = old.get("repairs", 0) if isinstance(old, dict) else 0
+        earlier = old if isinstance(old, dict) else {}
+        known = outcome.facts.get(name) or earlier
         if known:
-            count = int(repairs) if isinstance(repairs, int | float) else 0
+            repairs = earlier.get("repairs", 0)
+            count = repairs if isinstance(repairs, int) else 0
             facts[name] = {**known, "repairs": count + (name in outcome.repaired)}
     return facts

@@ -1,23 +1,25 @@
 """Hosts: per host the program and the command that starts it, then the Fleet, which manages all of them."""
 
 import asyncio
+import hashlib
 import json
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import pulumi
 from pulumi_command import remote
 
-from components.hosts.calls import HostCalls, Report
-from components.hosts.delivery import Delivery, files_digest
+from components.hosts.calls import HostCalls, Report, parse_report, start_command
+from components.hosts.delivery import Delivery, endpoints_digest
 from components.hosts.document import deadline_s, document_text, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
-from components.hosts.program.places import SCHEMA, copy_of
 from components.hosts.records import HostRecord, owner_of, target_record
 from components.outputs import outline
+from components.provider.program import Declaration
 from components.ssh.connection import NoAnswerError
 from components.ssh.credentials import endpoints_of
 from stacks.lab import Lab
@@ -63,12 +65,16 @@ class Hosts(pulumi.ComponentResource):
         nodes = {f"{name}-{node.name}": node for node in lab.nodes}
         self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
         endpoints = endpoints_of(lab, args.credentials.host_keys)
-        files = files_digest(args.credentials.files) if args.credentials.files else None
-        self._program = Delivery(f"{name}-program", endpoints, files, pulumi.ResourceOptions(parent=self))
-        marks = {"vf_layout": pulumi.Output.from_input(vf_layout(lab))}
-        if files:
-            # a changed secret changes no document, but must still be installed, so the Fleet sees its digest
-            marks["files"] = files
+        program: dict[str, pulumi.Input[str]] = {
+            "program": digest(),
+            "hosts": endpoints_digest(endpoints),
+        }
+        marks: dict[str, pulumi.Input[Any]] = {"vf_layout": vf_layout(lab)}
+        if args.credentials.files:
+            # a changed secret changes no document, but must still be installed
+            program["files"] = marks["files"] = files_digest(args.credentials.files)
+        below = pulumi.ResourceOptions(parent=self)
+        self._program = Declaration(Delivery, f"{name}-program", program, below)
         owner = owner_of(lab, pulumi.get_stack())
         keys = args.credentials.host_keys
         records = {node.name: target_record(lab, node, keys[node.name], owner) for node in lab.nodes}
@@ -76,24 +82,25 @@ class Hosts(pulumi.ComponentResource):
         confirmer = Confirmer(by_command, args.credentials.private_key)
         # a host that cannot be confirmed is not a failure of its command: the Fleet reports it
         forgiving = pulumi.ResourceHookOptions(ignore_errors=True)
-        self._confirm = pulumi.ResourceHook(f"{name}-confirm", lambda seen: confirmer.confirm(seen.name), forgiving)
+        self._confirm = pulumi.ResourceHook(f"{name}-confirm", confirmer.confirm, forgiving)
         commands = [self._configure(name, args, node, records[node.name]) for node in lab.active_nodes]
         # a command's id is known when its hook has ended
         ended = pulumi.Output.all(*(command.id for command in commands))
-        marks["confirmed"] = ended.apply(lambda _: confirmer.reports())
-        fleet = Fleet(
+        reports = ended.apply(lambda _: confirmer.reports())
+        fleet = Declaration(
+            Fleet,
             f"{name}-fleet",
-            records,
-            lab.hosts,
-            marks,
+            {"hosts": records, "policy": lab.hosts, "reports": reports, **marks},
             # no output shows what the commands did to the hosts
             pulumi.ResourceOptions(parent=self, depends_on=commands),
         )
-        self.results = fleet.results.apply(json.loads)
+        # nothing of a Fleet that --target left out
+        self.results = fleet.results.apply(lambda results: results or {})
         self.outline = self.results.apply(outline)
-        self.facts = fleet.facts.apply(json.loads)
+        self.facts = fleet.facts.apply(lambda facts: facts or {})
         self.vf_layout = fleet.vf_layout
-        self.register_outputs({"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout})
+        outputs = {"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout}
+        self.register_outputs(outputs)
 
     def _configure(self, name: str, args: HostsArgs, node: Node, record: HostRecord) -> remote.Command:
         connection = remote.ConnectionArgs(
@@ -133,21 +140,13 @@ def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
     return False
 
 
-def start_command() -> str:
-    """Starts the copied program if it is the one that was sent; otherwise prints a report with that failure."""
-    copy = copy_of(digest())
-    failed = {
-        "step": "program",
-        "reason": f"~/{copy} is missing or not the one that was sent",
-        "hint": "pulumi up --refresh --run-program repairs it",
-    }
-    report = json.dumps({"schema": SCHEMA, "host": "", "failed": failed})
-    return (
-        f'cd "$HOME" && if echo "{digest()}  {copy}" | sha256sum --check --status; then\n'
-        f"  exec sudo -n python3 -I {copy} apply\n"
-        f"fi\n"
-        f"echo '{report}'"
-    )
+def files_digest(files: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
+    """Changes with any of the secrets, and is a secret itself."""
+
+    def of(texts: Mapping[str, str]) -> str:
+        return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+    return pulumi.Output.all(**files).apply(of)
 
 
 class Confirmer:
@@ -172,21 +171,32 @@ class Confirmer:
         self._reports: dict[str, Report] = {}
         self._worker: tuple[HostCalls, asyncio.AbstractEventLoop] | None = None
 
-    async def confirm(self, command: str) -> None:
-        """Confirms one host. If that fails, the Fleet tries again and reports the reason."""
+    async def confirm(self, ended: pulumi.ResourceHookArgs) -> None:
+        """Confirms one host, and adds what its command printed. If that fails, the Fleet tries again."""
+        printed = (ended.new_outputs or {}).get("stdout", "")
+        if isinstance(printed, pulumi.Output):  # a secret, as the connection is
+            printed = await printed.future()
         key = await self._private_key.future() if self._private_key else None
         if self._worker is None:
             self._worker = (HostCalls(key), asyncio.new_event_loop())
             threading.Thread(target=self._worker[1].run_forever, name="confirm", daemon=True).start()
         hosts, loop = self._worker
-        record = self._records[command]
-        call = asyncio.run_coroutine_threadsafe(hosts.call(record.endpoint, "confirm", record.document), loop)
+        record = self._records[ended.name]
         with suppress(NoAnswerError):
-            self._reports[str(record.document["host"])] = await asyncio.wrap_future(call)
+            applied = parse_report(str(printed))
+            if applied.failed and applied.failed["step"] == "program":  # it could not run
+                self._reports[str(record.document["host"])] = applied
+                return
+            # the program is there: the command has just run it
+            call = hosts.call(record.endpoint, "confirm", record.document, copied=True)
+            future = asyncio.run_coroutine_threadsafe(call, loop)
+            confirmed = await asyncio.wrap_future(future)
+            failed = confirmed.failed or applied.failed
+            self._reports[str(record.document["host"])] = replace(confirmed, failed=failed)
 
-    def reports(self) -> str:
-        """What the hosts reported, as JSON by host."""
-        return json.dumps({host: asdict(report) for host, report in self._reports.items()})
+    def reports(self) -> dict[str, dict[str, Any]]:
+        """What the hosts reported, by host."""
+        return {host: asdict(report) for host, report in self._reports.items()}
 
 
 CAUSES = (

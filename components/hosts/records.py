@@ -4,7 +4,6 @@ The state holds each record twice, as input and as output. Sections that all hos
 written once, and fields only where they differ from what the document asks for.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,9 +21,6 @@ from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.words import some
 
-PREFIX = "host_"
-SHARED = "shared"
-"""The property with the sections of the documents that are the same on all hosts."""
 Document = dict[str, JsonValue]
 
 
@@ -53,13 +49,14 @@ class HostRecord(Section):
         """The fields of the host when it conforms; none for a document of another version of rocelab."""
         return _target(self.state, self.document)
 
-    def text(self, shared: Document | None = None) -> str:
-        """The text for the state; sorted, because another order would look like a change."""
+    def plain(self, shared: Document) -> dict[str, JsonValue]:
+        """The record as the state keeps it, without the sections that all hosts share."""
         content = self.model_dump(mode="json", exclude_defaults=True)
-        content["document"] = {key: value for key, value in self.document.items() if key not in (shared or {})}
+        document = {key: value for key, value in self.document.items() if key not in shared}
+        content["document"] = document
         if self.fields == self.target:
             del content["fields"]
-        return json.dumps(content, sort_keys=True)
+        return content
 
 
 def _target(state: str, document: Document) -> dict[str, JsonValue]:
@@ -94,24 +91,34 @@ def record_before(olds: Mapping[str, HostRecord], name: str, new: HostRecord) ->
 
 def records_of(properties: Mapping[str, object]) -> dict[str, HostRecord]:
     """The hosts among a resource's properties, without those that are unknown or unreadable."""
-    found: dict[str, HostRecord] = {}
-    text = properties.get(SHARED)
-    shared = json.loads(text) if isinstance(text, str) else {}
-    for key, value in properties.items():
-        if key.startswith(PREFIX) and isinstance(value, str):
-            try:
-                content = json.loads(value)
-                content["document"] = {**shared, **content["document"]}
-                found[key.removeprefix(PREFIX)] = HostRecord.model_validate(content)
-            except (ValidationError, ValueError, KeyError, TypeError):
-                continue
-    return found
+    records: dict[str, HostRecord] = {}
+    for name, content in whole_hosts(properties).items():
+        try:
+            records[name] = HostRecord.model_validate(content)
+        except ValidationError:
+            continue
+    return records
 
 
-def properties_of(records: Mapping[str, HostRecord]) -> dict[str, str]:
+def whole_hosts(properties: Mapping[str, object]) -> dict[str, object]:
+    """The hosts among a resource's properties, each with the sections that all hosts share."""
+    hosts, shared = properties.get("hosts"), properties.get("shared", {})
+    whole: dict[str, object] = {}
+    for name, host in hosts.items() if isinstance(hosts, Mapping) else ():
+        document = host.get("document") if isinstance(host, Mapping) else None
+        if isinstance(document, Mapping):
+            # sections that a preview does not know make the host unreadable
+            joined = {**shared, **document} if isinstance(shared, Mapping) else None
+            whole[name] = {**host, "document": joined}
+        else:
+            whole[name] = host
+    return whole
+
+
+def properties_of(records: Mapping[str, HostRecord]) -> dict[str, JsonValue]:
+    """The same hosts as properties; what all documents have in common is there once."""
     shared = _shared([record.document for record in records.values()])
-    texts = {PREFIX + name: record.text(shared) for name, record in records.items()}
-    return {**texts, SHARED: json.dumps(shared, sort_keys=True)}
+    return {"hosts": {name: record.plain(shared) for name, record in records.items()}, "shared": shared}
 
 
 def _shared(documents: list[Document]) -> Document:

@@ -32,7 +32,7 @@ UNDO_S = 240
 STUCK = "see what hangs there (ps, dmesg) and run again, or set its state to drained to leave it as it is"
 REBOOT_HINTS = {
     "never": "nothing is set; set hosts.reboot: stage and reboot it yourself, or hosts.reboot: roll",
-    "stage": "what is set holds from the next boot on: drain and reboot it, then pulumi up --refresh --run-program",
+    "stage": "what is set holds from the next boot on: drain and reboot it, then pulumi up --refresh",
     "roll": "it will be rebooted in the rolling reboot",
 }
 """What follows for a host that waits for a reboot, by `hosts.reboot`."""
@@ -116,7 +116,7 @@ async def converge(
     olds: Mapping[str, HostRecord],
     news: Mapping[str, HostRecord],
     facts: Facts,
-    confirmed: Mapping[str, Report] = MappingProxyType({}),
+    reports: Mapping[str, Report] = MappingProxyType({}),
 ) -> Outcome:
     """Repairs the hosts as far as the policy allows, and undoes those that left.
 
@@ -125,7 +125,7 @@ async def converge(
         olds: the hosts of the last run.
         news: the hosts of the lab.
         facts: what hosts reported before.
-        confirmed: reports of hosts that were confirmed in this run; they are not called again.
+        reports: of hosts whose command ran and was confirmed in this run; they are not called again.
     """
     outcome = Outcome()
 
@@ -134,7 +134,7 @@ async def converge(
             outcome.note(name, new, {"status": "drained"})
         elif new.state == "active":
             old = record_before(olds, name, new)
-            await _bring_up(crew, name, old, new, outcome, confirmed.get(name))
+            await _bring_up(crew, name, old, new, outcome, reports.get(name))
 
     await each(news, keep)
     machines = {str(known.get("machine_id")) for known in outcome.facts.values()}
@@ -251,7 +251,7 @@ def reverted(report: Report, wrong: Sequence[str]) -> str:
 
 
 async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
-    crew: Crew, name: str, old: HostRecord | None, new: HostRecord, outcome: Outcome, confirmed: Report | None
+    crew: Crew, name: str, old: HostRecord | None, new: HostRecord, outcome: Outcome, reported: Report | None
 ) -> None:
     call, document = crew.hosts.call, new.document
     failed = None
@@ -259,14 +259,14 @@ async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
     deploys = old is None or old.state != "active" or old.document != document or old.unfinished
     try:
         # over a new connection, which is the confirmation that a pending revert waits for
-        report = confirmed or await call(new.endpoint, "confirm", document)
+        report = reported or await call(new.endpoint, "confirm", document)
         wrong = [key for key, value in new.fields.items() if report.fields.get(key) != value]
         outcome.found_wrong[name] = wrong
         if undone := reverted(report, wrong):
             crew.say(f"{name}: {undone}")
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
-        # the command of this run has done all that can be done before the reboot
-        done = confirmed is not None and _only_waits(report, wrong)
+        # the command of this run has tried it, or done all that can be done before the reboot
+        done = reported is not None and (reported.failed is not None or _only_waits(report, wrong))
         if set(wrong) & set(only) and not (done or _is_anothers(report) or _cannot_run(report)):
             crew.say(f"{name}: repairs {', '.join(key for key in wrong if key in only)}")
             outcome.repaired.add(name)

@@ -18,6 +18,7 @@ SUDO = "exec sudo -n "
 BUILDING = (
     f"{PYTHON} -c {BOOT} *",
     f"python3 -I {COPY_PREFIX}-*.pyz apply",
+    f"python3 -I {COPY_PREFIX}-*.pyz confirm",
     REBOOT.removeprefix(SUDO),
     READ.removeprefix(SUDO),
     "ping -c1 -W2 -I *",

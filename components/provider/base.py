@@ -184,6 +184,10 @@ class Resource(Generic[Inputs, State]):
         """The resource as it is; None when it no longer exists. By default as it was."""
         return old
 
+    def inputs_of(self, state: State) -> Properties:
+        """The inputs that a refresh keeps; by default those in what was read."""
+        return state
+
     async def update(self, old: State, new: Inputs) -> State:
         return await self.create(new)
 

@@ -19,6 +19,8 @@ RESOURCES = {
     "rocelab:fabric:Placement": "components.fabric.placement:Placement",
     "rocelab:fabric:ReferencedMachines": "components.fabric.referenced_machines:ReferencedMachines",
     "rocelab:fabric:Uplink": "components.fabric.uplink:Uplink",
+    "rocelab:hosts:Delivery": "components.hosts.delivery:Delivery",
+    "rocelab:hosts:Fleet": "components.hosts.fleet:Fleet",
     "rocelab:switches:SwitchConfig": "components.switches.switch_config:SwitchConfig",
     "rocelab:validation:Gate": "components.validation.gate:Gate",
     "rocelab:validation:Measurement": "components.validation.measurement:Measurement",

@@ -265,9 +265,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         if state is None:
             return provider_pb2.ReadResponse()
         properties = _packed_state(state, olds.secrets)
+        read = _packed_state(resource.inputs_of(state), olds.secrets)
         inputs = struct_pb2.Struct()
-        for name in resource.inputs.model_fields.keys() & properties.fields.keys():
-            inputs.fields[name].CopyFrom(properties.fields[name])
+        for name in resource.inputs.model_fields.keys() & read.fields.keys():
+            inputs.fields[name].CopyFrom(read.fields[name])
         return provider_pb2.ReadResponse(id=request.id, properties=properties, inputs=inputs)
 
     @operation

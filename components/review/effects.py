@@ -1,6 +1,5 @@
 """What a preview does to the lab, worst first: from the records of hosts and switches and from the steps. Pure."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from components.hosts.changes import SILENT, Change, changes, without_users
-from components.hosts.records import PREFIX as HOST_PREFIX
 from components.hosts.records import HostRecord, Known, known_of, records_of
 from components.review.preview import Preview, PreviewStep, Props, State
 from components.switches.records import SwitchRecord, in_order
@@ -19,7 +17,7 @@ from components.switches.settings import PortSettings, differences
 T = TypeVar("T")
 
 STACK = "pulumi:pulumi:Stack"
-FLEET, SWITCH = "pulumi-python:dynamic/hosts:Fleet", "rocelab:switches:SwitchConfig"
+FLEET, SWITCH = "rocelab:hosts:Fleet", "rocelab:switches:SwitchConfig"
 HARDWARE = "rocelab:fabric:MachineHardware"
 MACHINE, VSPHERE = "vsphere:index/virtualMachine:VirtualMachine", "vsphere:"
 
@@ -190,8 +188,8 @@ def _short_type(step: PreviewStep) -> str:
 
 def _hosts(step: PreviewStep) -> Iterator[Effect]:
     old, new = _known(step.old), _asked(step.new)
-    olds, news = _records(old), _records(new)
-    hidden = {*_hidden(old, olds, HOST_PREFIX), *_hidden(new, news, HOST_PREFIX)}
+    olds, news = records_of(old), records_of(new)
+    hidden = {*_hidden(old, olds), *_hidden(new, news)}
     for name in sorted(hidden):
         yield Effect(kind=Kind.UNREAD, name=name, what=OTHER_VERSION)
     facts = _facts(step)
@@ -202,13 +200,6 @@ def _hosts(step: PreviewStep) -> Iterator[Effect]:
         return
     for change in found:
         yield _host_effect(change, facts, olds, news)
-
-
-def _records(props: Props) -> dict[str, HostRecord]:
-    try:
-        return records_of(props)
-    except ValueError:  # what all hosts share is not known
-        return {}
 
 
 def _host_effect(
@@ -327,9 +318,10 @@ def _asked(state: State | None) -> Props:
     return state.inputs if state else {}
 
 
-def _hidden(props: Props, read: Mapping[str, object], prefix: str) -> set[str]:
-    """Hosts or ports that have a record which says nothing to this version."""
-    return {key.removeprefix(prefix) for key in props if key.startswith(prefix)} - set(read)
+def _hidden(props: Props, read: Mapping[str, object]) -> set[str]:
+    """Hosts that have a record which says nothing to this version."""
+    hosts = props.get("hosts")
+    return set(hosts) - set(read) if isinstance(hosts, dict) else set()
 
 
 def _without(records: Mapping[str, T], names: set[str]) -> dict[str, T]:
@@ -337,9 +329,5 @@ def _without(records: Mapping[str, T], names: set[str]) -> dict[str, T]:
 
 
 def _facts(step: PreviewStep) -> dict[str, JsonValue]:
-    text = _known(step.old).get("facts")
-    try:
-        found = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    facts = _known(step.old).get("facts")
+    return facts if isinstance(facts, dict) else {}

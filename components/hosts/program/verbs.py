@@ -240,7 +240,7 @@ def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
                 continue  # upgraded by hand
             raise StepError(
                 f"{field} {old} => {new}: this host runs {old}, and rocelab cannot upgrade hosts in use yet",
-                f"{step.upgrade}, then pulumi up --refresh --run-program; or set the version back to {old}",
+                f"{step.upgrade}, then pulumi up --refresh; or set the version back to {old}",
             )
 
 

@@ -25,7 +25,7 @@ ADMIN = "apiVersion: v1\nkind: Config\nclusters: [{name: lab}]\n"
 
 def answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     if type_.endswith(":Fleet"):
-        return {"results": "{}", "facts": "{}", "vf_layout": "0123456789abcdef"}
+        return {"results": {}, "facts": {}, "vf_layout": "0123456789abcdef"}
     return {"kubeconfig": ADMIN} if type_ == KUBECONFIG else {}
 
 
@@ -76,6 +76,7 @@ def test_an_edited_script_changes_nothing_of_kubernetes(here, monkeypatch):
     before = program(here, made_here())
     monkeypatch.setattr("components.hosts.hosts.digest", lambda: "0" * 64)
     monkeypatch.setattr("components.hosts.delivery.digest", lambda: "0" * 64)
+    monkeypatch.setattr("components.hosts.calls.digest", lambda: "0" * 64)
     after = program(here, made_here())
 
     assert before["hosts-program"].inputs != after["hosts-program"].inputs, "or nothing was edited"

@@ -1,11 +1,14 @@
 """Hosts of a fleet: their records, what each answers, and one run over them."""
 
 import asyncio
+import json
 from typing import Any
 
 from components.hosts.calls import Report
+from components.hosts.fleet import Fleet, FleetInputs, FleetState
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, converge
+from components.provider.base import Failure, ProviderConfig
 from components.ssh.connection import Endpoint, NoAnswerError
 from simulator.hosts.fields import conforming
 from stacks.hosts import HostPolicy
@@ -112,3 +115,44 @@ def crew(hosts: FakeHosts, said: list[str], **policy: Any) -> Crew:
 
 def converged(crew_: Crew, olds: dict[str, HostRecord], news: dict[str, HostRecord], facts: Any = None) -> Outcome:
     return asyncio.run(converge(crew_, olds, news, facts or {}))
+
+
+class FleetRun:
+    """The Fleet as the server calls it: what it returns travels as plain properties."""
+
+    def __init__(self, settings: dict[str, object] | None = None) -> None:
+        self._fleet = Fleet(ProviderConfig(settings or {}))
+
+    def check(self, old: FleetInputs | None, new: FleetInputs) -> list[Failure]:
+        return asyncio.run(self._fleet.check(old, new))
+
+    def diff(self, old: FleetState, new: FleetInputs) -> list[str]:
+        return asyncio.run(self._fleet.diff(old, new))
+
+    def create(self, new: FleetInputs) -> FleetState:
+        return stored(asyncio.run(self._fleet.create(new)))
+
+    def read(self, old: FleetState) -> tuple[FleetState, FleetInputs]:
+        state = asyncio.run(self._fleet.read(old))
+        return stored(state), self._fleet.inputs_of(state)
+
+    def update(self, old: FleetState, new: FleetInputs) -> FleetState:
+        return stored(asyncio.run(self._fleet.update(old, new)))
+
+    def delete(self, old: FleetState) -> None:
+        asyncio.run(self._fleet.delete(old))
+
+
+def stored(state: FleetState) -> FleetState:
+    """The state as the next run reads it."""
+    return FleetState.model_validate(json.loads(json.dumps(state.plain())))
+
+
+def inputs(*records: HostRecord, **policy: Any) -> FleetInputs:
+    hosts = {str(one.document["host"]): one for one in records}
+    return FleetInputs(hosts=hosts, policy=HostPolicy(**policy), vf_layout="abc")
+
+
+def unread(new: FleetInputs) -> FleetState:
+    """The state of hosts that conform, without facts."""
+    return FleetState(**dict(new), results={}, facts={})

@@ -1,5 +1,7 @@
 """What a preview says and refuses."""
 
+import json
+
 import pytest
 
 from components.hosts.changes import LOOK, WORDS, changes, reboots_refused
@@ -111,8 +113,9 @@ def test_what_all_hosts_have_in_common_is_in_the_state_once():
 
     properties = properties_of(records)
 
-    assert sum("rdma_namespaces" in text for text in properties.values()) == 1
-    assert "10.10.11.2/24" in properties["host_gpu02"]
+    assert "rdma_namespaces" in properties["shared"]
+    assert json.dumps(properties).count("rdma_namespaces") == 1
+    assert properties["hosts"]["gpu02"]["document"]["pfs"][0]["address"] == "10.10.11.2/24"
     assert records_of(properties) == records
 
 
@@ -120,7 +123,7 @@ def test_fields_are_in_the_state_only_where_they_differ_from_the_target():
     one = record("gpu01", 1)
     drifted = one.model_copy(update={"fields": {**one.fields, "enp5s0.mtu_bytes": 1500}})
 
-    assert "enp5s0.mtu_bytes" not in one.text()
+    assert "fields" not in one.plain({})
     assert records_of(properties_of({"gpu01": drifted}))["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
     assert records_of(properties_of({"gpu01": one})) == {"gpu01": one}
 
@@ -129,11 +132,15 @@ def test_the_same_record_is_the_same_text_in_whatever_order_a_host_reports():
     one = record("gpu01", 1)
     backwards = one.model_copy(update={"fields": dict(reversed(one.fields.items()))})
 
-    assert backwards.text() == one.text()
+    assert backwards.plain({}) == one.plain({})
 
 
 def test_what_is_unknown_or_not_ours_is_left_out():
-    assert records_of({"host_a": object(), "host_b": "not json", "host_c": "{}", "policy": "x"}) == {}
+    hosts = {"a": object(), "b": "no mapping", "c": {}, "d": {"document": {}}}
+    whole = properties_of({"gpu01": record("gpu01", 1), "gpu02": record("gpu02", 2)})
+
+    assert records_of({"hosts": hosts, "policy": "x"}) == {}
+    assert records_of({**whole, "shared": "unknown"}) == {}
 
 
 @pytest.mark.parametrize(

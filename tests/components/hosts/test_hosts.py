@@ -1,38 +1,34 @@
 """Hosts and Fleet under the recording engine, and the provider as the engine calls it."""
 
 import asyncio
-import base64
 import json
-import logging
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
-import dill
 import pulumi
 import pytest
-from pulumi.dynamic import Config, ConfigureRequest
 
 from components.hosts import fleet, pack, records, repair
 from components.hosts import hosts as hosts_module
 from components.hosts.calls import Report
-from components.hosts.fleet import FleetProvider
+from components.hosts.fleet import Fleet, FleetInputs
 from components.hosts.hosts import Confirmer, Hosts, HostsArgs, remedy, start_command
-from components.hosts.records import HostRecord, properties_of, records_of, target_record
+from components.hosts.records import HostRecord, records_of, target_record
+from components.provider.base import UNKNOWN
 from components.ssh.connection import NoAnswerError
 from stacks.base import LabError
-from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.simulator import Simulator
-from tests.components.hosts.fleet_hosts import FakeHosts, record
+from tests.components.hosts.fleet_hosts import FakeHosts, FleetRun, inputs, record, unread
 from tests.engine import Engine, Recorded
 from tests.messages import states, stating
 
 NODES = ("gpu01", "gpu02")
 CANARY = "canary-of-the-private-key"
 COMMAND = "command:remote:Command"
-DELIVERY = "pulumi-python:dynamic/hosts:Delivery"
-FLEET = "pulumi-python:dynamic/hosts:Fleet"
+DELIVERY = "rocelab:hosts:Delivery"
+FLEET = "rocelab:hosts:Fleet"
 
 
 def build(lab: Lab, engine: Engine | None = None, key: str | None = CANARY) -> Recorded:
@@ -42,7 +38,7 @@ def build(lab: Lab, engine: Engine | None = None, key: str | None = CANARY) -> R
         secret = pulumi.Output.secret(key) if key else None
         Hosts("hosts", HostsArgs(lab=lab, credentials=Credentials(private_key=secret, host_keys=keys, kubeconfig=None)))
 
-    answer = {"results": json.dumps({}), "facts": json.dumps({})}
+    answer = {"results": {}, "facts": {}}
     return (engine or Engine(lambda kind, _n, _i: answer if kind == FLEET else {})).run(program)
 
 
@@ -125,7 +121,7 @@ def test_the_command_starts_the_program_that_was_sent_or_reports_that_it_is_miss
 
     assert "sha256sum --check" in text
     assert f"exec sudo -n python3 -I .rocelab-host-{pack.digest()[:12]}.pyz apply" in text
-    assert states(report["failed"]["hint"], "pulumi up --refresh --run-program")
+    assert states(report["failed"]["hint"], "pulumi up --refresh")
     assert "\n" not in json.dumps(report)
 
 
@@ -157,18 +153,27 @@ def test_a_failed_command_gets_its_remedy_beside_the_providers_error_and_is_not_
     assert "nodes.gpu02.state: drained" in capsys.readouterr().err
 
 
-def test_each_host_is_confirmed_by_a_new_connection_as_soon_as_its_own_command_has_ended(lab, monkeypatch):
-    asked: list[tuple[str, int, str]] = []
+def ended(node: str, **report: Any) -> pulumi.ResourceHookArgs:
+    printed = json.dumps({"schema": 1, "host": node, "failed": None, **report}) + "\n"
+    return pulumi.ResourceHookArgs("urn", "", f"hosts-{node}", COMMAND, new_outputs={"stdout": printed})
+
+
+VFS_FAILED = {"step": "vfs", "reason": "the NIC has none to give", "hint": "look at its firmware"}
+MISSING = {"step": "program", "reason": "its copy is missing", "hint": "up"}
+
+
+def test_each_host_is_confirmed_by_the_copy_over_a_new_connection_when_its_own_command_ends(lab, monkeypatch):
+    calls: list[tuple[str, int, bool]] = []
 
     class Calls:
         def __init__(self, key: str | None) -> None:
             assert key == CANARY
 
-        async def call(self, endpoint: Any, verb: str, document: Any) -> Report:
-            asked.append((verb, endpoint.port, document["host"]))
+        async def call(self, endpoint: Any, verb: str, document: Any, *, copied: bool) -> Report:
+            calls.append((verb, endpoint.port, copied))
             if document["host"] == "gpu02":
                 raise NoAnswerError("the Fleet asks again")
-            return Report(host="gpu01", changed=["confirmed"])
+            return Report(host="gpu01", fields={"unit": "enabled"})
 
     monkeypatch.setattr(hosts_module, "HostCalls", Calls)
     reports = Confirmer.reports
@@ -177,17 +182,24 @@ def test_each_host_is_confirmed_by_a_new_connection_as_soon_as_its_own_command_h
     seen = build(lab)
     hook = seen.hooks["hosts-confirm"]
 
-    async def ended() -> None:
-        await asyncio.gather(*(hook(pulumi.ResourceHookArgs("urn", "", f"hosts-{node}", COMMAND)) for node in NODES))
+    async def both() -> None:
+        await asyncio.gather(hook(ended("gpu01", failed=VFS_FAILED)), hook(ended("gpu02")))
 
-    asyncio.run(ended())
+    asyncio.run(both())
 
-    assert sorted(asked) == [("confirm", 2222, "gpu01"), ("confirm", 2222, "gpu02")]
+    assert sorted(calls) == [("confirm", 2222, True), ("confirm", 2222, True)]
     assert hook.opts.ignore_errors is True
-    assert json.loads(seen["hosts-fleet"].inputs["confirmed"]) == {}, "the recording engine ran no hook before it"
-    assert {name: report["changed"] for name, report in json.loads(reports(kept[0])).items()} == {
-        "gpu01": ["confirmed"]
-    }
+    assert seen["hosts-fleet"].inputs["reports"] == {}, "the recording engine ran no hook before it"
+    [(name, report)] = reports(kept[0]).items()
+    assert (name, report["failed"], report["fields"]) == ("gpu01", VFS_FAILED, {"unit": "enabled"})
+
+
+def test_a_host_that_could_not_run_the_program_is_not_confirmed(lab):
+    kept = Confirmer({"hosts-gpu01": record("gpu01", 1)}, None)
+
+    asyncio.run(kept.confirm(ended("gpu01", failed=MISSING)))
+
+    assert kept.reports()["gpu01"]["failed"] == MISSING
 
 
 # -- the provider
@@ -196,7 +208,7 @@ def test_each_host_is_confirmed_by_a_new_connection_as_soon_as_its_own_command_h
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> FakeHosts:
     fake = FakeHosts()
-    monkeypatch.setattr(FleetProvider, "_hosts", lambda self: fake)
+    monkeypatch.setattr(Fleet, "_hosts", lambda self: fake)
     monkeypatch.setattr(fleet, "_silent", nobody)
     return fake
 
@@ -205,35 +217,20 @@ async def nobody(_: object) -> list[str]:
     return []
 
 
-def props(*records: HostRecord, **policy: Any) -> dict[str, Any]:
-    return {
-        **properties_of({str(one.document["host"]): one for one in records}),
-        "policy": HostPolicy(**policy).model_dump_json(),
-        "reboot": "never",
-        "vf_layout": "abc",
-        "__provider": "…",
-    }
-
-
-def test_the_module_path_in_every_state_has_not_changed():
-    pickled = dill.dumps(FleetProvider(), recurse=True)
-
-    assert b"components.hosts.fleet" in pickled
-    assert len(base64.b64encode(pickled)) < 200, "by name and not by value: the code must not stand in the state"
-
-
 def test_create_gives_results_and_facts_as_data(hosts):
     one = record("gpu01", 1)
     hosts.knows(one)
 
-    outs = FleetProvider().create(props(one)).outs
+    outs = FleetRun().create(inputs(one))
 
-    assert json.loads(outs["results"]) == {"gpu01": {"status": "ready"}}
-    assert json.loads(outs["facts"]) == {"gpu01": {"machine_id": "machine-2201", "boot_id": "0", "repairs": 0}}
-    assert outs["host_gpu01"] == one.text()
+    assert outs.results == {"gpu01": {"status": "ready"}}
+    assert outs.facts == {"gpu01": {"machine_id": "machine-2201", "boot_id": "0", "repairs": 0}}
+    assert outs.hosts == {"gpu01": one}
 
 
-def test_a_host_that_was_confirmed_in_this_run_is_not_asked_again_and_its_report_enters_no_state(hosts, monkeypatch):
+def test_a_host_that_was_confirmed_in_this_run_is_not_asked_again_and_its_report_is_not_in_the_outputs(
+    hosts, monkeypatch
+):
     greeted: list[str] = []
 
     async def greet(records: dict[str, HostRecord]) -> list[str]:
@@ -246,41 +243,65 @@ def test_a_host_that_was_confirmed_in_this_run_is_not_asked_again_and_its_report
     hosts.knows(two)
     report = asyncio.run(hosts.call(one.endpoint, "confirm", one.document))
     hosts.calls.clear()
-    provider = FleetProvider()
+    new = inputs(one, two).model_copy(update={"reports": {"gpu01": report}})
 
-    checked = provider.check({}, {**props(one, two), "confirmed": json.dumps({"gpu01": asdict(report)})})
-    outs = provider.create(checked.inputs).outs
-    later = provider.update("fleet", outs, props(one, two))
+    assert FleetRun().check(None, new) == []
+    state = FleetRun().create(new)
 
-    assert "confirmed" not in checked.inputs
+    assert state.reports == {}
     assert greeted == ["gpu02"]
-    assert {name: result["status"] for name, result in json.loads(outs["results"]).items()} == {
+    assert {name: result["status"] for name, result in state.results.items()} == {
         "gpu01": "ready",
         "gpu02": "ready",
     }
-    assert (hosts.verbs(2201), hosts.verbs(2202)) == (["confirm"], ["confirm", "confirm"]), "once each, by the update"
-    assert json.loads(later.outs["facts"])["gpu01"] == json.loads(outs["facts"])["gpu01"]
+    assert (hosts.verbs(2201), hosts.verbs(2202)) == ([], ["confirm"])
+
+
+def test_a_step_that_failed_in_this_runs_command_is_not_tried_a_second_time(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one, **{"enp5s0.vfs": 0})
+    report = asyncio.run(hosts.call(one.endpoint, "confirm", one.document))
+    hosts.calls.clear()
+    failed = replace(report, failed=VFS_FAILED)
+
+    state = FleetRun().create(inputs(one).model_copy(update={"reports": {"gpu01": failed}}))
+
+    assert hosts.verbs(2201) == []
+    assert state.results["gpu01"] == {"status": "failed", **VFS_FAILED}
+    assert state.hosts["gpu01"].unfinished
+    assert FleetRun().diff(state, inputs(one)), "the next run continues"
+
+
+def test_a_failure_that_a_command_reports_reaches_the_results_although_no_record_changed(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+    state = FleetRun().create(inputs(one))
+    failed = Report(host="gpu01", fields=one.fields, failed=VFS_FAILED)
+    new = inputs(one).model_copy(update={"reports": {"gpu01": failed}})
+
+    assert FleetRun().diff(state, new) == ["reports"]
+    assert FleetRun().update(state, new).results["gpu01"]["step"] == "vfs"
 
 
 def test_a_repair_is_counted_so_that_what_was_measured_before_is_obsolete(hosts):
     one, two = record("gpu01", 1), record("gpu02", 2)
     hosts.knows(one)
     hosts.knows(two)
-    outs = FleetProvider().create(props(one, two)).outs
+    outs = FleetRun().create(inputs(one, two))
     hosts.knows(two, **{"enp5s0.mtu_bytes": 1500})
 
-    again = FleetProvider().update("fleet", outs, props(one, two)).outs
+    again = FleetRun().update(outs, inputs(one, two))
 
-    facts = json.loads(again["facts"])
+    facts = again.facts
     assert {name: known["repairs"] for name, known in facts.items()} == {"gpu01": 0, "gpu02": 1}
 
 
 def test_a_second_run_over_a_conforming_fleet_is_no_change(hosts):
     one = record("gpu01", 1)
     hosts.knows(one)
-    outs = FleetProvider().create(props(one)).outs
+    outs = FleetRun().create(inputs(one))
 
-    assert FleetProvider().diff("fleet", outs, props(one)).changes is False
+    assert not FleetRun().diff(outs, inputs(one))
 
 
 def test_vfs_that_come_later_make_a_device_plugin_look_again_once(hosts):
@@ -288,113 +309,136 @@ def test_vfs_that_come_later_make_a_device_plugin_look_again_once(hosts):
     hosts.knows(one)
     hosts.knows(two, **{"enp5s0.vfs": 0})
     hosts.stubborn[2202] = {"step": "vfs", "reason": "the NIC has none to give", "hint": "look at its firmware"}
-    provider = FleetProvider()
-    first = provider.create(props(one, two)).outs
-    assert first["vf_layout"] == "abc"
+    provider = FleetRun()
+    first = provider.create(inputs(one, two))
+    assert first.vf_layout == "abc"
 
     del hosts.stubborn[2202]
-    mended = provider.update("fleet", first, props(one, two)).outs
+    mended = provider.update(first, inputs(one, two))
 
-    assert mended["vf_layout"] == "abc.1", "the plugin of gpu02 had started without VFs"
-    assert provider.diff("fleet", mended, props(one, two)).changes is False
-    read = provider.read("fleet", mended)
-    assert (read.inputs["vf_layout"], read.outs["vf_layout"]) == ("abc", "abc.1"), "nothing that a refresh would show"
+    assert mended.vf_layout == "abc.1", "the plugin of gpu02 had started without VFs"
+    assert not provider.diff(mended, inputs(one, two))
+    read, kept = provider.read(mended)
+    assert (kept.vf_layout, read.vf_layout) == ("abc", "abc.1"), "nothing that a refresh would show"
     hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
-    assert provider.update("fleet", mended, props(one, two)).outs["vf_layout"] == "abc.1", "no VF came or went"
+    assert provider.update(mended, inputs(one, two)).vf_layout == "abc.1", "no VF came or went"
 
 
 def test_vfs_that_were_lost_and_restored_are_reported_and_restart_the_device_plugin(hosts, capsys):
     one = record("gpu01", 1)
     hosts.knows(one)
-    provider = FleetProvider()
-    outs = provider.create(props(one)).outs
+    provider = FleetRun()
+    outs = provider.create(inputs(one))
     hosts.knows(one, **{"enp5s0.vfs": 0})
-    seen = provider.read("fleet", outs).outs
+    seen, _ = provider.read(outs)
 
-    assert provider.diff("fleet", seen, props(one)).changes is True
+    assert provider.diff(seen, inputs(one))
     assert states(capsys.readouterr().err, "gpu01", "enp5s0.vfs", "device plugin", "restarts")
-    assert provider.update("fleet", seen, props(one)).outs["vf_layout"] == "abc.1"
+    assert provider.update(seen, inputs(one)).vf_layout == "abc.1"
 
 
 def test_a_reboot_that_brings_the_vfs_makes_a_device_plugin_look_again(hosts):
     one = record("gpu01", 1)
     hosts.knows(one, **{"enp5s0.vfs": 0})
     hosts.stubborn[2201] = {"step": "vfs", "reason": "they come at the next boot", "hint": "reboot it"}
-    outs = FleetProvider().create(props(one)).outs
+    outs = FleetRun().create(inputs(one))
     hosts.knows(one)
 
-    assert FleetProvider().update("fleet", outs, props(one)).outs["vf_layout"] == "abc.1"
+    assert FleetRun().update(outs, inputs(one)).vf_layout == "abc.1"
 
 
 def test_another_layout_in_the_lab_file_is_mark_enough(hosts):
     one = record("gpu01", 1)
     hosts.knows(one)
-    outs = {**FleetProvider().create(props(one)).outs, "vf_layout": "abc.3"}
+    outs = FleetRun().create(inputs(one)).model_copy(update={"vf_layout": "abc.3"})
     hosts.knows(one, **{"enp5s0.vfs": 0})
 
-    assert FleetProvider().update("fleet", outs, {**props(one), "vf_layout": "def"}).outs["vf_layout"] == "def"
+    assert FleetRun().update(outs, inputs(one).model_copy(update={"vf_layout": "def"})).vf_layout == "def"
 
 
 def test_a_refresh_shows_the_field_that_differs_in_inputs_and_outputs(hosts):
     one, two = record("gpu01", 1), record("gpu02", 2)
     hosts.knows(one)
     hosts.knows(two)
-    outs = {**FleetProvider().create(props(one, two)).outs, "__provider": "…"}
+    state = FleetRun().create(inputs(one, two))
     hosts.knows(two, **{"enp5s0.mtu_bytes": 1500})
 
-    read = FleetProvider().read("fleet", outs)
+    read, kept = FleetRun().read(state)
 
-    assert read.outs["host_gpu01"] == outs["host_gpu01"]
-    assert records_of(read.outs)["gpu02"].fields["enp5s0.mtu_bytes"] == 1500
-    assert read.inputs["host_gpu02"] == read.outs["host_gpu02"]
-    assert {"results", "facts", "__provider"}.isdisjoint(read.inputs)
-    assert read.outs["results"] == outs["results"], "what is judged changes in an update only"
-    assert FleetProvider().diff("fleet", read.outs, props(one, two)).changes is True
+    assert read.hosts["gpu01"] == state.hosts["gpu01"]
+    assert read.hosts["gpu02"].fields["enp5s0.mtu_bytes"] == 1500
+    assert kept.hosts == read.hosts
+    assert (read.results, read.facts) == (state.results, state.facts), "an update judges"
+    assert FleetRun().diff(read, inputs(one, two)) == ["hosts", "shared"]
 
 
 def test_a_host_that_is_silent_in_a_refresh_does_not_fail_it(hosts):
     one = record("gpu01", 1)
     hosts.silent = {2201}
 
-    read = FleetProvider().read("fleet", props(one))
+    read, _ = FleetRun().read(unread(inputs(one)))
 
-    assert records_of(read.outs)["gpu01"].trouble
+    assert read.hosts["gpu01"].trouble
 
 
 def test_a_host_that_did_not_answer_is_tried_again_by_the_next_run(hosts):
     one = record("gpu01", 1)
     hosts.silent = {2201}
-    outs = FleetProvider().create(props(one)).outs
+    outs = FleetRun().create(inputs(one))
 
-    assert json.loads(outs["results"])["gpu01"]["status"] == "unreachable"
-    assert FleetProvider().diff("fleet", outs, props(one)).changes is True
+    assert outs.results["gpu01"]["status"] == "unreachable"
+    assert FleetRun().diff(outs, inputs(one))
 
 
 def test_a_changed_policy_alone_is_a_change(hosts):
     one = record("gpu01", 1)
     hosts.knows(one)
-    outs = FleetProvider().create(props(one)).outs
+    outs = FleetRun().create(inputs(one))
 
-    assert FleetProvider().diff("fleet", outs, props(one, repair="none")).changes is True
+    assert FleetRun().diff(outs, inputs(one, repair="none"))
 
 
 def test_an_unasked_reboot_is_refused_at_preview_under_a_short_name(hosts):
-    checked = FleetProvider().check(props(record("gpu01", 1)), props(record("gpu01", 1, rdma_namespaces="exclusive")))
+    new = inputs(record("gpu01", 1, rdma_namespaces="exclusive"))
 
-    assert [failure.property for failure in checked.failures] == ["reboot"]
-    assert states(checked.failures[0].reason, "gpu01", "reboot", "rdma_namespaces")
+    [failure] = FleetRun().check(inputs(record("gpu01", 1)), new)
+
+    assert failure.property == "reboot"
+    assert states(failure.reason, "gpu01", "reboot", "rdma_namespaces")
 
 
 def test_an_allowed_reboot_is_not_refused(hosts):
-    news = props(record("gpu01", 1, rdma_namespaces="exclusive"), reboot="stage")
+    news = inputs(record("gpu01", 1, rdma_namespaces="exclusive"), reboot="stage")
 
-    assert FleetProvider().check(props(record("gpu01", 1)), news).failures == []
+    assert FleetRun().check(inputs(record("gpu01", 1)), news) == []
 
 
-def test_unknown_values_reach_diff_without_harm(hosts):
-    news = {**props(record("gpu01", 1)), "vf_layout": pulumi.runtime.rpc.UNKNOWN}
+def test_a_preview_that_does_not_know_the_reports_yet_refuses_all_the_same(hosts):
+    content = {**dict(inputs(record("gpu01", 1, rdma_namespaces="exclusive"))), "reports": UNKNOWN}
+    new = FleetInputs.model_validate(content)
 
-    assert FleetProvider().diff("fleet", props(record("gpu01", 1)), news).changes is True
+    assert [failure.property for failure in FleetRun().check(inputs(record("gpu01", 1)), new)] == ["reboot"]
+    assert FleetRun().diff(unread(inputs(record("gpu01", 1))), new) == ["hosts", "shared"]
+
+
+def with_vfs(one: HostRecord, vfs: int) -> HostRecord:
+    pfs = [{**pf, "vfs": vfs} for pf in one.pfs]
+    fields = {**one.fields, "enp5s0.vfs": vfs}
+    return one.model_copy(update={"document": {**one.document, "pfs": pfs}, "fields": fields})
+
+
+def test_a_preview_asks_hosts_whose_vfs_would_be_removed_who_uses_them(hosts, capsys):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.facts[2201] = {"vfs_in_use": {"enp5s0 VF 1": "pod a"}, "vfs_offered": {"enp5s0": 8}}
+    new = inputs(with_vfs(one, 2), two)
+
+    [failure] = FleetRun().check(inputs(one, two), new)
+
+    assert (failure.property, hosts.verbs(2201), hosts.verbs(2202)) == ("vf_layout", ["probe"], [])
+    assert states(failure.reason, "gpu01", "enp5s0.vfs 4 => 2", "1 in use")
+    FleetRun().diff(unread(inputs(one, two)), new)
+    assert states(capsys.readouterr().err, "gpu01", "1 in use", "seen just now")
 
 
 def test_delete_undoes_and_does_not_hang_on_a_silent_host(hosts):
@@ -402,32 +446,29 @@ def test_delete_undoes_and_does_not_hang_on_a_silent_host(hosts):
     hosts.knows(one)
     hosts.silent = {2202}
 
-    FleetProvider().delete("fleet", props(one, two))
+    FleetRun().delete(unread(inputs(one, two)))
 
     assert hosts.verbs(2201) == ["probe", "undo"]
 
 
-def test_delete_fails_for_a_host_that_can_be_repaired_so_that_it_is_not_forgotten(hosts, grpc_log):
+def test_delete_fails_for_a_host_that_can_be_repaired_so_that_it_is_not_forgotten(hosts):
     one = record("gpu01", 1)
     hosts.knows(one)
     hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain the node"}
 
     with pytest.raises(LabError, check=stating("gpu01", "VF 1 is in use", "drain the node")):
-        FleetProvider().delete("fleet", props(one))
-    assert not grpc_log.isEnabledFor(logging.ERROR), "the user would see a traceback"
+        FleetRun().delete(unread(inputs(one)))
 
 
-def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkeypatch, grpc_log):
+def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkeypatch):
     (tmp_path / ".sim/nodes").mkdir(parents=True)
     (tmp_path / ".sim/nodes/id_ed25519").write_text("no key\n")
     monkeypatch.chdir(tmp_path)
-    provider = FleetProvider()
-    provider.configure(ConfigureRequest(Config({"rocelab:lab": lab.model_dump_json()}, "rocelab")))
+    provider = FleetRun({"lab": lab.model_dump_json()})
 
     with pytest.raises(Exception, match="private key") as raised:
-        provider.read("fleet", props(record("gpu01", 1)))
+        provider.read(unread(inputs(record("gpu01", 1))))
     assert "no key" not in str(raised.value)
-    assert not grpc_log.isEnabledFor(logging.ERROR), "the user would see a traceback"
 
 
 def test_an_error_in_a_step_is_no_host_without_fields(lab, monkeypatch):

@@ -11,25 +11,26 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
 
 import asyncssh
 import pytest
-from pulumi.dynamic import Config, ConfigureRequest
+from pulumi import ResourceHookArgs
 
 from components.hosts import calls
 from components.hosts.calls import HostCalls
-from components.hosts.delivery import DeliveryProvider
+from components.hosts.delivery import Delivery, DeliveryInputs
 from components.hosts.document import document_text
-from components.hosts.fleet import FleetProvider
+from components.hosts.fleet import FleetInputs, FleetState
 from components.hosts.hosts import Confirmer, start_command
-from components.hosts.records import HostRecord, properties_of, target_record
+from components.hosts.records import HostRecord, target_record
+from components.provider.base import ProviderConfig
 from components.ssh.connection import Connection, Endpoint, Keys
 from components.ssh.credentials import host_keys
 from simulator.hosts.farm import Farm, places_of
 from simulator.hosts.labfile import lab_of
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
+from tests.components.hosts.fleet_hosts import FleetRun
 
 NAMES = ("gpu0001", "gpu0002")
 CLIENT = {
@@ -57,17 +58,13 @@ class Hosts:
     def asked(self) -> dict[str, list[str]]:
         return {name: host.commands for name, host in self.farm.hosts.items()}
 
-    def fleet(self) -> tuple[FleetProvider, dict[str, Any]]:
-        provider = FleetProvider()
-        provider.configure(self.request)
-        policy = HostPolicy()
-        props = {**properties_of(self.records), "policy": policy.model_dump_json(), "reboot": "never"}
-        return provider, {**props, "vf_layout": "abc"}
+    def fleet(self) -> tuple[FleetRun, FleetInputs]:
+        new = FleetInputs(hosts=self.records, policy=HostPolicy(), vf_layout="abc")
+        return FleetRun(self.settings), new
 
     @property
-    def request(self) -> ConfigureRequest:
-        lab = self.lab.model_dump_json(exclude_unset=True)
-        return ConfigureRequest(Config({"rocelab:lab": lab, "rocelab:bitfusionToken": "token"}, "rocelab"))
+    def settings(self) -> dict[str, object]:
+        return {"lab": self.lab.model_dump_json(exclude_unset=True), "bitfusionToken": "token"}
 
 
 class Key:
@@ -113,33 +110,33 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return opened
 
 
-def first_up(hosts: Hosts) -> dict[str, Any]:
+def first_up(hosts: Hosts) -> FleetState:
     """What the engine does in this order; its command provider opens one session for each command."""
-    delivery = DeliveryProvider()
-    delivery.configure(hosts.request)
-    delivery.create({})
+    delivery = Delivery(ProviderConfig(hosts.settings))
+    asyncio.run(delivery.create(DeliveryInputs(program="1", hosts="2")))
     confirmer = Confirmer(hosts.records, Key(hosts.private_key))  # type: ignore[arg-type]  # an Output needs the engine
 
     async def configured(name: str, record: HostRecord) -> None:
         sent = document_text(record.document).encode()
         printed = await HostCalls(hosts.private_key).run(record.endpoint, start_command(), sent)
         assert json.loads(printed)["failed"] is None
-        await confirmer.confirm(name)
+        ended = ResourceHookArgs("urn", "", name, "", new_outputs={"stdout": printed})
+        await confirmer.confirm(ended)
 
     async def all_configured() -> None:
         await asyncio.gather(*(configured(name, record) for name, record in hosts.records.items()))
 
     asyncio.run(all_configured())
-    fleet, props = hosts.fleet()
-    checked = fleet.check({}, {**props, "confirmed": confirmer.reports()})
-    assert checked.failures == []
-    return dict(fleet.create(checked.inputs).outs)
+    fleet, new = hosts.fleet()
+    new = FleetInputs.model_validate({**dict(new), "reports": confirmer.reports()})
+    assert fleet.check(None, new) == []
+    return fleet.create(new)
 
 
 def test_a_first_up_opens_three_sessions_to_each_host_with_or_without_a_secret(hosts, sessions):
     outs = first_up(hosts)
 
-    assert json.loads(outs["results"]) == {name: {"status": "ready"} for name in NAMES}
+    assert outs.results == {name: {"status": "ready"} for name in NAMES}
     assert set(sessions.values()) == {3}
     assert hosts.asked == {
         "gpu0001": ["receive", "other", "apply", "confirm"],
@@ -152,9 +149,11 @@ def test_an_up_without_changes_opens_no_session_and_a_refresh_opens_one(hosts, s
     fleet, props = hosts.fleet()
     sessions.clear()
 
-    assert fleet.diff("fleet", outs, fleet.check(outs, props).inputs).changes is False
+    assert fleet.check(props, props) == []
+    assert fleet.diff(outs, props) == []
     assert sessions == {}
 
-    seen = fleet.read("fleet", outs)
-    assert fleet.diff("fleet", dict(seen.outs), fleet.check(dict(seen.outs), props).inputs).changes is False
+    seen, kept = fleet.read(outs)
+    assert fleet.check(kept, props) == []
+    assert fleet.diff(seen, props) == []
     assert set(sessions.values()) == {1}

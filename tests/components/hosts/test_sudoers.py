@@ -20,7 +20,8 @@ from tests.messages import states
 
 BUILDS = [
     *(command_of(verb) for verb in ("probe", "plan", "confirm", "undo")),
-    start_command(),
+    start_command("apply"),
+    start_command("confirm"),
     REBOOT,
     READ,
     reach_command("enp5s0", ["10.10.11.12"]),

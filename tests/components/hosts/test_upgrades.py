@@ -3,11 +3,10 @@
 import pytest
 
 from components.hosts.changes import upgrades_refused
-from components.hosts.fleet import FleetProvider
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
-from components.hosts.records import HostRecord, properties_of
-from tests.components.hosts.fleet_hosts import record
+from components.hosts.records import HostRecord
+from tests.components.hosts.fleet_hosts import FleetRun, inputs, record
 from tests.messages import states
 
 PFS = ("enp5s0", "enp132s0")
@@ -49,7 +48,7 @@ def test_a_changed_version_is_refused_with_the_steps_to_take(setting):
     text = refused(host("gpu01", section("1.34.1")), host("gpu01", section("1.35.0"), **reports(setting, "1.35.0")))
 
     assert len(text) == 1
-    assert states(text[0], "gpu01", setting, "1.34.1 => 1.35.0", "refused", "pulumi up --refresh --run-program")
+    assert states(text[0], "gpu01", setting, "1.34.1 => 1.35.0", "refused", "pulumi up --refresh")
     assert "kubectl drain it" in text[0]
 
 
@@ -118,13 +117,13 @@ def test_the_preview_refuses_it(monkeypatch):
         return []
 
     monkeypatch.setattr("components.hosts.fleet._silent", nobody_is_silent)
-    old = properties_of({"gpu01": host("gpu01", SECTIONS["driver.version"]("24.10"))})
-    new = properties_of({"gpu01": host("gpu01", SECTIONS["driver.version"]("25.07"), driver="25.07")})
+    old = inputs(host("gpu01", SECTIONS["driver.version"]("24.10")))
+    new = inputs(host("gpu01", SECTIONS["driver.version"]("25.07"), driver="25.07"))
 
-    result = FleetProvider().check(dict(old), dict(new))
+    failure, *_ = FleetRun().check(old, new)
 
-    assert result.failures[0].property == "versions"
-    assert states(result.failures[0].reason, "gpu01", "driver.version", "24.10 => 25.07")
+    assert failure.property == "versions"
+    assert states(failure.reason, "gpu01", "driver.version", "24.10 => 25.07")
 
 
 def test_a_host_that_comes_back_from_being_drained_is_upgraded_by_hand_too():

@@ -14,7 +14,7 @@ from tests.components.hosts.fleet_hosts import record
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "review"
-FLEET = "rocelab:hosts:Hosts$pulumi-python:dynamic/hosts:Fleet::hosts-fleet"
+FLEET = "rocelab:hosts:Hosts$rocelab:hosts:Fleet::hosts-fleet"
 MACHINE = "rocelab:fabric:Machines$vsphere:index/virtualMachine:VirtualMachine::fabric-machines-{}"
 HARDWARE = "rocelab:fabric:Machines$rocelab:fabric:MachineHardware::fabric-machines-{}-hardware"
 SWITCH = "rocelab:switches:Switches$rocelab:switches:SwitchConfig::switches-{}"
@@ -44,7 +44,7 @@ def hosts(
     olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Mapping[str, Any] | None = None
 ) -> Step:
     """The step of all hosts."""
-    old = {**host_properties(olds), "facts": json.dumps(facts or {})}
+    old = {**host_properties(olds), "facts": facts or {}}
     return step("update", FLEET, old, host_properties(news))
 
 

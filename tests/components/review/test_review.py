@@ -232,7 +232,7 @@ def test_many_different_values_of_a_field_are_one_row() -> None:
 def test_a_record_of_another_version_is_not_read_instead_of_taken_for_a_new_host() -> None:
     olds, news = fleet(2), fleet(2, mtu_bytes=4200)
     text = hosts(olds, news)
-    text["oldState"]["outputs"]["host_gpu0002"] = '{"of": "another version"}'
+    text["oldState"]["outputs"]["hosts"]["gpu0002"] = {"of": "another version"}
 
     found = reviewed(preview(text))
     assert {(one.kind, one.name) for one in found.effects} == {
@@ -268,17 +268,18 @@ def test_what_a_host_says_at_length_is_cut_and_secrets_in_it_are_blanked() -> No
     ("key", "value", "kind"),
     [
         ("shared", "04da6b54-80e4-46f7-96ec-b56ff0331ba9", Kind.UNREAD),
-        ("host_gpu0001", "04da6b54-80e4-46f7-96ec-b56ff0331ba9", Kind.UNREAD),
+        ("gpu0001", "04da6b54-80e4-46f7-96ec-b56ff0331ba9", Kind.UNREAD),
         (
-            "host_gpu0001",
-            json.dumps({**json.loads(fleet(1)["gpu0001"].model_dump_json()), "fields": {"gone": 1}}),
+            "gpu0001",
+            {**fleet(1)["gpu0001"].model_dump(mode="json"), "fields": {"gone": 1}},
             Kind.HOSTS_UNREAD,
         ),
     ],
 )
-def test_hosts_that_say_nothing_to_this_version_are_unread_and_not_harmless(key: str, value: str, kind: Kind) -> None:
+def test_hosts_that_say_nothing_to_this_version_are_unread_and_not_harmless(key: str, value: Any, kind: Kind) -> None:
     text = hosts(fleet(2), fleet(2, mtu_bytes=4200))
-    text["oldState"]["outputs"][key] = value
+    outputs = text["oldState"]["outputs"]
+    (outputs if key == "shared" else outputs["hosts"])[key] = value
 
     found = reviewed(preview(text))
     assert kind in {one.kind for one in found.effects}

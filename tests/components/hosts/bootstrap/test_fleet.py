@@ -1,20 +1,19 @@
 """The Fleet over hosts that become a cluster: host steps, joins, what the state remembers, and a node that leaves."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 
-from components.hosts.fleet import FleetProvider
+from components.hosts.fleet import Fleet, FleetInputs, FleetState
 from components.hosts.program.membership import KUBELET_CONFIG
-from components.hosts.records import properties_of
+from components.provider import log
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
 from stacks.hosts import HostPolicy
 from tests.components.hosts.bootstrap.fake_cluster import FakeCluster
 from tests.components.hosts.bootstrap.machines import Machines
+from tests.components.hosts.fleet_hosts import FleetRun
 from tests.components.hosts.kernel import PFS
 
 READY = {"status": "ready"}
@@ -24,7 +23,7 @@ READY = {"status": "ready"}
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
     for level in ("info", "warn"):
-        monkeypatch.setattr(pulumi.log, level, lines.append)
+        monkeypatch.setattr(log, level, lines.append)
     return lines
 
 
@@ -45,63 +44,61 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]) -
         for node in found.lab.nodes
     }
     login = Login(private_key=None, endpoints=endpoints)
-    monkeypatch.setattr(FleetProvider, "_hosts", lambda _self: found)
-    monkeypatch.setattr(FleetProvider, "_way_in", lambda _self: (found.lab, login))
+    monkeypatch.setattr(Fleet, "_hosts", lambda _self: found)
+    monkeypatch.setattr(Fleet, "_way_in", lambda _self: (found.lab, login))
     return found
 
 
-def props(machines: Machines, *left: str, **states: str) -> dict[str, Any]:
+def props(machines: Machines, *left: str, **states: str) -> FleetInputs:
     records = {name: record for name, record in machines.records(**states).items() if name not in left}
-    policy = HostPolicy()
-    return {**properties_of(records), "policy": policy.model_dump_json(), "reboot": "never", "vf_layout": "1"}
+    return FleetInputs(hosts=records, policy=HostPolicy(), vf_layout="1")
 
 
-def results(outs: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(outs["results"])
-    return found
+def results(state: FleetState) -> dict[str, Any]:
+    return dict(state.results)
 
 
 def test_hosts_are_configured_and_then_one_cluster(machines, said):
-    outs = FleetProvider().create(props(machines)).outs
+    outs = FleetRun().create(props(machines))
 
     assert results(outs) == {"cp01": READY, "gpu01": READY, "gpu02": READY}
     assert machines.plane.members == ["cp01", "gpu01", "gpu02"]
-    assert json.loads(outs["facts"])["cp01"]["cluster_ca"]
+    assert outs.facts["cp01"]["cluster_ca"]
     assert not [text for text in (str(outs), *said) if any(token in text for token in machines.plane.had)]
 
 
 def test_a_second_run_is_no_change(machines):
-    provider, target = FleetProvider(), props(machines)
-    outs = provider.create(target).outs
+    provider, target = FleetRun(), props(machines)
+    outs = provider.create(target)
 
-    assert provider.diff("fleet", outs, target).changes is False
+    assert not provider.diff(outs, target)
     machines.calls.clear()
-    provider.update("fleet", outs, target)
+    provider.update(outs, target)
     assert [verb for verb, _ in machines.calls if verb.startswith("cluster-")] == []
 
 
 def test_a_host_whose_step_failed_joins_when_it_is_fixed(machines):
     machines.machines["gpu02"].packages = {}
-    provider, target = FleetProvider(), props(machines)
-    outs = provider.create(target).outs
+    provider, target = FleetRun(), props(machines)
+    outs = provider.create(target)
     assert machines.probed == ["gpu02"], "the others have just reported whether they are in a cluster"
     assert results(outs)["gpu02"]["step"] == "kubernetes_packages"
     assert machines.plane.members == ["cp01", "gpu01"]
 
     machines.machines["gpu02"].packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}
-    assert provider.diff("fleet", outs, target).changes is True, "or nobody would look at it again"
-    assert results(provider.update("fleet", outs, target).outs)["gpu02"] == READY
+    assert provider.diff(outs, target), "or nobody would look at it again"
+    assert results(provider.update(outs, target))["gpu02"] == READY
     assert machines.plane.members == ["cp01", "gpu01", "gpu02"]
 
 
 def test_a_join_that_failed_is_a_change_for_the_next_run(machines):
     machines.machines["gpu02"].kubeadm_fails = "[ERROR CRI]: container runtime is not running\n"
-    provider, target = FleetProvider(), props(machines)
-    outs = provider.create(target).outs
+    provider, target = FleetRun(), props(machines)
+    outs = provider.create(target)
 
     assert results(outs)["gpu02"]["step"] == "join"
     assert "[ERROR CRI]" in results(outs)["gpu02"]["reason"]
-    assert provider.diff("fleet", outs, target).changes is True
+    assert provider.diff(outs, target)
 
 
 def leaving(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
@@ -121,10 +118,10 @@ def leaving(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
 @pytest.mark.parametrize("how", ["taken out of the lab", "absent"])
 def test_a_node_leaves_emptied_reset_undone_and_forgotten(machines, monkeypatch, how):
-    cluster, provider = leaving(monkeypatch), FleetProvider()
-    outs = provider.create(props(machines)).outs
+    cluster, provider = leaving(monkeypatch), FleetRun()
+    outs = provider.create(props(machines))
     target = props(machines, gpu02="absent") if how == "absent" else props(machines, "gpu02")
-    after = provider.update("fleet", outs, target).outs
+    after = provider.update(outs, target)
     host = machines.machines["gpu02"]
 
     assert cluster.did == ["cordon gpu02", "empty gpu02", "forget gpu02"]
@@ -132,28 +129,28 @@ def test_a_node_leaves_emptied_reset_undone_and_forgotten(machines, monkeypatch,
     assert not host.exists(KUBELET_CONFIG)
     assert results(after)["gpu02"] == {"status": "undone"}
     cluster.did.clear()
-    provider.update("fleet", after, target)
+    provider.update(after, target)
     assert cluster.did == [], "it leaves once"
 
 
 def test_a_node_whose_pods_stay_is_neither_reset_nor_forgotten_and_asked_again(machines, monkeypatch):
-    cluster, provider = leaving(monkeypatch), FleetProvider()
-    outs = provider.create(props(machines)).outs
+    cluster, provider = leaving(monkeypatch), FleetRun()
+    outs = provider.create(props(machines))
     cluster.stubborn = {"gpu02"}
     target = props(machines, "gpu02")
-    after = provider.update("fleet", outs, target).outs
+    after = provider.update(outs, target)
 
     assert "still runs default/job" in results(after)["gpu02"]["reason"]
     assert machines.machines["gpu02"].exists(KUBELET_CONFIG)
-    assert provider.diff("fleet", after, target).changes is True
+    assert provider.diff(after, target)
     cluster.stubborn = set()
-    assert results(provider.update("fleet", after, target).outs)["gpu02"] == {"status": "undone"}
+    assert results(provider.update(after, target))["gpu02"] == {"status": "undone"}
 
 
 def test_the_end_of_the_stack_resets_every_node(machines):
-    provider = FleetProvider()
-    outs = provider.create(props(machines)).outs
-    provider.delete("fleet", outs)
+    provider = FleetRun()
+    outs = provider.create(props(machines))
+    provider.delete(outs)
 
     for name, machine in machines.machines.items():
         assert not machine.exists(KUBELET_CONFIG), name
