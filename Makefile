@@ -42,17 +42,17 @@ VERDICT = status=$$?; mkdir -p .sim/report; $(IN) rocelab report --stack $(STACK
 # --refresh: a node that was killed or reset comes back as its clean snapshot, and the state does not show that
 up:  ## Starts the simulator, runs pulumi up, and reports the verdict
 	@$(GUARD) $(ALONE) $(IMAGE) $(SETUP) $(START) $(RECOVER) $(SELECT)
-	$(UP) --refresh --run-program; $(VERDICT)
+	$(UP) --refresh; $(VERDICT)
 
 preview: ON_HARDWARE = pulumi preview --diff --stack $(STACK)
 preview:  ## Shows what `make up` would change
 	@$(GUARD) $(ALONE) $(IMAGE) $(SETUP) $(START) $(SELECT)
 	$(IN) pulumi preview --diff --stack $(STACK)
 
-drift: ON_HARDWARE = pulumi preview --refresh --run-program --diff --stack $(STACK)
+drift: ON_HARDWARE = pulumi preview --refresh --diff --stack $(STACK)
 drift:  ## Shows where hosts and cluster differ from the stack
 	@$(GUARD) $(IMAGE) $(SETUP) $(MADE) $(START)
-	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
+	$(IN) pulumi preview --refresh --diff --stack $(STACK)
 
 RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
   { echo "the simulator does not run: make up STACK=$(STACK) starts it and configures the hosts" >&2; exit 1; }
@@ -80,14 +80,14 @@ report:  ## Writes the last run as HTML, Markdown, JSON, CTRF and JUnit to .sim/
 	@$(IN) rocelab report --stack $(STACK) --folder .sim/report
 
 recover: ON_HARDWARE = pulumi cancel --stack $(STACK) && \
-  pulumi refresh --run-program --clear-pending-creates --stack $(STACK)
+  pulumi refresh --clear-pending-creates --stack $(STACK)
 recover:  ## Cleans up after an interrupted run
 	@$(GUARD) $(SETUP) $(ENTER) $(RECOVER)
 
-destroy: ON_HARDWARE = pulumi destroy --run-program --stack $(STACK)
+destroy: ON_HARDWARE = pulumi destroy --stack $(STACK)
 destroy:  ## Undoes all changes on the hosts and in the cluster
 	@$(GUARD) $(IMAGE) $(SETUP) $(MADE) $(START) $(RECOVER)
-	$(IN) pulumi destroy --yes --run-program --skip-preview --suppress-outputs --stack $(STACK)
+	$(IN) pulumi destroy --yes --skip-preview --suppress-outputs --stack $(STACK)
 
 down:  ## Stops the simulator and keeps its state
 	@if [ -x .engine/bin/sim ]; then $(IN) sim down; fi

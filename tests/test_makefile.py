@@ -98,12 +98,12 @@ def test_each_target_is_phony_and_explained() -> None:
     [
         ("up", "pulumi up --stack dgx"),
         ("preview", "pulumi preview --diff --stack dgx"),
-        ("drift", "pulumi preview --refresh --run-program --diff --stack dgx"),
+        ("drift", "pulumi preview --refresh --diff --stack dgx"),
         ("validate", "ROCELAB_VALIDATE=again pulumi up --stack dgx"),
         ("ports", "rocelab ports --check --stack dgx"),
         ("report", "rocelab report --folder report --stack dgx"),
-        ("recover", "pulumi cancel --stack dgx && pulumi refresh --run-program --clear-pending-creates --stack dgx"),
-        ("destroy", "pulumi destroy --run-program --stack dgx"),
+        ("recover", "pulumi cancel --stack dgx && pulumi refresh --clear-pending-creates --stack dgx"),
+        ("destroy", "pulumi destroy --stack dgx"),
     ],
 )
 def test_hardware_is_refused_with_what_does_the_same_there_before_anything_is_built(

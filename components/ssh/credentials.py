@@ -20,7 +20,6 @@ from stacks.files import read_simulator_file
 from stacks.host_keys import pinned_keys
 from stacks.lab import Lab
 from stacks.nodes import Node
-from stacks.read import parse_lab
 
 Setting = Callable[[str], object]
 """Value of a key of the stack's configuration, such as `sshPrivateKey`; None when it has none."""
@@ -47,18 +46,6 @@ class LabAccess:
     login: Login
     kubeconfig: str | None = field(repr=False)
     """None: the lab has no cluster."""
-
-
-def configured_lab(setting: Setting) -> Lab:
-    """The lab of this run.
-
-    Raises:
-        LabError: when there is none.
-    """
-    text = setting("lab")
-    if not isinstance(text, str):
-        raise LabError("the stack's configuration has no rocelab:lab")
-    return parse_lab(text, "rocelab:lab")
 
 
 async def access_to(lab: Lab, root: Path, setting: Setting) -> LabAccess:

@@ -29,7 +29,7 @@ STAGES = (
     (f"first up of {COUNT} hosts", UP, None, 1),
     ("preview", "pulumi preview", 4.0, RUNS),
     ("up without a change", f"{UP} --expect-no-changes", 5.0, RUNS),
-    ("up with refresh", f"{UP} --refresh --run-program --expect-no-changes", 8.0, RUNS),
+    ("up with refresh", f"{UP} --refresh --expect-no-changes", 8.0, RUNS),
 )
 """Stage, command, bound in seconds, number of runs."""
 STATE_KBYTE = 12.0
@@ -103,7 +103,7 @@ def _validated(hosts: ManyHosts, env: Mapping[str, str]) -> Iterator[Figure]:
     labfile.write(hosts.stack_file, {**lab, "benchmarks": MEASURED})
     dead = [node["name"] for node in lab["nodes"][::DEAD_EACH]]
     hosts.faults_file.write_text(json.dumps(dict.fromkeys(dead, "dead")))
-    command = f"{UP} --refresh --run-program"
+    command = f"{UP} --refresh"
     options = f"--stack {hosts.stack} --config-file {hosts.stack_file} --non-interactive --color never"
     run = pulumi(hosts, env, f"{command} {options}", "validation")
     what = f"first validation, {plural(len(dead), 'host')} dead"

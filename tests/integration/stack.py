@@ -132,10 +132,10 @@ class Stack:
 
     def drift(self) -> Done:
         """What `make drift` shows."""
-        return self.pulumi("preview", "--refresh", "--run-program", "--diff").succeeded()
+        return self.pulumi("preview", "--refresh", "--diff").succeeded()
 
     def repair(self) -> Done:
-        return self.up("--refresh", "--run-program")
+        return self.up("--refresh")
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs, secrets hidden."""

@@ -35,7 +35,7 @@ def stack(simulator: Path) -> Iterator[Stack]:
     stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
     stack.up().succeeded()
     yield stack
-    stack.pulumi("destroy", "--run-program").succeeded()
+    stack.pulumi("destroy").succeeded()
 
 
 def comes_back(before: str) -> None:

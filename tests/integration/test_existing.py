@@ -36,7 +36,7 @@ def stack(simulator: Path) -> Iterator[Stack]:
     stack = Stack("pod1", folder, {**environment("lab"), "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"})
     yield stack
     if stack.file.exists() and stack.outputs():
-        stack.pulumi("destroy", "--run-program").succeeded()
+        stack.pulumi("destroy").succeeded()
 
 
 def test_nodes_without_a_lab_file_become_an_adopted_and_measured_lab(stack: Stack) -> None:

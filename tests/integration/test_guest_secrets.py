@@ -69,7 +69,7 @@ def stack(simulator: Path) -> Iterator[Stack]:
     }
     stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
     yield stack
-    stack.pulumi("destroy", "--run-program").succeeded()
+    stack.pulumi("destroy").succeeded()
     assert (
         on_node(NODE, "sudo ls -A ~root/.bitfusion /etc/bitfusion/tls; ls -A ~ | grep -c secret || true").split()[-1]
         == "0"

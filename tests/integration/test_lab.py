@@ -46,7 +46,7 @@ def made(stack: Stack) -> Iterator[Stack]:
         try:
             assert_nothing_secret_was_left(stack)
         finally:
-            stack.pulumi("destroy", "--run-program").succeeded()
+            stack.pulumi("destroy").succeeded()
 
 
 def test_a_lab_comes_up_and_works(stack: Stack) -> None:
@@ -289,13 +289,13 @@ def test_a_destroy_fails_while_a_host_hangs_and_the_next_one_ends(made: Stack) -
     file = "/run/rocelab/reverted.json"
     on_node("gpu01", f"sudo mkdir -p /run/rocelab && sudo mkfifo {file}")
     try:
-        failed = made.pulumi("destroy", "--run-program").failed()
+        failed = made.pulumi("destroy").failed()
     finally:
         on_node("gpu01", f"sudo rm {file}")
 
     assert lines_naming(failed.text, "gpu01", "time limit", f"`{file}`"), failed.text[-4000:]
     assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
-    made.pulumi("destroy", "--run-program").succeeded()
+    made.pulumi("destroy").succeeded()
     assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "0"
 
 
@@ -306,7 +306,7 @@ def test_nothing_secret_is_in_state_output_or_logs(stack: Stack) -> None:
 def test_destroy_leaves_nothing_behind(stack: Stack) -> None:
     from kubernetes import client, config  # noqa: PLC0415  # 200 modules, for simulator tests only
 
-    stack.pulumi("destroy", "--run-program").succeeded()
+    stack.pulumi("destroy").succeeded()
 
     for node in ("gpu01", "gpu02"):
         assert on_node(node, f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["0", "1500"]

@@ -43,7 +43,7 @@ def made(stack: Stack, endpoint: VcenterEndpoint) -> Iterator[Stack]:
         stack.up().succeeded()
     yield stack
     if stack.outputs():
-        stack.pulumi("destroy", "--run-program").succeeded()
+        stack.pulumi("destroy").succeeded()
     assert endpoint.password not in "".join(done.text for done in stack.ran)
 
 
@@ -176,7 +176,7 @@ def test_a_node_with_another_host_key_receives_nothing(made: Stack) -> None:
 
 
 def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: VcenterEndpoint) -> None:
-    stack.pulumi("destroy", "--run-program").succeeded()
+    stack.pulumi("destroy").succeeded()
 
     assert not machines(endpoint) & {"gpu01", "gpu02"}
     with session(endpoint) as vcenter:

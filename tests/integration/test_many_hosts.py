@@ -89,7 +89,7 @@ def test_a_refresh_looks_at_each_host_once_and_changes_nothing(hosts: ManyHosts,
 
     before = len(hosts.commands())
     with stack.edited(soon):
-        stack.up("--refresh", "--run-program", "--expect-no-changes").succeeded()
+        stack.up("--refresh", "--expect-no-changes").succeeded()
 
     assert sorted(hosts.commands()[before:]) == [f"gpu000{number} probe" for number in range(1, COUNT + 1)]
 

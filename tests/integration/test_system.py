@@ -49,7 +49,7 @@ def stack(simulator: Path, ops_key: Path) -> Iterator[Stack]:
     }
     stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
     yield stack
-    stack.pulumi("destroy", "--run-program").succeeded()
+    stack.pulumi("destroy").succeeded()
     for node in NODES:
         on_node(node, "! getent passwd ops || sudo userdel --remove ops 2>/dev/null")
 

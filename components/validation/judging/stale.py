@@ -14,7 +14,7 @@ FACTS = ("machine_id", "boot_id", "repairs", "kernel", "driver", "nics", "gpu", 
 WORDS = {"machine_id": "machine", "boot_id": "boot", "repairs": "repairs"}
 """Facts whose values mean nothing to a reader, by the word to show instead."""
 STALE = "stale"
-AGAIN = {True: "make validate", False: "ROCELAB_VALIDATE=again pulumi up --refresh --run-program"}
+AGAIN = {True: "make validate", False: "ROCELAB_VALIDATE=again pulumi up --refresh"}
 """The command that measures again, by simulated or not; the refresh reads the hosts as they are now."""
 
 HostStates = Mapping[str, Mapping[str, object]]

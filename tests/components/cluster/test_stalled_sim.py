@@ -55,7 +55,7 @@ def converges(plane: Plane, lone: Lone) -> str:
     said = plane.up()
     print(f"sim up, {time.monotonic() - begun_s:.0f} s:\n{said}")
     recover(lone)
-    lone.up("--refresh", "--run-program")
+    lone.up("--refresh")
     assert lone.output("faults") == {}
     return said
 

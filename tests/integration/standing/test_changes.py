@@ -27,7 +27,7 @@ def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(lab_stack: Stack) -> 
         assert nodes_named(lab_stack.drift()) == set(), "a VF in a pod is how it should be"
         with lab_stack.edited(fewer):
             told = lab_stack.pulumi("preview", "--diff").succeeded()
-            refused = lab_stack.pulumi("preview", "--refresh", "--run-program").failed()
+            refused = lab_stack.pulumi("preview", "--refresh").failed()
             done = lab_stack.up()
         change = ("gpu01:", "enp5s0.vfs", "4 => 2")
         assert lines_naming(told.text, *change, WORDS["pods"], "none", "no reboot", "7"), told.text[-4000:]

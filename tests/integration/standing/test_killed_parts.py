@@ -101,7 +101,7 @@ def damage() -> None:
 def disturbed_up(stack: Stack, disturb: Callable[[], None]) -> Run:
     """An `up` in the middle of which something happens."""
     always = ["--stack", stack.name, "--config-file", str(stack.file), "--non-interactive", "--color", "never"]
-    command = ["pulumi", "up", *always, "--yes", "--skip-preview", "--refresh", "--run-program"]
+    command = ["pulumi", "up", *always, "--yes", "--skip-preview", "--refresh"]
     return disturbed(command, ROOT, stack.env, AT_WORK, disturb)
 
 

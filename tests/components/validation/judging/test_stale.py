@@ -67,7 +67,7 @@ def test_a_stale_pass_is_no_pass_and_a_stale_fail_stays_one(lab: Lab) -> None:
     assert (stale.function, stale.performance, stale.performance_because) == ("skip", "not rated", "stale")
     assert stale.stale == ("gpu01: boot changed",)
     assert states(stale.reasons[0], "stale", "gpu01: boot changed")
-    assert any(states(hint, "ROCELAB_VALIDATE=again pulumi up --refresh --run-program") for hint in stale.hints)
+    assert any(states(hint, "ROCELAB_VALIDATE=again pulumi up --refresh") for hint in stale.hints)
     simulated = made_stale(good.model_copy(update={"simulated": True}), ("x",))
     assert any(states(hint, "make validate") for hint in simulated.hints)
     assert made_stale(good, ()) == good
