@@ -57,16 +57,6 @@ def _returns_at_once(_file: int) -> None:
     """In place of `os.fsync`, without `mock.patch`: that takes a second for thousands of tests."""
 
 
-@pytest.fixture
-def grpc_log() -> Iterator[logging.Logger]:
-    """The log in which grpc prints the traceback of a provider's error."""
-    log = logging.getLogger("grpc")
-    level = log.level
-    log.setLevel(logging.NOTSET)
-    yield log
-    log.setLevel(level)
-
-
 @pytest.fixture(scope="session")
 def lab() -> Lab:
     """The reference lab: the DeepOps RoCE guide's topology on the simulator, without switch and quality of service.
