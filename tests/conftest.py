@@ -1,6 +1,5 @@
 """What many tests need: the reference lab and the recording engine."""
 
-import logging
 import os
 import sys
 from collections.abc import Iterator
