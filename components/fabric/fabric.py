@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pulumi_vsphere as vsphere
@@ -175,7 +176,9 @@ class VsphereFabric(pulumi.ComponentResource):
         Declaration(Adopted, f"{self._name}-{name}-read-back", inputs, after)
 
     def _existing(self, name: str, kind: str, path: str, fields: Fields) -> Declaration:
-        inputs = {"kind": kind, "path": path, "fields": pulumi.Output.all(**fields)}
+        inputs: dict[str, pulumi.Input[Any]] = {"kind": kind, "path": path}
+        if fields:  # of nothing, `all` makes a list
+            inputs["fields"] = pulumi.Output.all(**fields)
         return Declaration(Adopted, f"{self._name}-{name}-existing", inputs, self._child())
 
     def _new_switch(self, switch: DistributedSwitch) -> vsphere.DistributedVirtualSwitch:

@@ -176,7 +176,7 @@ class Machines(pulumi.ComponentResource):
         inputs = {
             "machines": machines,
             "port_groups": groups,
-            "networks": pulumi.Output.all(**{rail: args.port_groups[rail] for rail in rails}),
+            "networks": pulumi.Output.all(**{rail: args.port_groups[rail] for rail in rails}) if rails else {},
         }
         opts = pulumi.ResourceOptions(parent=self, depends_on=[args.preflight])
         return Declaration(ReferencedMachines, f"{self._name}-existing", inputs, opts)

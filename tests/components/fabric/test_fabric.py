@@ -98,6 +98,15 @@ def test_a_vlan_is_read_back_since_the_provider_takes_0_for_none_given(
     assert "fabric-pvrdma-group" in kept.depends_on
 
 
+def test_a_referenced_switch_has_no_field_to_set(lab: Lab, peers: list[VcenterEndpoint]) -> None:
+    del peers  # used for its effect
+    assert lab.fabric is not None
+    switch = lab.fabric.switches[0].model_copy(update={"use": "reference"})
+    seen = recorded(lab, lab.fabric.model_copy(update={"switches": (switch,)}))
+
+    assert seen["fabric-pvrdma-switch-existing"].inputs["fields"] == {}
+
+
 def test_switches_are_changed_one_after_the_other(lab: Lab, peers: list[VcenterEndpoint]) -> None:
     del peers  # used for its effect
     assert lab.fabric is not None
