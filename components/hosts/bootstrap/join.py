@@ -11,8 +11,6 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509 import load_pem_x509_certificate
 from pydantic import JsonValue, ValidationError
 
 from components.hosts.bootstrap.config import Invitation, init_config, join_config
@@ -201,8 +199,16 @@ def ca_hash(pem: str) -> str:
     Raises:
         ValueError: when the text is not a certificate.
     """
+    # here: they take a twentieth of a second, and a preview needs neither
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        PublicFormat,
+    )
+    from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415
+
     key = load_pem_x509_certificate(pem.encode()).public_key()
-    return f"sha256:{hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()}"
+    encoded = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
 def remembered_ca(facts: Mapping[str, JsonValue]) -> str:
