@@ -1,4 +1,4 @@
-"""A finding, and the Markdown that shows findings. Nothing in the text of a host or a tool can act in it."""
+"""A finding, and the Markdown of findings. Nothing in a text of a host or a tool can act in it."""
 
 import html
 import re
@@ -51,13 +51,17 @@ def cut(text: str, longest: int) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table of cells in Markdown, without the columns that are empty in each row; no lines without rows."""
+    """A table of cells in Markdown, without columns that are empty in each row."""
     body = list(rows)
-    columns = [at for at in range(len(head)) if any(row[at] for row in body)]
+    columns = [place for place, cells in enumerate(zip(*body, strict=True)) if any(cells)]
     if not columns:
         return []
-    lines = [f"| {' | '.join(row[at] for at in columns)} |" for row in (head, *body)]
-    return [lines[0], "|---" * len(columns) + "|", *lines[1:], ""]
+    lines = []
+    for row in (head, *body):
+        cells = [row[place] for place in columns]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.insert(1, "|---" * len(columns) + "|")
+    return [*lines, ""]
 
 
 def bullets(title: str, texts: Iterable[object]) -> list[str]:
@@ -80,7 +84,7 @@ def comment_head(command: str, title: str, headline: str) -> list[str]:
 
 
 def fitted(text_of: Callable[[int], str], most: int, limit: int) -> str:
-    """The text with the fewest cuts that keeps to a limit, by halving; with all `most` cuts if none does."""
+    """The text with the fewest cuts that keeps to a limit; with all `most` cuts if none does."""
     low, high = 0, most
     while low < high:
         middle = (low + high) // 2

@@ -1,1 +1,1 @@
-"""The command line `rocelab VERB`: arguments, output and exit codes. The layers have what a verb does."""
+"""The command line `rocelab VERB`: arguments, output and exit codes. The layers do the work."""

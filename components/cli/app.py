@@ -31,10 +31,13 @@ VERBS = {
     },
     "Look at a cluster": {
         "look": "Read a cluster that exists, without changing it, and write what it is to a file.",
-        "discover": "Draft a lab file of an existing cluster, with open questions and what `up` would change.",
+        "discover": "Draft a lab file of an existing cluster, with open questions and what `up` "
+        "would change.",
         "plan": "Show what `pulumi up` would change on each host, without changing anything.",
-        "evidence": "Collect what settles our assumptions about hosts, redacted, in one archive for an issue.",
-        "audit": "Find what is wrong in a cluster: against the lab file, the peers and good practice.",
+        "evidence": "Collect what settles our assumptions about hosts, redacted, in one archive "
+        "for an issue.",
+        "audit": "Find what is wrong in a cluster: against the lab file, the peers and good "
+        "practice.",
     },
     "Review a change": {
         "review": "Print one comment for code review from `pulumi preview --json`.",
@@ -108,8 +111,10 @@ def main(words: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return Exit.ENDED
     except SystemExit:
-        return Exit.CLEAN  # Click exits like this only when the reader of a pipe, such as `head`, has closed it
-    except Exception as error:  # noqa: BLE001  # Python would end with 1, which means a failed verdict
+        return (
+            Exit.CLEAN
+        )  # Click exits like this only when the reader of a pipe, such as `head`, has closed it
+    except Exception as error:  # noqa: BLE001  # Python would end with 1: a failed verdict
         return _reported(error)
     return int(result or Exit.CLEAN)
 
@@ -137,7 +142,7 @@ def _reported(error: Exception) -> Exit:
 
 
 def _discard(stream: TextIO) -> None:
-    """Python would write what is left of a stream when it exits, fail again, and end with a code of its own."""
+    """At exit, Python would write the rest of a stream, fail again, and end with another code."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -29,10 +29,18 @@ FAIL_ON = {severity.word: severity for severity in Severity}
         "rocelab audit --from inventory.json --html audit.html --waivers waivers.yaml",
     )
 )
-@click.option("--from", "source", type=FILE, metavar="FILE", help="Audit this inventory of `rocelab look`.")
-@click.option("--since", type=FILE, metavar="FILE", help="Compare counters with this earlier inventory.")
 @click.option(
-    "--waivers", "waiver_file", type=FILE, metavar="FILE", help="Accept the faults that this YAML file lists."
+    "--from", "source", type=FILE, metavar="FILE", help="Audit this inventory of `rocelab look`."
+)
+@click.option(
+    "--since", type=FILE, metavar="FILE", help="Compare counters with this earlier inventory."
+)
+@click.option(
+    "--waivers",
+    "waiver_file",
+    type=FILE,
+    metavar="FILE",
+    help="Accept the faults that this YAML file lists.",
 )
 @click.option(
     "--fail-on",
@@ -41,9 +49,15 @@ FAIL_ON = {severity.word: severity for severity in Severity}
     show_default=True,
     help="Exit with 1 for a finding of this severity and for every worse one.",
 )
-@click.option("--no-names", is_flag=True, help="Name no host, interface, address or reason: for public places.")
+@click.option(
+    "--no-names",
+    is_flag=True,
+    help="Name no host, interface, address or reason: for public places.",
+)
 @click.option("--markdown", is_flag=True, help="Print one Markdown comment instead.")
-@click.option("--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too.")
+@click.option(
+    "--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too."
+)
 @json_option
 @stack_options
 @look_options
@@ -61,10 +75,11 @@ def command(
     out: Path,
     as_json: bool,
 ) -> Exit:
-    """Find what is wrong in a cluster: against the lab file, the majority of its peers, and good practice.
+    """Find what is wrong: against the lab file, the majority of peers, and good practice.
 
-    Nothing is changed. Without --from it looks first, as `rocelab look` with the same options. It compares with a lab
-    file if you name one, or if it looks at a lab. Exit code 4 means that a host, a switch or the cluster was not read.
+    Nothing is changed. Without --from it looks first, as `rocelab look` with the same options. It
+    compares with a lab file if you name one, or if it looks at a lab. Exit code 4 means that a
+    host, a switch or the cluster was not read.
     """
     if markdown and as_json:
         raise click.UsageError("--markdown and --json both print to stdout: use only one")
@@ -81,17 +96,21 @@ def command(
     else:
         inventory = looked(options, out, stack)
         say(out, inventory, err=True)
-    found = audit(inventory, lab, earlier, waivers)
-    report = report_of(found, names=not no_names)
+    audited = audit(inventory, lab, earlier, waivers)
+    report = report_of(audited, names=not no_names)
     if page:
         write_file(page, as_html(report))
     if as_json:
-        print_json(document_of(found, report))
+        print_json(document_of(audited, report))
     else:
-        click.echo(as_markdown(report) if markdown else as_text(report), nl=False)
-    bad = found.worst is not None and found.worst <= FAIL_ON[fail_on]
-    return exit_of(findings=bad, unreached=bool(found.unread))
+        text = as_markdown(report) if markdown else as_text(report)
+        click.echo(text, nl=False)
+    bad = audited.worst is not None and audited.worst <= FAIL_ON[fail_on]
+    return exit_of(findings=bad, unreached=bool(audited.unread))
 
 
 def _is_given(option: str) -> bool:
-    return click.get_current_context().get_parameter_source(option) is not click.core.ParameterSource.DEFAULT
+    return (
+        click.get_current_context().get_parameter_source(option)
+        is not click.core.ParameterSource.DEFAULT
+    )

@@ -13,18 +13,31 @@ from components.cli.exits import Exit, ended, exit_of
 from components.cli.options import examples, json_option, print_json, stack_options
 from components.ssh.credentials import login_to
 from components.stack import Stack
-from components.validation.bitfusion import GOOD, IN_IMAGE, BitfusionCheck, checks, over_ssh, placed, prove
+from components.validation.bitfusion import (
+    GOOD,
+    IN_IMAGE,
+    BitfusionCheck,
+    checks,
+    over_ssh,
+    placed,
+    prove,
+)
 from components.validation.running.screen import Screen, until_told
 
 
-@click.command(epilog=examples("rocelab bitfusion --stack bitfusion --plan", "rocelab bitfusion --stack bitfusion"))
+@click.command(
+    epilog=examples(
+        "rocelab bitfusion --stack bitfusion --plan", "rocelab bitfusion --stack bitfusion"
+    )
+)
 @stack_options
 @click.option("--plan", is_flag=True, help="Print the commands of both ends, and run nothing.")
 @click.option(
     "--inside",
     default="",
     metavar="WORDS",
-    help=f'Command before the sample, where only an image has it. The guide\'s: --inside "{IN_IMAGE} IMAGE".',
+    help="Command before the sample, where only an image has it. "
+    f"The guide's: --inside '{IN_IMAGE} IMAGE'.",
 )
 @click.option(
     "--wait-s",
@@ -38,21 +51,28 @@ from components.validation.running.screen import Screen, until_told
 def command(stack: Stack, plan: bool, inside: str, wait_s: float, as_json: bool) -> Exit:
     """Prove that each Bitfusion client works with each server.
 
-    On each client it runs a sample on a GPU of each server, and measures latency and bandwidth. Servers are
+    On each client it runs a sample on a GPU of each server, and measures latency and bandwidth.
+    Servers are
     appliances: start the other end of a measurement there yourself when its command is printed.
 
-    It fails when a sample does not run, a latency is above its limit, or nothing listens on a server. A simulated lab
-    is not rated. Never run against the product, which VMware has ended.
+    It fails when a sample does not run, a latency is above its limit, or nothing listens on a
+    server. A simulated lab is not rated. Never run against the product, which VMware has ended.
     """
     lab = stack.lab()
-    found = checks(lab)
+    planned = checks(lab)
     if plan:
-        _print_plan(found, as_json=as_json)
+        _print_plan(planned, as_json=as_json)
         return Exit.CLEAN
     login = login_to(lab, stack.root, stack.secret)
-    asked = [placed(check, shlex.split(inside)) for check in found]
+    placed_checks = [placed(check, shlex.split(inside)) for check in planned]
     with ended("the programs on the clients were stopped"), Screen() as screen:
-        work = prove(asked, partial(over_ssh, login), screen.say, wait_s=wait_s, simulated=lab.simulated)
+        work = prove(
+            placed_checks,
+            partial(over_ssh, login),
+            screen.say,
+            wait_s=wait_s,
+            simulated=lab.simulated,
+        )
         proofs = asyncio.run(until_told(work))
     counted = Counter(proof.state for proof in proofs)
     if as_json:
@@ -63,12 +83,16 @@ def command(stack: Stack, plan: bool, inside: str, wait_s: float, as_json: bool)
     return exit_of(findings=bool(set(counted) - GOOD - {"error"}), unreached="error" in counted)
 
 
-def _print_plan(found: Sequence[BitfusionCheck], *, as_json: bool) -> None:
+def _print_plan(planned: Sequence[BitfusionCheck], *, as_json: bool) -> None:
     if as_json:
-        print_json([asdict(check) for check in found])
+        print_json([asdict(check) for check in planned])
         return
-    for check in found:
+    for check in planned:
         if check.server_words:
             click.echo(f"{check.server}: {shlex.join(check.server_words)}")
-        limit = f"   # typical latency at most {check.latency_max_us:g} us" if check.latency_max_us else ""
+        limit = (
+            f"   # typical latency at most {check.latency_max_us:g} us"
+            if check.latency_max_us
+            else ""
+        )
         click.echo(f"{check.client}: {shlex.join(check.words)}{limit}")

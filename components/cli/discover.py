@@ -24,9 +24,26 @@ INVENTORY = "inventory.json"
     )
 )
 @click.option("--name", required=True, metavar="NAME", help="Name the lab and its stack.")
-@click.option("--from", "source", type=FILE, metavar="FILE", help="Draft from this inventory, and connect to no host.")
-@click.option("--answers", type=FILE, metavar="FILE", help="Read the answers to open questions from this file.")
-@click.option("--folder", type=FOLDER, default=".", metavar="FOLDER", help="Write the files there.  [default: here]")
+@click.option(
+    "--from",
+    "source",
+    type=FILE,
+    metavar="FILE",
+    help="Draft from this inventory, and connect to no host.",
+)
+@click.option(
+    "--answers",
+    type=FILE,
+    metavar="FILE",
+    help="Read the answers to open questions from this file.",
+)
+@click.option(
+    "--folder",
+    type=FOLDER,
+    default=".",
+    metavar="FOLDER",
+    help="Write the files there.  [default: here]",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @look_options
 @json_option
@@ -41,20 +58,26 @@ def command(
 ) -> Exit:
     """Draft a lab file of a cluster that exists, without changing anything.
 
-    Writes Pulumi.NAME.yaml, questions.md with what the evidence does not decide, and first-up.md with what the first
-    `pulumi up` changes. Without --from it looks first, as `rocelab look` does.
+    Writes Pulumi.NAME.yaml, questions.md with what the evidence does not decide, and first-up.md
+    with what the first `pulumi up` changes. Without --from it looks first, as `rocelab look` does.
 
     Exit code 1 means that questions are open, 4 that hosts were not read.
     """
-    from components.discovery.draft import draft_of  # noqa: PLC0415  # the model takes longer than all else of --help
-    from components.discovery.files import checked_name, names_of_files, refuse_existing, summary_of, written  # noqa: PLC0415
+    from components.discovery.draft import draft_of  # noqa: PLC0415  # keeps --help fast
+    from components.discovery.files import (  # noqa: PLC0415
+        checked_name,
+        names_of_files,
+        refuse_existing,
+        summary_of,
+        written,
+    )
     from components.discovery.questions import read_answers  # noqa: PLC0415
     from components.inventory.document import load  # noqa: PLC0415
 
     checked_name(name)
     if (source is None) != bool(options.sets):
         raise click.UsageError("name the hosts with --hosts, or an inventory of them with --from")
-    own = [folder / each for each in names_of_files(name)]
+    own = [folder / file for file in names_of_files(name)]
     refuse_existing([*own, *([] if source else [folder / INVENTORY])], force=force)
     answered = read_answers(answers) if answers else None
     if source:
@@ -64,7 +87,9 @@ def command(
         inventory = looked(options, folder / INVENTORY)
         say(folder / INVENTORY, inventory, err=True)
     key_file = _from_here(options.key) if options.key else None
-    draft = draft_of(inventory, name, _from_here(folder / f"known_hosts.{name}"), answered, key_file=key_file)
+    draft = draft_of(
+        inventory, name, _from_here(folder / f"known_hosts.{name}"), answered, key_file=key_file
+    )
     probes = {} if source or options.no_sudo else _probes(draft, options.private_key)
     files = written(draft, probes, folder)
     if as_json:
@@ -80,10 +105,16 @@ def _probes(draft: "Draft", private_key: str | None) -> "Answers":
     from components.discovery.first_up import probe_records  # noqa: PLC0415
     from components.hosts.plan import read_plans  # noqa: PLC0415
 
-    return asyncio.run(read_plans(probe_records(draft.lab, draft.hosts), private_key)) if draft.lab else {}
+    return (
+        asyncio.run(read_plans(probe_records(draft.lab, draft.hosts), private_key))
+        if draft.lab
+        else {}
+    )
 
 
 def _from_here(path: Path) -> str:
     """A path as `pulumi up` in this folder finds it."""
     whole, here = path.resolve(), Path.cwd()
-    return str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
+    if whole.is_relative_to(here):
+        whole = whole.relative_to(here)
+    return str(whole)

@@ -10,7 +10,14 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, look_options, request_of
-from components.cli.options import NEW_FILE, examples, json_option, print_errors, print_json, stack_options
+from components.cli.options import (
+    NEW_FILE,
+    examples,
+    json_option,
+    print_errors,
+    print_json,
+    stack_options,
+)
 from components.stack import Stack
 from stacks.files import require_writable, write_file
 from stacks.words import plural, some
@@ -25,31 +32,40 @@ PLURALS = {"IPv4 address": "IPv4 addresses", "IPv6 address": "IPv6 addresses"}
 
 @click.command(
     epilog=examples(
-        "rocelab evidence --hosts 192.0.2.11 --user ops --known-hosts known_hosts --out cx7-debian12.tar.gz",
+        "rocelab evidence --hosts 192.0.2.11 --user ops --known-hosts known_hosts --out "
+        "cx7-debian12.tar.gz",
         "rocelab evidence --stack dgx --out cx7-debian12.tar.gz",
     )
 )
 @stack_options
 @look_options
 @click.option(
-    "--out", type=NEW_FILE, default="evidence.tar.gz", show_default=True, metavar="FILE", help="Write this archive."
+    "--out",
+    type=NEW_FILE,
+    default="evidence.tar.gz",
+    show_default=True,
+    metavar="FILE",
+    help="Write this archive.",
 )
 @click.option("--yes", is_flag=True, help="Write it without showing it first.")
 @json_option
 def command(stack: Stack, options: LookOptions, out: Path, yes: bool, as_json: bool) -> Exit:
-    """Collect what settles our assumptions about hosts, without what identifies them, in one archive for an issue.
+    """Collect what settles our assumptions about hosts in one archive, without identities.
 
-    It reads as `rocelab look` does and changes nothing. Names, addresses, serial numbers, UUIDs and keys become
-    placeholders, the same one for the same value. You see what was removed and the result before it is written.
+    It reads as `rocelab look` does and changes nothing. Names, addresses, serial numbers, UUIDs and
+    keys become placeholders, the same one for the same value. You see what was removed and the
+    result before it is written.
 
     One host or a pair is enough. Exit code 4 means that a host was not read.
     """
-    from components.inventory.evidence import archive, gather  # noqa: PLC0415  # the model takes longer than --help
+    from components.inventory.evidence import archive, gather  # noqa: PLC0415  # keeps --help fast
 
     if not (yes or sys.stdin.isatty()):
         raise click.UsageError("without a terminal nobody can look at the result first: add --yes")
     require_writable(out)
-    request = replace(request_of(options, stack), sudo=not options.no_sudo, firmware=options.firmware)
+    request = replace(
+        request_of(options, stack), sudo=not options.no_sudo, firmware=options.firmware
+    )
     bundle = gather(request, secrets.token_bytes(32), lambda line: click.echo(line, err=True))
     print_errors(f"not read: {host.name}: {host.unread}" for host in bundle.unread)
     recorded = len(bundle.files) > 1
@@ -72,7 +88,10 @@ def _removed(bundle: "Bundle") -> str:
     """What was replaced, for the person who has the originals."""
     lines = ["Replaced:"]
     for kind, values in sorted(bundle.removed.items()):
-        pairs = [f"{value} by {placeholder}" for value, placeholder in values.items() if "\n" not in value]
+        pairs = []
+        for value, placeholder in values.items():
+            if "\n" not in value:
+                pairs.append(f"{value} by {placeholder}")
         shown = some(pairs, SHOWN_VALUES) if kind != "key" else "not shown"
         lines.append(f"  {plural(len(values), kind, PLURALS.get(kind, ''))}: {shown}")
     return "\n".join(lines)

@@ -8,16 +8,19 @@ from components.stack import Stack
 
 
 @click.command(
-    epilog=examples("rocelab expand --stack pod1", "git config diff.lab.textconv 'rocelab expand --config-file'")
+    epilog=examples(
+        "rocelab expand --stack pod1", "git config diff.lab.textconv 'rocelab expand --config-file'"
+    )
 )
 @stack_options
 @json_option
 def command(stack: Stack, as_json: bool) -> Exit:
     """Print a stack file with every group of rails, nodes and switches spelled out.
 
-    The result describes the same lab. Compare two of them to see what a change of a group means for each node.
+    The result describes the same lab. Compare two of them to see what a change of a group means for
+    each node.
     """
-    from stacks.read import expand_text, expanded_lab  # noqa: PLC0415  # the model takes longer than all else of --help
+    from stacks.read import expand_text, expanded_lab  # noqa: PLC0415  # keeps --help fast
 
     if as_json:
         print_json(expanded_lab(stack.file))

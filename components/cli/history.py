@@ -15,7 +15,9 @@ from components.validation.memory.history import history_of
 
 @click.command(epilog=examples("rocelab history --stack dgx"))
 @stack_options
-@click.option("--state", is_flag=True, help="Read the stack's state, even where the store has runs.")
+@click.option(
+    "--state", is_flag=True, help="Read the stack's state, even where the store has runs."
+)
 @json_option
 def command(stack: Stack, state: bool, as_json: bool) -> Exit:
     """List a lab's last runs: verdicts, values, and the run that new ones are compared with.
@@ -32,6 +34,7 @@ def command(stack: Stack, state: bool, as_json: bool) -> Exit:
     elif not entries:
         click.echo(f"lab {lab.name} has not been measured yet: {how_to_measure(lab)}")
     else:
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
+        width = None if sys.stdout.isatty() else PIPED_COLUMNS
+        console = Console(highlight=False, width=width)
         show(console, lab, entries, history, place)
     return Exit.CLEAN

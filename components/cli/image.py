@@ -1,4 +1,4 @@
-"""`rocelab image`: the images that a lab pulls, those that it builds, and whether one supports PVRDMA."""
+"""`rocelab image`: images that a lab pulls, that it builds, and whether one supports PVRDMA."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,7 +6,14 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import Verb, examples, json_option, print_errors, print_json, stack_options
+from components.cli.options import (
+    Verb,
+    examples,
+    json_option,
+    print_errors,
+    print_json,
+    stack_options,
+)
 from components.cluster.profiles import images_of
 from components.jobs import registry
 from components.jobs.image.build import RESULTS, TOOLS, build, find_tool, pushed, target_of
@@ -34,12 +41,14 @@ def list_(stack: Stack, as_json: bool) -> Exit:
     Where the lab pulls an image from a mirror, that name follows behind a tab.
     """
     lab = stack.lab()
-    pulled = {image: lab.cluster.registry.resolve(image) if lab.cluster else image for image in images_of(lab)}
+    pulled = {image: image for image in images_of(lab)}
+    if lab.cluster:
+        pulled = {image: lab.cluster.registry.resolve(image) for image in pulled}
     if as_json:
         print_json([{"image": image, "pulled_from": source} for image, source in pulled.items()])
     else:
         for image, source in pulled.items():
-            click.echo(image if image == source else f"{image}\t{source}")
+            click.echo("\t".join(dict.fromkeys((image, source))))
     return Exit.CLEAN
 
 
@@ -49,7 +58,8 @@ def list_(stack: Stack, as_json: bool) -> Exit:
 def pin(stack: Stack, as_json: bool) -> Exit:
     """Print the lab's images by digest, as its stack file takes them.
 
-    It asks each registry that the lab pulls from. Images that keep their tag are listed on stderr and are findings.
+    It asks each registry that the lab pulls from. Images that keep their tag are listed on stderr
+    and are findings.
     """
     pins = pins_of(stack.lab(), registry.look)
     if as_json:
@@ -68,10 +78,16 @@ def _target_options(verb: Verb) -> Verb:
         show_default=True,
         help="Which of the lab's images.",
     )
-    return stack_options(which(click.option("--to", metavar="IMAGE", help="Another name than in the lab file.")(verb)))
+    return stack_options(
+        which(
+            click.option("--to", metavar="IMAGE", help="Another name than in the lab file.")(verb)
+        )
+    )
 
 
-tool_option = click.option("--tool", type=click.Choice(TOOLS), help="Default: the first of them on PATH.")
+tool_option = click.option(
+    "--tool", type=click.Choice(TOOLS), help="Default: the first of them on PATH."
+)
 
 
 @command.command(epilog=examples("rocelab image show --stack dgx > Dockerfile"))
@@ -97,7 +113,11 @@ def build_(stack: Stack, which: str, to: str | None, tool: str | None, as_json: 
     return Exit.CLEAN
 
 
-@command.command(epilog=examples("rocelab image push --stack dgx", "rocelab image push --to registry.example/nccl"))
+@command.command(
+    epilog=examples(
+        "rocelab image push --stack dgx", "rocelab image push --to registry.example/nccl"
+    )
+)
 @_target_options
 @tool_option
 @json_option
@@ -114,7 +134,9 @@ def push(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bo
     return Exit.CLEAN
 
 
-@command.command(epilog=examples("docker export CONTAINER > image.tar", "rocelab image check image.tar"))
+@command.command(
+    epilog=examples("docker export CONTAINER > image.tar", "rocelab image check image.tar")
+)
 @click.argument("image", type=UNPACKED)
 @json_option
 def check(image: Path, as_json: bool) -> Exit:
@@ -126,27 +148,36 @@ def check(image: Path, as_json: bool) -> Exit:
     if as_json:
         print_json(asdict(verbs))
     elif verbs.reasons:
-        click.echo("".join(f"does not support PVRDMA: {reason}\n" for reason in verbs.reasons), nl=False)
+        click.echo(
+            "".join(f"does not support PVRDMA: {reason}\n" for reason in verbs.reasons), nl=False
+        )
     else:
-        click.echo(f"supports PVRDMA: {verbs.distribution} {verbs.codename}, {verbs.packages['libibverbs1']}")
+        click.echo(
+            f"supports PVRDMA: {verbs.distribution} {verbs.codename}, "
+            f"{verbs.packages['libibverbs1']}"
+        )
     return exit_of(findings=bool(verbs.reasons))
 
 
 @command.command(
     epilog=examples(
-        "rocelab image repair image.tar --from nvcr.io/nvidia/tensorflow:24.03-tf2-py3 > Dockerfile",
-        "rocelab image repair image.tar --from nvcr.io/nvidia/tensorrt:20.12-py3 --bitfusion --stack bitfusion",
+        "rocelab image repair image.tar --from nvcr.io/nvidia/tensorflow:24.03-tf2-py3 > "
+        "Dockerfile",
+        "rocelab image repair image.tar --from nvcr.io/nvidia/tensorrt:20.12-py3 --bitfusion "
+        "--stack bitfusion",
     )
 )
 @click.argument("image", type=UNPACKED)
-@click.option("--from", "base", required=True, metavar="REF", help="The image's name where it is built.")
+@click.option(
+    "--from", "base", required=True, metavar="REF", help="The image's name where it is built."
+)
 @click.option("--bitfusion", is_flag=True, help="Also install the Bitfusion client of the lab.")
 @stack_options
 def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> Exit:
     """Print a Dockerfile that adds PVRDMA support to an image.
 
-    IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout. The packages come from
-    the image itself, so the Dockerfile fits its release. Only --bitfusion reads a lab.
+    IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout. The packages come
+    from the image itself, so the Dockerfile fits its release. Only --bitfusion reads a lab.
     """
     verbs = judge(read_image(image))
     if not bitfusion:
@@ -154,7 +185,9 @@ def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> Exit:
         return Exit.CLEAN
     client = stack.lab().bitfusion_client
     if client is None:
-        raise LabError(f"{stack.file} has no bitfusion_client, so there is nothing to install beside the verbs")
+        raise LabError(
+            f"{stack.file} has no bitfusion_client, so there is nothing to install beside the verbs"
+        )
     click.echo(client_dockerfile(base, verbs, client), nl=False)
     return Exit.CLEAN
 

@@ -13,7 +13,9 @@ from stacks.benchmarks import Benchmarks
 from stacks.safe_yaml import to_yaml
 
 
-@click.command(epilog=examples("rocelab job nccl --stack dgx --transport tcp | kubectl create -f -"))
+@click.command(
+    epilog=examples("rocelab job nccl --stack dgx --transport tcp | kubectl create -f -")
+)
 @click.argument("job", type=click.Choice(JOBS))
 @stack_options
 @click.option(
@@ -24,12 +26,19 @@ from stacks.safe_yaml import to_yaml
     help="RDMA over VFs of the rails, TCP without VFs, or the hosts' own network.",
 )
 @click.option(
-    "--device-resource", metavar="NAME", help="With host: the resource that provides /dev/infiniband, such as rdma/hca."
+    "--device-resource",
+    metavar="NAME",
+    help="With host: the resource that provides /dev/infiniband, such as rdma/hca.",
 )
 @click.option("--image", metavar="IMAGE", help="Another image than the lab's.")
 @json_option
 def command(
-    stack: Stack, job: str, transport: Transport, device_resource: str | None, image: str | None, as_json: bool
+    stack: Stack,
+    job: str,
+    transport: Transport,
+    device_resource: str | None,
+    image: str | None,
+    as_json: bool,
 ) -> Exit:
     """Print a benchmark job for kubectl, as YAML or JSON.
 

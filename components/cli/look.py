@@ -14,7 +14,16 @@ from typing import Any
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, NEW_FILE, Verb, examples, json_option, print_errors, print_json, stack_options
+from components.cli.options import (
+    FILE,
+    NEW_FILE,
+    Verb,
+    examples,
+    json_option,
+    print_errors,
+    print_json,
+    stack_options,
+)
 from components.inventory.document import save
 from components.inventory.hosts import LookTarget
 from components.inventory.look import LookRequest, Unread, look, unread
@@ -61,14 +70,29 @@ def look_options(verb: Verb) -> Verb:
         "sets",
         multiple=True,
         metavar="SET",
-        help="Read these hosts instead of a lab's: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
+        help="Read these hosts instead of a lab's: a name, gpu[01-64], or NAMES=ADDRESSES. "
+        "Repeat it for more.",
     )
     @click.option("--user", metavar="NAME", help="Log in to the hosts as this user.")
-    @click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="Port of their SSH.")
     @click.option(
-        "--known-hosts", type=FILE, metavar="FILE", help="Host keys; hosts that it does not name are not read."
+        "--port",
+        type=click.IntRange(1, 65535),
+        default=22,
+        show_default=True,
+        help="Port of their SSH.",
     )
-    @click.option("--key", type=FILE, metavar="FILE", help="Private key of the login.  [default: the ssh-agent's]")
+    @click.option(
+        "--known-hosts",
+        type=FILE,
+        metavar="FILE",
+        help="Host keys; hosts that it does not name are not read.",
+    )
+    @click.option(
+        "--key",
+        type=FILE,
+        metavar="FILE",
+        help="Private key of the login.  [default: the ssh-agent's]",
+    )
     @click.option("--kubeconfig", type=FILE, metavar="FILE", help="Read this cluster too.")
     @click.option(
         "--switch",
@@ -78,20 +102,35 @@ def look_options(verb: Verb) -> Verb:
         help=f"Read this switch too. OS is one of {', '.join(SWITCH_OSES)}. Repeat it for more.",
     )
     @click.option(
-        "--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this user."
+        "--switch-user",
+        default="admin",
+        show_default=True,
+        metavar="NAME",
+        help="Log in to switches as this user.",
     )
-    @click.option("--firmware", is_flag=True, help="Ask NVIDIA's NICs for settings of their firmware.")
-    @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
+    @click.option(
+        "--firmware", is_flag=True, help="Ask NVIDIA's NICs for settings of their firmware."
+    )
+    @click.option(
+        "--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown."
+    )
     @functools.wraps(verb)
     def with_options(*given: object, **named: Any) -> Exit:
-        options = LookOptions(**{field.name: named.pop(field.name) for field in fields(LookOptions)})
+        options = LookOptions(
+            **{field.name: named.pop(field.name) for field in fields(LookOptions)}
+        )
         return verb(*given, options=options, **named)
 
     return with_options
 
 
 out_option = click.option(
-    "--out", type=NEW_FILE, default="inventory.json", show_default=True, metavar="FILE", help="Write this."
+    "--out",
+    type=NEW_FILE,
+    default="inventory.json",
+    show_default=True,
+    metavar="FILE",
+    help="Write this.",
 )
 
 
@@ -99,7 +138,8 @@ out_option = click.option(
     epilog=examples(
         "rocelab look --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts",
         "rocelab look --hosts 'gpu[01-64]=192.0.2.[11-74]' --user ops --known-hosts known_hosts",
-        "rocelab look --hosts node1 --user ops --known-hosts known_hosts --switch leaf1=sonic@192.0.2.201",
+        "rocelab look --hosts node1 --user ops --known-hosts known_hosts --switch "
+        "leaf1=sonic@192.0.2.201",
         "rocelab look --stack dgx",
     )
 )
@@ -110,10 +150,11 @@ out_option = click.option(
 def command(stack: Stack, options: LookOptions, out: Path, as_json: bool) -> Exit:
     """Read a cluster that exists, without changing anything, and write what it is to a file.
 
-    Without --hosts it is the lab of a stack: its active nodes, its switches, and its cluster if that has a kubeconfig.
+    Without --hosts it is the lab of a stack: its active nodes, its switches, and its cluster if
+    that has a kubeconfig.
 
-    Nothing is written on a host, a switch or in the cluster. The file names hosts, addresses and pods; only you may
-    read it.
+    Nothing is written on a host, a switch or in the cluster. The file names hosts, addresses and
+    pods; only you may read it.
     """
     inventory = looked(options, out, stack)
     missing = list(unread(inventory))
@@ -148,18 +189,21 @@ def say(out: Path, inventory: Inventory, *, err: bool = False) -> None:
 def _of_options(options: LookOptions) -> LookRequest:
     if options.user is None or options.known_hosts is None:
         raise click.UsageError("--hosts needs --user and --known-hosts")
+    kubeconfig = read_text(options.kubeconfig) if options.kubeconfig else None
     return LookRequest(
         hosts=_targets(options.sets, options.user, options.port),
         known_hosts=KnownHosts(read_text(options.known_hosts).splitlines()),
         private_key=options.private_key,
-        kubeconfig=read_text(options.kubeconfig) if options.kubeconfig else None,
+        kubeconfig=kubeconfig,
         switches=[_switch(text, options.switch_user) for text in options.switches],
     )
 
 
 def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
     if options.user or options.known_hosts or options.key or options.switches:
-        raise click.UsageError("--user, --known-hosts, --key and --switch need --hosts; a lab file has its own")
+        raise click.UsageError(
+            "--user, --known-hosts, --key and --switch need --hosts; a lab file has its own"
+        )
     kubeconfig = read_text(options.kubeconfig) if options.kubeconfig else None
     lab = stack.lab()
     user = lab.access.user
@@ -169,61 +213,81 @@ def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
             kubeconfig = credentials.kubeconfig(lab, stack.secret, stack.root)
         except LabError as error:  # hosts need neither a Pulumi login nor a passphrase
             cluster_unread = f"{error}; or name its kubeconfig with --kubeconfig"
+    hosts = []
+    for node in lab.active_nodes:
+        address = str(node.address)
+        hosts.append(LookTarget(name=node.name, address=address, ssh_port=node.ssh_port, user=user))
+    switches = []
+    for switch in lab.switches:
+        switches.append(
+            SwitchTarget(
+                name=switch.name,
+                os=switch.os,
+                address=switch.address,
+                ssh_port=switch.ssh_port,
+                user=switch.user,
+            )
+        )
     return LookRequest(
-        hosts=[
-            LookTarget(name=node.name, address=str(node.address), ssh_port=node.ssh_port, user=user)
-            for node in lab.active_nodes
-        ],
+        hosts=hosts,
         known_hosts=read_known_hosts(lab.access, stack.root),
         private_key=credentials.private_key(lab, stack.secret, stack.root),
         kubeconfig=kubeconfig,
         cluster_unread=cluster_unread,
-        switches=[
-            SwitchTarget(
-                name=switch.name, os=switch.os, address=switch.address, ssh_port=switch.ssh_port, user=switch.user
-            )
-            for switch in lab.switches
-        ],
+        switches=switches,
     )
 
 
 def _targets(sets: Iterable[str], user: str, port: int) -> list[LookTarget]:
-    found: dict[str, LookTarget] = {}
+    targets: dict[str, LookTarget] = {}
     for text in sets:
         left, mark, right = text.partition("=")
         try:
-            names, addresses = names_of(left), names_of(right if mark else left)
+            names = names_of(left)
+            addresses = names_of(right) if mark else names
         except ValueError as error:
             raise click.BadParameter(f"{text}: {error}", param_hint="--hosts") from None
         if len(names) != len(addresses):
-            raise click.BadParameter(f"{text}: {len(names)} names, {len(addresses)} addresses", param_hint="--hosts")
+            raise click.BadParameter(
+                f"{text}: {len(names)} names, {len(addresses)} addresses", param_hint="--hosts"
+            )
         for name, address in zip(names, addresses, strict=True):
-            if name in found:
+            if name in targets:
                 raise click.BadParameter(f"{name} is named twice", param_hint="--hosts")
-            found[name] = LookTarget(name=name, address=address, ssh_port=port, user=user)
-    return list(found.values())
+            targets[name] = LookTarget(name=name, address=address, ssh_port=port, user=user)
+    return list(targets.values())
 
 
 def _switch(text: str, user: str) -> SwitchTarget:
-    found = SWITCH.fullmatch(text)
-    port = int(found["port"] or 22) if found else 0
-    if found is None or found["os"] not in SWITCH_OSES or not 1 <= port <= 65535:
+    match = SWITCH.fullmatch(text)
+    port = int(match["port"] or 22) if match else 0
+    if match is None or match["os"] not in SWITCH_OSES or not 1 <= port <= 65535:
         oses = ", ".join(SWITCH_OSES)
-        raise click.BadParameter(f"{text}: write NAME=OS@ADDRESS[:PORT], OS one of {oses}", param_hint="--switch")
+        raise click.BadParameter(
+            f"{text}: write NAME=OS@ADDRESS[:PORT], OS one of {oses}", param_hint="--switch"
+        )
     try:
-        address = IPv4Address(found["address"])
+        address = IPv4Address(match["address"])
     except ValueError as error:
         raise click.BadParameter(f"{text}: {error}", param_hint="--switch") from None
-    return SwitchTarget(name=found["name"], os=found["os"], address=address, ssh_port=port, user=user)
+    return SwitchTarget(
+        name=match["name"], os=match["os"], address=address, ssh_port=port, user=user
+    )
 
 
 def _summary(out: Path, inventory: Inventory) -> str:
     read = [host for host in inventory.hosts if not host.unread]
     pfs = sum(len(host.pfs.or_else(())) for host in read)
     gpus = sum(len(host.gpus.or_else(())) for host in read)
-    parts = [f"{len(read)} of {plural(len(inventory.hosts), 'host')}", plural(pfs, "NIC port"), plural(gpus, "GPU")]
+    parts = [
+        f"{len(read)} of {plural(len(inventory.hosts), 'host')}",
+        plural(pfs, "NIC port"),
+        plural(gpus, "GPU"),
+    ]
     if inventory.switches:
-        parts.append(plural(sum(not switch.unread for switch in inventory.switches), "switch", "switches"))
+        parts.append(
+            plural(sum(not switch.unread for switch in inventory.switches), "switch", "switches")
+        )
     if inventory.cluster is not None and not inventory.cluster.unread:
         parts.append(plural(len(inventory.cluster.nodes.or_else(())), "Kubernetes node"))
     return f"{out}: {', '.join(parts)}"
@@ -231,17 +295,20 @@ def _summary(out: Path, inventory: Inventory) -> str:
 
 def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for one in missing:
-        by_reason[one.reason].append(one.name)
+    for device in missing:
+        by_reason[device.reason].append(device.name)
     for reason, names in by_reason.items():
         yield f"not read: {', '.join(folded(names))}: {reason}"
     devices: list[Host | Switch] = [*inventory.hosts, *inventory.switches]
-    offered = [each for each in devices if each.offered_key]
+    offered = [device for device in devices if device.offered_key]
     if offered:
-        yield "Compare each key with the host's console, add it to the known_hosts file, and run rocelab look again:"
-    for each in offered:
-        label = known_hosts_name(each.address, each.ssh_port)
-        yield f"{label} {each.offered_key}  # {each.name} {_fingerprint(each.offered_key)}"
+        yield (
+            "Compare each key with the host's console, add it to the known_hosts file, and run "
+            "rocelab look again:"
+        )
+    for host in offered:
+        label = known_hosts_name(host.address, host.ssh_port)
+        yield f"{label} {host.offered_key}  # {host.name} {_fingerprint(host.offered_key)}"
 
 
 def _fingerprint(key: str) -> str:
@@ -251,8 +318,12 @@ def _fingerprint(key: str) -> str:
 
 
 def _document(out: Path, inventory: Inventory, missing: list[Unread]) -> dict[str, object]:
+    unread = []
+    for device in missing:
+        fields = asdict(device)
+        unread.append({key: text for key, text in fields.items() if text})
     return {
         "file": str(out),
         "hosts": len(inventory.hosts),
-        "unread": [{key: text for key, text in asdict(one).items() if text} for one in missing],
+        "unread": unread,
     }

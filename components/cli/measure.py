@@ -17,7 +17,12 @@ from components.validation.running.runner import shown
     )
 )
 @stack_options
-@click.option("--plan", "only_plan", is_flag=True, help="Print what would be measured and for how long, and stop.")
+@click.option(
+    "--plan",
+    "only_plan",
+    is_flag=True,
+    help="Print what would be measured and for how long, and stop.",
+)
 @click.option(
     "--only",
     "names",
@@ -38,13 +43,16 @@ def command(stack: Stack, only_plan: bool, names: tuple[str, ...], as_json: bool
         if as_json:
             print_json({"duration": shown(plan), "documents": documents})
         else:
-            click.echo("".join(f"--- # {name}\n{text}" for name, text in documents.items()), nl=False)
+            click.echo(
+                "".join(f"--- # {name}\n{text}" for name, text in documents.items()), nl=False
+            )
             click.echo(f"--- # {shown(plan)}")
         return Exit.CLEAN
     with ended("both ends of the running tests were stopped"):
         run = measured(stack, lab, plan)
     if as_json:
-        click.echo(f'{{"record":{run.record.model_dump_json()},\n"verdict":{run.summary.model_dump_json()}}}')
+        record, verdict = run.record.model_dump_json(), run.summary.model_dump_json()
+        click.echo(f'{{"record":{record},\n"verdict":{verdict}}}')
     else:
         click.echo(described(run.summary), nl=False)
     click.echo(f"raw outputs: {run.raw}", err=as_json)

@@ -18,16 +18,25 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 Verb = Callable[..., Exit]
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document instead."
+)
 
 
 def stack_options(verb: Verb) -> Verb:
-    """Adds the two options that name a lab, as the pulumi CLI calls them; the verb gets its `Stack`."""
+    """Adds the two options of the pulumi CLI that name a lab; the verb gets its `Stack`."""
 
     @click.option(
-        "--stack", "name", default="lab", show_default=True, metavar="NAME", help="Use the lab in Pulumi.NAME.yaml."
+        "--stack",
+        "name",
+        default="lab",
+        show_default=True,
+        metavar="NAME",
+        help="Use the lab in Pulumi.NAME.yaml.",
     )
-    @click.option("--config-file", type=FILE, metavar="FILE", help="Use the lab in this file instead.")
+    @click.option(
+        "--config-file", type=FILE, metavar="FILE", help="Use the lab in this file instead."
+    )
     @functools.wraps(verb)
     def named(*given: object, name: str, config_file: Path | None, **options: object) -> Exit:
         stack = Stack(root=project_root(Path.cwd()), name=name, config_file=config_file)
@@ -38,7 +47,9 @@ def stack_options(verb: Verb) -> Verb:
 
 def examples(*lines: str) -> str:
     """The end of a help text; the backspace keeps Click from joining the lines."""
-    return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)])
+    return "\n".join(
+        ["\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)]
+    )
 
 
 def print_json(value: object) -> None:

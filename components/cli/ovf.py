@@ -23,11 +23,11 @@ def command(file: Path, as_json: bool) -> Exit:
         print_json(asdict(descriptor))
         return Exit.CLEAN
     click.echo(f"networks: {', '.join(descriptor.networks) or 'none'}")
-    for one in descriptor.properties.values():
-        click.echo(f"{one.key}: {_notes(one)}")
+    for prop in descriptor.properties.values():
+        click.echo(f"{prop.key}: {_notes(prop)}")
     return Exit.CLEAN
 
 
-def _notes(one: Property) -> str:
-    notes = [one.type, "required" if one.required else "", "" if one.configurable else "fixed"]
-    return ", ".join(filter(None, notes)) + (f"; {one.label}" if one.label else "")
+def _notes(prop: Property) -> str:
+    notes = [prop.type, "required" if prop.required else "", "" if prop.configurable else "fixed"]
+    return ", ".join(filter(None, notes)) + (f"; {prop.label}" if prop.label else "")

@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from stacks.lab import Lab
 
 
-@click.command(epilog=examples("rocelab plan --stack dgx", "rocelab plan --config-file Pulumi.dgx.yaml --json"))
+@click.command(
+    epilog=examples("rocelab plan --stack dgx", "rocelab plan --config-file Pulumi.dgx.yaml --json")
+)
 @stack_options
 @json_option
 def command(stack: Stack, as_json: bool) -> Exit:
     """Show what `pulumi up` would change on each host, before the first one too.
 
-    It reads the hosts over SSH, with sudo, and changes nothing: no lock, no file, no state. It needs no Pulumi login
-    and no cluster. It shows settings and their effect, VFs that would be removed and who has them, addresses that a
-    NIC loses, files, services, and what rocelab refuses.
+    It reads the hosts over SSH, with sudo, and changes nothing: no lock, no file, no state. It
+    needs no Pulumi login and no cluster. It shows settings and their effect, VFs that would be
+    removed and who has them, addresses that a NIC loses, files, services, and what rocelab refuses.
 
     Exit code 1 means that rocelab refuses a host, 4 that a host was not read.
     """
-    from components.hosts.calls import Report  # noqa: PLC0415  # the model takes longer than all else of --help
+    from components.hosts.calls import Report  # noqa: PLC0415  # keeps --help fast
     from components.hosts.plan import document_of, plan_of, read_plans  # noqa: PLC0415
     from components.ssh import credentials  # noqa: PLC0415
 
@@ -39,10 +41,15 @@ def command(stack: Stack, as_json: bool) -> Exit:
     records = _records(stack, lab)
     private_key = credentials.private_key(lab, stack.secret, stack.root)
     answers = asyncio.run(read_plans(records, private_key))
-    plans = {name: plan_of(records[name], answer) for name, answer in answers.items() if isinstance(answer, Report)}
-    unread = {name: answer for name, answer in answers.items() if isinstance(answer, str)}
+    plans, unread = {}, {}
+    for name, answer in answers.items():
+        if isinstance(answer, Report):
+            plans[name] = plan_of(records[name], answer)
+        else:
+            unread[name] = answer
     if as_json:
-        print_json({"hosts": {name: document_of(plan) for name, plan in plans.items()}, "unread": unread})
+        hosts = {name: document_of(plan) for name, plan in plans.items()}
+        print_json({"hosts": hosts, "unread": unread})
     else:
         click.echo(_text(lab, plans, answers))
     refused = any(plan.refusals for plan in plans.values())
@@ -56,7 +63,9 @@ def _records(stack: Stack, lab: "Lab") -> "dict[str, HostRecord]":
 
     keys = credentials.host_keys(lab, stack.root, stack.secret)
     owner = owner_of(lab, stack.name)
-    return {node.name: target_record(lab, node, keys[node.name], owner) for node in lab.active_nodes}
+    return {
+        node.name: target_record(lab, node, keys[node.name], owner) for node in lab.active_nodes
+    }
 
 
 def _text(lab: "Lab", plans: "Mapping[str, HostPlan]", answers: "Answers") -> str:
@@ -66,7 +75,11 @@ def _text(lab: "Lab", plans: "Mapping[str, HostPlan]", answers: "Answers") -> st
     notes = list(remarks(plans, answers))
     for state, count in Counter(node.state for node in lab.nodes if node.state != "active").items():
         names = folded(node.name for node in lab.nodes if node.state == state)
-        effect = "left alone" if state == "drained" else "not read; `pulumi up` undoes what rocelab changed there"
+        effect = (
+            "left alone"
+            if state == "drained"
+            else "not read; `pulumi up` undoes what rocelab changed there"
+        )
         notes.append(f"- {plural(count, 'host')} with state {state}, {effect}: {', '.join(names)}")
     summary = f"{lab.name}: {plural(len(plans), 'host')} read; nothing was changed"
     body = rows or ["Nothing would change on these hosts."] * bool(plans)

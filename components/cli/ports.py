@@ -19,13 +19,16 @@ from stacks.words import plural
 
 @click.command(epilog=examples("rocelab ports --stack dgx", "rocelab ports --stack dgx --check"))
 @stack_options
-@click.option("--check", is_flag=True, help="Try each connection over SSH, from where it has to be open.")
+@click.option(
+    "--check", is_flag=True, help="Try each connection over SSH, from where it has to be open."
+)
 @json_option
 def command(stack: Stack, check: bool, as_json: bool) -> Exit:
     """Print the port matrix of a lab, or check that every port is reachable."""
     lab = stack.lab()
     if not check:
-        click.echo(matrix_as_json(lab) if as_json else as_markdown(lab), nl=False)
+        text = matrix_as_json(lab) if as_json else as_markdown(lab)
+        click.echo(text, nl=False)
         return Exit.CLEAN
     trial = try_all(lab, stack.root, stack.secret)
     findings = faults(trial.answers)
@@ -60,7 +63,9 @@ def _document(lab: Lab, trial: Trial, findings: Sequence[Finding]) -> dict[str, 
     not_checkable: list[JsonValue] = []
     for unproven in trial.left:
         row = unproven.row
-        not_checkable.append({"from": row.source, "to": row.target, "ports": row.ports, "why": unproven.why})
+        not_checkable.append(
+            {"from": row.source, "to": row.target, "ports": row.ports, "why": unproven.why}
+        )
     return {
         "lab": lab.name,
         "ways": ways,

@@ -37,7 +37,9 @@ class Instant(click.ParamType[str]):
 def _format_options(verb: Verb) -> Verb:
     for name, form in reversed(FORMATS.items()):
         if name != "json":
-            verb = click.option(f"--{name}", type=NEW_FILE, metavar="FILE", help=f"Write {form.is_for}.")(verb)
+            verb = click.option(
+                f"--{name}", type=NEW_FILE, metavar="FILE", help=f"Write {form.is_for}."
+            )(verb)
     return verb
 
 
@@ -49,16 +51,29 @@ def _format_options(verb: Verb) -> Verb:
     )
 )
 @stack_options
-@click.option("--outputs", type=FILE, metavar="FILE", help="Read this `pulumi stack output --json`, not the stack.")
-@click.option("--store", type=FOLDER, metavar="FOLDER", help="The lab's runs, if they are elsewhere.")
-@click.option("--folder", type=FOLDER, metavar="FOLDER", help="Write all formats there, named after the stack.")
+@click.option(
+    "--outputs",
+    type=FILE,
+    metavar="FILE",
+    help="Read this `pulumi stack output --json`, not the stack.",
+)
+@click.option(
+    "--store", type=FOLDER, metavar="FOLDER", help="The lab's runs, if they are elsewhere."
+)
+@click.option(
+    "--folder",
+    type=FOLDER,
+    metavar="FOLDER",
+    help="Write all formats there, named after the stack.",
+)
 @_format_options
 @click.option(
     "--after-up",
     "up",
     type=(int, Instant()),
     metavar="STATUS BEGUN",
-    help=f"Exit status of the up before, and when it began ({INSTANT}): what a failed one did not measure is stale.",
+    help=f"Exit status of the up before, and when it began ({INSTANT}): what a failed one did "
+    "not measure is stale.",
 )
 @click.option("--json", "as_json", is_flag=True, help=f"Print {FORMATS['json'].is_for}.")
 def command(

@@ -37,7 +37,11 @@ FAIL_ON = {
     help="Show this instead of the stack's name; it also identifies the comment in later runs.",
 )
 @click.option("--note", metavar="TEXT", default="", help="Add a last line, such as the commit.")
-@click.option("--no-names", is_flag=True, help="Name no host, interface, resource or error: for public repositories.")
+@click.option(
+    "--no-names",
+    is_flag=True,
+    help="Name no host, interface, resource or error: for public repositories.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(list(FAIL_ON)),
@@ -54,7 +58,15 @@ FAIL_ON = {
     help="Omit the least severe effects of a longer comment.",
 )
 @json_option
-def command(file: Path, title: str | None, note: str, no_names: bool, fail_on: str, limit: int, as_json: bool) -> Exit:
+def command(
+    file: Path,
+    title: str | None,
+    note: str,
+    no_names: bool,
+    fail_on: str,
+    limit: int,
+    as_json: bool,
+) -> Exit:
     """Print one comment for code review from `pulumi preview --json`: the worst effect first.
 
     Exit code 4 means that hosts or switches were not read, so that the comment is incomplete.
@@ -65,5 +77,5 @@ def command(file: Path, title: str | None, note: str, no_names: bool, fail_on: s
         print_json(document_of(comment, review))
     else:
         click.echo(as_markdown(comment, limit), nl=False)
-    found = review.worst is not None and review.worst <= FAIL_ON[fail_on]
-    return exit_of(findings=found, unreached=review.unread)
+    bad = review.worst is not None and review.worst <= FAIL_ON[fail_on]
+    return exit_of(findings=bad, unreached=review.unread)

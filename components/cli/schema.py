@@ -11,8 +11,8 @@ from stacks.schema import SCHEMA_FILE, stack_file_schema
 def command() -> Exit:
     """Print the JSON Schema of a stack file.
 
-    With the schema, an editor completes and checks Pulumi.STACK.yaml. A change of the lab model needs a new
-    stacks/lab.schema.json.
+    With the schema, an editor completes and checks Pulumi.STACK.yaml. A change of the lab model
+    needs a new stacks/lab.schema.json.
     """
     click.echo(stack_file_schema(), nl=False)
     return Exit.CLEAN

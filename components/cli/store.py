@@ -12,14 +12,16 @@ from stacks.base import LabError
 @click.option(
     "--operators",
     is_flag=True,
-    help="Also fetch the definitions of the operators' own kinds, as far as they are available. No lab needs them.",
+    help="Also fetch the definitions of the operators' own kinds, as far as they are available. "
+    "No lab needs them.",
 )
 @json_option
 def command(operators: bool, as_json: bool) -> Exit:
     """Fetch the pinned upstream files that labs are built from.
 
-    Each file comes from the cache, the folder ROCELAB_MIRROR, its Go module or its release, in this order, and must
-    have the pinned SHA-256. Previews and updates read the cache and the mirror only.
+    Each file comes from the cache, the folder ROCELAB_MIRROR, its Go module or its release, in this
+    order, and must have the pinned SHA-256. Previews and updates read the cache and the mirror
+    only.
     """
     store = Store.from_environment()
     routes: dict[str, str] = {}

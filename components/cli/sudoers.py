@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 )
 @click.argument("grant", type=click.Choice(["read", "build"]))
 @click.option("--user", required=True, metavar="NAME", help="Name the login on the hosts.")
-@click.option("--reader", type=NEW_FILE, metavar="FILE", help="Write the program that `read` allows.")
+@click.option(
+    "--reader", type=NEW_FILE, metavar="FILE", help="Write the program that `read` allows."
+)
 def command(grant: "Grant", user: str, reader: Path | None) -> Exit:
     """Print sudoers lines for reading or for building hosts.
 
-    `read` is for look, audit, evidence and plan: it runs one program that root owns and that changes nothing. Install
-    it with --reader, again for each version of rocelab. `build` is for `pulumi up` and is full root, because the login
-    sends the program that runs; its lines only keep other commands out.
+    `read` is for look, audit, evidence and plan: it runs one program that root owns and that
+    changes nothing. Install it with --reader, again for each version of rocelab. `build` is for
+    `pulumi up` and is full root, because the login sends the program that runs; its lines only keep
+    other commands out.
     """
-    from components.hosts.pack import packed  # noqa: PLC0415  # the model takes longer than all else of --help
+    from components.hosts.pack import packed  # noqa: PLC0415  # keeps --help fast
     from components.hosts.sudoers import lines  # noqa: PLC0415
     from stacks.files import write_file  # noqa: PLC0415
 

@@ -12,7 +12,9 @@ from stacks.files import write_file
 
 
 @click.command(
-    epilog=examples("rocelab switches --stack dgx --switch sw1", "rocelab switches --stack dgx --folder texts")
+    epilog=examples(
+        "rocelab switches --stack dgx --switch sw1", "rocelab switches --stack dgx --folder texts"
+    )
 )
 @stack_options
 @click.option("--switch", metavar="SWITCH", help="Only this switch.")
@@ -21,7 +23,7 @@ from stacks.files import write_file
 def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> Exit:
     """Print the configuration text of the lab's switches. It connects to nothing."""
     lab = stack.lab()
-    texts = {one.name: switch_text(lab, one) for one in chosen_switches(lab, switch)}
+    texts = {chosen.name: switch_text(lab, chosen) for chosen in chosen_switches(lab, switch)}
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

@@ -48,7 +48,9 @@ class Answer:
         return self.result
 
 
-async def tried(probes: Sequence[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
+async def tried(
+    probes: Sequence[Probe], endpoints: Mapping[str, Endpoint], keys: Keys
+) -> list[Answer]:
     """Tries all connections, from all machines at once."""
     by_source: dict[str, list[Probe]] = defaultdict(list)
     for probe in probes:
@@ -67,7 +69,9 @@ async def tried(probes: Sequence[Probe], endpoints: Mapping[str, Endpoint], keys
     return [Answer(probe=probe, result=next(in_turn[probe.source])) for probe in probes]
 
 
-async def _results_on(source: str, endpoint: Endpoint, keys: Keys, ways: list[tuple[str, int]]) -> list[str]:
+async def _results_on(
+    source: str, endpoint: Endpoint, keys: Keys, ways: list[tuple[str, int]]
+) -> list[str]:
     """Tries the connections from a node; one that cannot be reached gives that reason for each."""
     try:
         async with asyncio.timeout(ANSWER_S), connected(endpoint, keys, name=source) as connection:
@@ -171,7 +175,7 @@ def try_all(lab: Lab, root: Path, setting: Setting) -> Trial:
 
 
 def _api(lab: Lab, setting: Setting, root: Path) -> tuple[Place | str, bool]:
-    """Address of an API server outside the lab, or why it is unknown; and whether that is a fault."""
+    """Address of an API server outside the lab or why it is unknown; whether that is a fault."""
     if not any("api" in (row.source, row.target) for row in port_matrix(lab)):
         return "", False
     try:

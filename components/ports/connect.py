@@ -1,4 +1,4 @@
-"""Tries connections and reports how each ended. Nodes run this file too: standard library and Python 3.8 only."""
+"""Tries connections. Nodes run this file too: standard library and Python 3.8 only."""
 
 import asyncio
 import errno
@@ -11,11 +11,11 @@ AT_ONCE = 50
 
 
 async def result_of(places: asyncio.Semaphore, address: str, port: int) -> str:
-    """How one connection ended. "refused" is an answer too: nothing blocks the way, and nothing listens."""
+    """How a connection ended. "refused" is an answer: nothing blocks the way, nothing listens."""
     async with places:
         try:
             _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), TRY_S)
-        except (asyncio.TimeoutError, TimeoutError):  # noqa: UP041  # two classes before Python 3.11
+        except (asyncio.TimeoutError, TimeoutError):  # noqa: UP041  # before 3.11
             return SILENT
         except ConnectionRefusedError:
             return REFUSED

@@ -17,8 +17,8 @@ from stacks.lab import Lab
 from stacks.licence import NLS_PORT, LegacyLicence
 
 Role = Literal[
-    "admin", "node", "control_plane", "api", "worker", "client", "esxi", "vcenter", "licence", "bitfusion", "switch",
-    "time", "server",
+    "admin", "node", "control_plane", "api", "worker", "client", "esxi", "vcenter", "licence",
+    "bitfusion", "switch", "time", "server",
 ]  # fmt: skip
 Protocol = Literal["tcp", "udp", "ip"]
 Listens = Literal["always", "on demand"]
@@ -41,7 +41,8 @@ ROLES: dict[Role, str] = {
 
 API_PORT = 6443
 PVRDMA_PORTS = (28250, 28761)
-"""ESXi's ruleset `pvrdma`. The vSphere RDG and the Bitfusion article name only the first of the 512."""
+"""ESXi's ruleset `pvrdma`. The vSphere RDG and the Bitfusion article name only the first of the
+512."""
 BITFUSION_PORT = 56001
 ROCE_PORT = 4791
 EPHEMERAL = (32768, 60999)
@@ -76,7 +77,14 @@ class PortRow:
 
 def port_matrix(lab: Lab) -> tuple[PortRow, ...]:
     """Every row, in the order of the layers; the same lab gives the same rows."""
-    rows = (*_fabric(lab), *_servers(lab), *_hosts(lab), *_cluster(lab), *_rails(lab), *_guests(lab))
+    rows = (
+        *_fabric(lab),
+        *_servers(lab),
+        *_hosts(lab),
+        *_cluster(lab),
+        *_rails(lab),
+        *_guests(lab),
+    )
     return tuple(dict.fromkeys(rows))
 
 
@@ -91,9 +99,15 @@ def _row(  # noqa: PLR0913, PLR0917  # a line of a table
 ) -> PortRow:
     first, last = (ports, ports) if isinstance(ports, int) else ports
     return PortRow(
-        source=source, target=target, protocol=protocol, first=first, last=last, why=why, network=network,
+        source=source,
+        target=target,
+        protocol=protocol,
+        first=first,
+        last=last,
+        why=why,
+        network=network,
         listens=listens,
-    )  # fmt: skip
+    )
 
 
 def _fabric(lab: Lab) -> Iterator[PortRow]:
@@ -104,17 +118,36 @@ def _fabric(lab: Lab) -> Iterator[PortRow]:
     yield _row("vcenter", "esxi", "tcp", 443, "host management, and disks of templates")
     yield _row("vcenter", "esxi", "tcp", 902, "host agent")
     yield _row("esxi", "vcenter", "udp", 902, "heartbeats of hosts")
-    yield _row("esxi", "esxi", "tcp", PVRDMA_PORTS, "PVRDMA's control traffic, between vmkernel adapters", "rail")
+    yield _row(
+        "esxi",
+        "esxi",
+        "tcp",
+        PVRDMA_PORTS,
+        "PVRDMA's control traffic, between vmkernel adapters",
+        "rail",
+    )
 
 
 def _servers(lab: Lab) -> Iterator[PortRow]:
     if lab.bitfusion is not None and lab.fabric is not None:
-        # the lease's URLs name the host itself (HttpNfcLeaseDeviceUrl), and the provider uses them unchanged
+        # the lease's URLs name the host itself (HttpNfcLeaseDeviceUrl)
         yield _row(
-            "admin", "esxi", "tcp", 443, "disks of OVAs: they go to the host itself, and not through the vCenter"
+            "admin",
+            "esxi",
+            "tcp",
+            443,
+            "disks of OVAs: they go to the host itself, and not through the vCenter",
         )
-        yield _row("bitfusion", "vcenter", "tcp", lab.fabric.port, "Bitfusion: a server registers itself")
-        yield _row("vcenter", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: the vCenter's plug-in asks the servers")
+        yield _row(
+            "bitfusion", "vcenter", "tcp", lab.fabric.port, "Bitfusion: a server registers itself"
+        )
+        yield _row(
+            "vcenter",
+            "bitfusion",
+            "tcp",
+            BITFUSION_PORT,
+            "Bitfusion: the vCenter's plug-in asks the servers",
+        )
 
 
 def _hosts(lab: Lab) -> Iterator[PortRow]:
@@ -140,7 +173,11 @@ def _cluster(lab: Lab) -> Iterator[PortRow]:
     if len(planes) > 1:
         yield _row("control_plane", "control_plane", "tcp", (2379, 2380), "etcd, clients and peers")
     yield _row(plane, "node", "tcp", 10250, "kubelet: logs, exec, metrics")
-    network = "flannel" if made and cluster.bootstrap and cluster.bootstrap.cni == "flannel" else lab.ports.pod_network
+    network = (
+        "flannel"
+        if made and cluster.bootstrap and cluster.bootstrap.cni == "flannel"
+        else lab.ports.pod_network
+    )
     match network:
         case "flannel":
             yield _row("node", "node", "udp", 8472, "pod network: flannel's VXLAN")
@@ -148,7 +185,9 @@ def _cluster(lab: Lab) -> Iterator[PortRow]:
             yield _row("node", "node", "tcp", 179, "pod network: Calico's BGP")
         case "calico_ipip":
             yield _row("node", "node", "tcp", 179, "pod network: Calico's BGP")
-            yield _row("node", "node", "ip", 4, "pod network: Calico's IP-in-IP (a protocol, not a port)")
+            yield _row(
+                "node", "node", "ip", 4, "pod network: Calico's IP-in-IP (a protocol, not a port)"
+            )
         case "calico_vxlan":
             yield _row("node", "node", "udp", 4789, "pod network: Calico's VXLAN")
     if lab.ports.typha and network.startswith("calico"):
@@ -164,11 +203,21 @@ def _rails(lab: Lab) -> Iterator[PortRow]:
         return
     first = benchmarks.verbs.first_port
     ports = (first, first + len(lab.rails) - 1)
-    yield _row("worker", "worker", "tcp", ports, "perftest connects to its peer", "rail", "on demand")
-    if lab.cluster and isinstance(lab.cluster.delivery, Pvrdma) and (benchmarks.nccl or benchmarks.application):
+    yield _row(
+        "worker", "worker", "tcp", ports, "perftest connects to its peer", "rail", "on demand"
+    )
+    if (
+        lab.cluster
+        and isinstance(lab.cluster.delivery, Pvrdma)
+        and (benchmarks.nccl or benchmarks.application)
+    ):
         why = "MPI starts its ranks over sshd, in the host's network"
-        yield _row("worker", "worker", "tcp", lab.cluster.delivery.ssh_port, why, listens="on demand")
-        yield _row("worker", "worker", "tcp", EPHEMERAL, "MPI and NCCL between ranks", listens="on demand")
+        yield _row(
+            "worker", "worker", "tcp", lab.cluster.delivery.ssh_port, why, listens="on demand"
+        )
+        yield _row(
+            "worker", "worker", "tcp", EPHEMERAL, "MPI and NCCL between ranks", listens="on demand"
+        )
 
 
 def _guests(lab: Lab) -> Iterator[PortRow]:
@@ -176,35 +225,40 @@ def _guests(lab: Lab) -> Iterator[PortRow]:
         port = lab.licence.port if isinstance(lab.licence, LegacyLicence) else NLS_PORT
         yield _row("worker", "licence", "tcp", port, "licenses of vGPU drivers")
     if lab.bitfusion_client is not None:
-        yield _row("client", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: GPUs on request", "rail")
+        yield _row(
+            "client", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: GPUs on request", "rail"
+        )
         yield _row("client", "bitfusion", "udp", ROCE_PORT, "RoCE v2", "rail", "on demand")
 
 
 def as_markdown(lab: Lab) -> str:
     """A document for the administrator of the firewalls."""
     rows = port_matrix(lab)
-    used = [role for role in ROLES if any(role in (row.source, row.target) for row in rows)]
+    used = {row.source for row in rows} | {row.target for row in rows}
     head = ("from", "to", "protocol", "port", "network", "why")
-    cells = ((row.source, row.target, row.protocol, row.ports, row.network, _why(row)) for row in rows)
+    cells = (
+        (row.source, row.target, row.protocol, row.ports, row.network, _why(row)) for row in rows
+    )
     lines = [f"# Ports of lab {lab.name}", "", *table(head, cells)]
-    lines += (f"- **{role}**: {ROLES[role]}" for role in used)
+    lines += (f"- **{role}**: {ROLES[role]}" for role in ROLES if role in used)
     return "\n".join(lines) + "\n"
 
 
 def as_json(lab: Lab) -> str:
-    rows: list[JsonValue] = [
-        {
-            "from": row.source,
-            "to": row.target,
-            "protocol": row.protocol,
-            "first": row.first,
-            "last": row.last,
-            "network": row.network,
-            "listens": row.listens,
-            "why": row.why,
-        }
-        for row in port_matrix(lab)
-    ]
+    rows: list[JsonValue] = []
+    for row in port_matrix(lab):
+        rows.append(
+            {
+                "from": row.source,
+                "to": row.target,
+                "protocol": row.protocol,
+                "first": row.first,
+                "last": row.last,
+                "network": row.network,
+                "listens": row.listens,
+                "why": row.why,
+            }
+        )
     return json.dumps({"lab": lab.name, "rows": rows}, indent=2) + "\n"
 
 

@@ -1,8 +1,9 @@
-"""The connections that prove a row: from each machine of a role to the machines of another. Pure."""
+"""The connections that prove a row: from each machine of a role to those of another. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import product
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -16,18 +17,21 @@ from stacks.nodes import Node
 Machine = TypeVar("Machine")
 
 ALL_PAIRS = 16
-"""Up to so many machines of one role all try each other; of more, each tries a few: pairs grow quadratically."""
+"""Up to so many machines of one role all try each other; of more, each tries a few: pairs grow
+quadratically."""
 
 
 def pairs(machines: Sequence[Machine]) -> Iterator[tuple[Machine, Machine]]:
-    """The pairs to try: all, or of many machines those 1, 2, 4, ... places apart in the circular list.
+    """The pairs to try: all, or of many machines those 1, 2, 4, ... places apart in a circle.
 
-    Each machine is both source and target. The distances cover neighbors in a rack and machines far apart.
+    Each machine is both source and target. The distances cover neighbors in a rack and machines far
+    apart.
     """
     many = len(machines)
     further = steps(many) if many > ALL_PAIRS else range(1, many)
-    for i, one in enumerate(machines):
-        yield from ((one, machines[(i + step) % many]) for step in further)
+    for place, machine in enumerate(machines):
+        for step in further:
+            yield machine, machines[(place + step) % many]
 
 
 def steps(many: int) -> list[int]:
@@ -43,11 +47,15 @@ def server_of(kubeconfig: str) -> Place:
     """The server of the current context.
 
     Raises:
-        LabError: when there is none, or a proxy is in between, so that a connection would prove nothing.
+        LabError: when there is none, or a proxy is in between, so that a connection would prove
+            nothing.
     """
     with KubernetesApi(kubeconfig) as api:
         if api.proxied:
-            raise LabError("the kubeconfig or the environment sets a proxy to the server; check with kubectl get nodes")
+            raise LabError(
+                "the kubeconfig or the environment sets a proxy to the server; check with kubectl "
+                "get nodes"
+            )
         server = urlsplit(api.server)
     try:
         port = server.port or (80 if server.scheme == "http" else 443)
@@ -101,20 +109,24 @@ class Unproven:
 
 
 def probes(lab: Lab, api: Place | str = UNASKED_API) -> tuple[list[Probe], list[Unproven]]:
-    """Connections to try, and rows that need another check; `api` is the API server's address, or why it is unknown."""
+    """Connections to try, and rows that need another check.
+
+    Args:
+        lab: the lab.
+        api: the API server's address, or why it is unknown.
+    """
     tried: list[Probe] = []
     left: list[Unproven] = []
     for row in port_matrix(lab):
         if why := _unprovable(lab, row, api):
             left.append(Unproven(row=row, why=why))
             continue
-        found = [
-            Probe(row=row, source=source, target=name, address=address, port=port)
-            for source, name, address in _ways(lab, row, api)
-            for port in _ports(lab, row, name, api)
-        ]
-        tried += found
-        if not found:
+        count = len(tried)
+        for source, target, address in _ways(lab, row, api):
+            for port in _ports(lab, row, target, api):
+                probe = Probe(row=row, source=source, target=target, address=address, port=port)
+                tried.append(probe)
+        if len(tried) == count:
             left.append(Unproven(row=row, why=f"there is no second {row.target} to connect to"))
     return tried, left
 
@@ -126,7 +138,8 @@ def thinned(lab: Lab) -> list[str]:
         many = len(members(lab, row.source))
         if row.source == row.target and many > ALL_PAIRS and not _unprovable(lab, row, UNASKED_API):
             lines.append(
-                f"{row}: each of {many} tries {len(steps(many))} others (1, 2, 4, ... places further in the lab file), "
+                f"{row}: each of {many} tries {len(steps(many))} others (1, 2, 4, ... places "
+                "further in the lab file), "
                 f"not all {many - 1}"
             )
     return lines
@@ -148,28 +161,38 @@ def members(lab: Lab, role: Role) -> list[Node]:
 def _ways(lab: Lab, row: PortRow, api: Place | str) -> Iterator[tuple[str, str, str]]:
     """Source, and name and address of the target, for every machine of the row's role."""
     if row.target not in OF_NODES:
-        for source in [None] if row.source == "admin" else members(lab, row.source):
-            own = source.name if source else HERE
-            yield from ((own, name, address) for name, address in _servers(lab, row, source, api))
+        yield from _ways_to_servers(lab, row, api)
     elif row.source == "admin":
         yield from ((HERE, node.name, str(node.address)) for node in members(lab, row.target))
     elif row.network == "rail":
         for rail in lab.rails:
-            for one, other in _pairs(lab, row, rail.name):
-                if pf := other.pf_on(rail.name):
-                    yield one.name, f"{other.name} {pf.interface}", str(pf.address.ip)
+            for node, peer in _pairs(lab, row, rail.name):
+                if pf := peer.pf_on(rail.name):
+                    yield node.name, f"{peer.name} {pf.interface}", str(pf.address.ip)
     else:
-        yield from ((one.name, other.name, str(other.address)) for one, other in _pairs(lab, row))
+        for node, peer in _pairs(lab, row):
+            yield node.name, peer.name, str(peer.address)
+
+
+def _ways_to_servers(lab: Lab, row: PortRow, api: Place | str) -> Iterator[tuple[str, str, str]]:
+    if row.source == "admin":
+        for name, address in _servers(lab, row, None, api):
+            yield HERE, name, address
+        return
+    for source in members(lab, row.source):
+        for name, address in _servers(lab, row, source, api):
+            yield source.name, name, address
 
 
 def _pairs(lab: Lab, row: PortRow, rail: str | None = None) -> Iterable[tuple[Node, Node]]:
     """The pairs that connect, on one rail if one is named."""
-    sources, targets = (
-        [node for node in members(lab, role) if rail is None or node.pf_on(rail)] for role in (row.source, row.target)
-    )
+    sources, targets = members(lab, row.source), members(lab, row.target)
+    if rail is not None:
+        sources = [node for node in sources if node.pf_on(rail)]
+        targets = [node for node in targets if node.pf_on(rail)]
     if row.source == row.target:
         return pairs(sources)
-    return ((one, other) for one in sources for other in targets if one.name != other.name)
+    return (pair for pair in product(sources, targets) if pair[0].name != pair[1].name)
 
 
 def _unprovable(lab: Lab, row: PortRow, api: Place | str) -> str:
@@ -191,11 +214,16 @@ def _unknown(row: PortRow, api: Place | str) -> str:
     if isinstance(api, str):
         return api
     if row.source != "admin" and only_here(api):
-        return f"the kubeconfig names {api[0]}, which is local to each node; check with kubectl get nodes"
+        return (
+            f"the kubeconfig names {api[0]}, which is local to each node; check with "
+            "kubectl get nodes"
+        )
     return ""
 
 
-def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> Iterator[tuple[str, str]]:
+def _servers(
+    lab: Lab, row: PortRow, source: Node | None, api: Place | str
+) -> Iterator[tuple[str, str]]:
     """Name and address of the row's targets that are no nodes, seen from a node or from here."""
     if row.target == "api" and not isinstance(api, str):
         yield f"API server {api[0]}", api[0]
@@ -217,10 +245,11 @@ def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> I
 
 
 def _ports(lab: Lab, row: PortRow, name: str, api: Place | str) -> list[int]:
-    """First and last port of the row; SSH ports may differ per node, and the kubeconfig has its own port."""
+    """First and last port of the row; SSH ports differ per node, and the kubeconfig has its own."""
     if row.target == "api" and not isinstance(api, str):
         return [api[1]]
     ports = list(dict.fromkeys((row.first, row.last)))
     if row.source == "admin" and row.target == "node":
-        return [port for port in ports if any(node.name == name and node.ssh_port == port for node in lab.nodes)]
+        of_node = {node.ssh_port for node in lab.nodes if node.name == name}
+        return [port for port in ports if port in of_node]
     return ports

@@ -43,12 +43,12 @@ class Case:
 
 def cases(summary: Summary) -> list[Case]:
     """All cases. A stale verdict passes nothing."""
-    found = [case for test in summary.tests for case in _of(test, simulated=summary.simulated)]
-    found += [
+    every_case = [case for test in summary.tests for case in _of(test, simulated=summary.simulated)]
+    every_case += [
         _whole("function", summary.function, summary.reasons),
         _whole("performance", summary.performance, (summary.performance_because,)),
     ]
-    return [_stale(case, summary.stale[0]) if summary.stale else case for case in found]
+    return [_stale(case, summary.stale[0]) if summary.stale else case for case in every_case]
 
 
 def began_ms(summary: Summary) -> int:

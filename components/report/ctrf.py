@@ -18,10 +18,10 @@ STATUS: dict[Status, str] = {
 
 def render_ctrf(summary: Summary) -> str:
     """The file's text. A single test's duration is 0: tests share rounds, so only the whole has one."""
-    found = cases(summary)
+    every_case = cases(summary)
     began = began_ms(summary)
     counts = dict.fromkeys(("passed", "failed", "skipped", "pending", "other"), 0)
-    for case in found:
+    for case in every_case:
         counts[STATUS[case.status]] += 1
     report = {
         "reportFormat": "CTRF",
@@ -30,12 +30,12 @@ def render_ctrf(summary: Summary) -> str:
         "results": {
             "tool": {"name": "rocelab"},
             "summary": {
-                "tests": len(found),
+                "tests": len(every_case),
                 **counts,
                 "start": began,
                 "stop": began + round(summary.duration_s * 1000),
             },
-            "tests": [_test(case) for case in found],
+            "tests": [_test(case) for case in every_case],
             "environment": {
                 "appName": summary.lab,
                 "testEnvironment": "simulated" if summary.simulated else "hardware",

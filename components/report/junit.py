@@ -14,12 +14,12 @@ ELEMENT_OF = {"failed": "failure", "error": "error"}
 
 def render_junit(summary: Summary) -> str:
     """The file's text."""
-    found = cases(summary)
+    every_case = cases(summary)
     time = f"{summary.duration_s:.3f}"
     began = datetime.fromtimestamp(began_ms(summary) / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    root = Element("testsuites", {"name": _legal(summary.lab), **_counts(found), "time": time})
+    root = Element("testsuites", {"name": _legal(summary.lab), **_counts(every_case), "time": time})
     for axis in ("function", "performance"):
-        of_axis = [case for case in found if case.axis == axis]
+        of_axis = [case for case in every_case if case.axis == axis]
         suite = SubElement(root, "testsuite", {"name": axis, **_counts(of_axis), "time": time, "timestamp": began})
         properties = SubElement(suite, "properties")
         simulated = str(summary.simulated).lower()
@@ -41,14 +41,14 @@ def _add_case(suite: Element, name: str, case: Case) -> None:
     elif case.status in ELEMENT_OF:
         SubElement(element, ELEMENT_OF[case.status], {"type": case.state, "message": message})
     if case.value or case.status == "warned":
-        said = f"{case.state}: {case.message or case.value}" if case.status == "warned" else case.value
-        SubElement(element, "system-out").text = _legal(said)
+        output = f"{case.state}: {case.message or case.value}" if case.status == "warned" else case.value
+        SubElement(element, "system-out").text = _legal(output)
 
 
-def _counts(found: Sequence[Case]) -> dict[str, str]:
-    numbers = {"tests": len(found)}
+def _counts(some_cases: Sequence[Case]) -> dict[str, str]:
+    numbers = {"tests": len(some_cases)}
     for status, name in (("failed", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        numbers[name] = sum(case.status == status for case in found)
+        numbers[name] = sum(case.status == status for case in some_cases)
     return {name: str(number) for name, number in numbers.items()}
 
 

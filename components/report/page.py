@@ -94,13 +94,13 @@ class Chart:
 def render_html(material: Material) -> str:
     """The file's text."""
     summary, record, sources = material.summary, material.record, Sources(material)
-    found = matrices(record, summary) if record else []
+    measured = matrices(record, summary) if record else []
     hints = other_hints(summary)
     sections: dict[str, object] = {
         "tests": _tests(summary, sources),
         "findings": summary.reasons or summary.findings or hints or summary.quarantined,
-        "pairs": _pairs(record, found) if record and found else None,
-        "nodes": list(_nodes(found)),
+        "pairs": _pairs(record, measured) if record and measured else None,
+        "nodes": list(_nodes(measured)),
         "sizes": _sizes(record) if record else None,
         "collectives": _collectives(summary, record) if record else None,
         "history": _history(material),
@@ -154,7 +154,7 @@ def state_class(state: str, stale: Sequence[str] = ()) -> str:
 
 def anchor_of(*words: str) -> str:
     """An id out of names that may hold anything."""
-    return "raw-" + re.sub(r"[^a-zA-Z0-9-]", lambda found: f"_{ord(found[0]):x}", "-".join(words))
+    return "raw-" + re.sub(r"[^a-zA-Z0-9-]", lambda match: f"_{ord(match[0]):x}", "-".join(words))
 
 
 class Sources:
@@ -263,7 +263,7 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> Iterator[obj
     yield test.because if test.because != label else ""
 
 
-def _pairs(record: RunRecord, found: list[Matrix]) -> Shown:
+def _pairs(record: RunRecord, drawn: list[Matrix]) -> Shown:
     """A heatmap per test and rail, and the slowest pairs in numbers."""
     measured = [t for t in record.transfers if t.outcome == "measured" and t.samples and t.shape != "sizes"]
     shown: list[TransferResult] = []
@@ -277,7 +277,7 @@ def _pairs(record: RunRecord, found: list[Matrix]) -> Shown:
                 note=f"share of {m.basis}, {number(m.reference)} {unit_text(m.unit)}",
                 svg=_svg(pair_chart(m, f"pair{index}")),
             )
-            for index, m in enumerate(found)
+            for index, m in enumerate(drawn)
         ],
         "again": sum(bool(t.retest) for t in record.transfers),
         "later": sum(t.second_try for t in record.transfers),
@@ -287,10 +287,10 @@ def _pairs(record: RunRecord, found: list[Matrix]) -> Shown:
     }
 
 
-def _nodes(found: list[Matrix]) -> Iterator[Chart]:
+def _nodes(measured: list[Matrix]) -> Iterator[Chart]:
     """Box plots, where a node has more than one pair."""
     groups: dict[tuple[str, str], list[Matrix]] = {}
-    for matrix in found:
+    for matrix in measured:
         if len(matrix.nodes) > 2:
             groups.setdefault((matrix.test, matrix.shape), []).append(matrix)
     for index, (group, of_group) in enumerate(groups.items()):
@@ -305,14 +305,18 @@ def _nodes(found: list[Matrix]) -> Iterator[Chart]:
 def _sizes(record: RunRecord) -> Shown | None:
     """Bandwidth and latency against message size: a chart per test, and the curves in numbers."""
     charts = []
-    for index, each in enumerate(sizes(record)):
-        pairs = max(band.curves for band in each.bands)
+    for index, by_size in enumerate(sizes(record)):
+        pairs = max(band.curves for band in by_size.bands)
         note = f"median of {pairs} pairs a rail, with their range" if pairs > 1 else "one pair a rail"
-        latency = each.unit == "us"
-        dashed = "; dashed: p99" if latency else "; dashed: the ceiling of a path MTU" if each.line_rate_gbit_s else ""
-        drawn = (latency_chart if latency else bandwidth_chart)(each, f"size{index}")
+        latency = by_size.unit == "us"
+        dashed = ""
+        if latency:
+            dashed = "; dashed: p99"
+        elif by_size.line_rate_gbit_s:
+            dashed = "; dashed: the ceiling of a path MTU"
+        drawn = (latency_chart if latency else bandwidth_chart)(by_size, f"size{index}")
         kind = "latency" if latency else "bandwidth"
-        charts.append(Chart(caption=f"{each.test}: {kind}", note=note + dashed, svg=_svg(drawn)))
+        charts.append(Chart(caption=f"{by_size.test}: {kind}", note=note + dashed, svg=_svg(drawn)))
     curves = [t for t in record.transfers if t.curve and t.outcome == "measured"][:MOST_CURVES]
     values = [(t, {point.message_bytes: point.value for point in t.curve}) for t in curves]
     rows = [
@@ -362,14 +366,14 @@ def _history(material: Material) -> Shown | None:
     summary, compared = material.summary, material.summary.regression
     history = material.document.history if material.document else ()
     baseline = compared.baseline_run if compared else ""
-    found = trends(history, baseline)
-    if compared is None and not found:
+    drawn_trends = trends(history, baseline)
+    if compared is None and not drawn_trends:
         return None
     state = {"same": "pass", "better": "pass", "worse": "fail", "unconfirmed": "unstable"}
     return {
         "charts": [
-            Chart(caption=one.title, note=_how_to_read(one), svg=_svg(trend_chart(one, f"trend{index}")))
-            for index, one in enumerate(found)
+            Chart(caption=trend.title, note=_how_to_read(trend), svg=_svg(trend_chart(trend, f"trend{index}")))
+            for index, trend in enumerate(drawn_trends)
         ],
         "began": next((when(run.started_at) for run in history if run.run_id == baseline), ""),
         "state": state_class(state.get(compared.verdict, "not rated")) if compared else "",
@@ -394,7 +398,7 @@ def _inventory(hosts: Mapping[str, MeasuredHost]) -> Shown:
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, facts in hosts.items():
         alike.setdefault(_described(facts), []).append(name)
-    ordered = sorted(alike.items(), key=lambda each: (-len(each[1]), each[1]))
+    ordered = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1]))
     return {"count": len(hosts), "rows": [(names, cells) for cells, names in ordered]}
 
 
@@ -422,7 +426,7 @@ def _counters(record: RunRecord) -> Iterable[Shown]:
             pairs = grew.setdefault((name, transfer.rail), {})
             pair = f"{transfer.client} to {transfer.server}"
             pairs[pair] = pairs.get(pair, 0) + count
-    for (name, rail), pairs in sorted(grew.items(), key=lambda each: (-sum(each[1].values()), each[0])):
+    for (name, rail), pairs in sorted(grew.items(), key=lambda item: (-sum(item[1].values()), item[0])):
         most = max(sorted(pairs), key=lambda pair: pairs[pair])
         yield {"name": name, "rail": rail, "total": sum(pairs.values()), "pairs": pairs, "most": most}
 

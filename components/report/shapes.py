@@ -127,14 +127,14 @@ class MtuLink:
 
 def matrices(record: RunRecord, summary: Summary) -> list[Matrix]:
     """Each test that ran between pairs, in the order of the record."""
-    found: dict[tuple[str, str, str], list[TransferResult]] = {}
+    by_test: dict[tuple[str, str, str], list[TransferResult]] = {}
     for transfer in record.transfers:
         if transfer.shape in ("one_way", "both_ways"):
-            found.setdefault((transfer.test, transfer.shape, transfer.rail), []).append(transfer)
+            by_test.setdefault((transfer.test, transfer.shape, transfer.rail), []).append(transfer)
     ceilings = {(t.test, t.shape, t.rail): t.ceiling for t in summary.tests if t.ceiling and t.unit == "Gbit/s"}
     return [
         _matrix(transfers, ceilings.get(key))
-        for key, transfers in found.items()
+        for key, transfers in by_test.items()
         if any(t.outcome == "measured" and t.samples for t in transfers)
     ]
 
@@ -157,13 +157,13 @@ def _matrix(transfers: list[TransferResult], ceiling: float | None) -> Matrix:
 
 def sizes(record: RunRecord) -> list[Sizes]:
     """Each test over message sizes; latency tests last."""
-    found: dict[str, list[TransferResult]] = {}
+    by_test: dict[str, list[TransferResult]] = {}
     for transfer in record.transfers:
         if transfer.curve and transfer.outcome == "measured":
-            found.setdefault(transfer.test, []).append(transfer)
+            by_test.setdefault(transfer.test, []).append(transfer)
     return [
-        _sizes(found[test], simulated=record.simulated)
-        for test in sorted(found, key=lambda test: (test.endswith("_lat"), test))
+        _sizes(by_test[test], simulated=record.simulated)
+        for test in sorted(by_test, key=lambda test: (test.endswith("_lat"), test))
     ]
 
 
@@ -208,8 +208,11 @@ def mtu_chains(document: RunDocument) -> list[tuple[MtuLink, ...]]:
 
 def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLink, ...]:
     rail, record = document.plan.rail(name), document.record
-    in_pods = next((one.mtu_bytes for one in record.pods.rails if one.rail == name), {}) if record.pods else {}
-    found = {
+    in_pods: Mapping[str, int] = {}
+    for pod_rail in record.pods.rails if record.pods else ():
+        if pod_rail.rail == name:
+            in_pods = pod_rail.mtu_bytes
+    measured_mtus = {
         end.node: mtu
         for end in rail.ends
         if (facts := record.hosts.get(end.node)) and (mtu := facts.mtu_bytes.get(end.interface))
@@ -220,7 +223,7 @@ def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLin
     links = (
         ("switch port, declared", switch, small),
         ("PF, declared", rail.mtu_bytes, ""),
-        ("PF, found", _range(found.values()), _differs(found, rail.mtu_bytes)),
+        ("PF, found", _range(measured_mtus.values()), _differs(measured_mtus, rail.mtu_bytes)),
         ("VF in pods", _range(in_pods.values()), _differs(in_pods, rail.mtu_bytes)),
         ("path MTU, expected", rail.path_mtu_bytes, ""),
         ("queue pairs used", _range(used), low),
@@ -245,7 +248,7 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
         return []
     known = [{_line_of(name): value for name, value in run.values.items()} for run in runs]
     ids = [run.run_id for run in runs]
-    found = []
+    drawn = []
     for test, unit in {test: value.unit for (test, _), value in known[-1].items()}.items():
         names = sorted({line for values in known for title, line in values if title == test})
         lines = {
@@ -253,7 +256,7 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
             for name in names
         }
         if any(sum(value is not None for value in line) > 1 for line in lines.values()):
-            found.append(
+            drawn.append(
                 Trend(
                     title=test,
                     unit=unit,
@@ -264,7 +267,7 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
                     parts=tuple(_parts(runs)),
                 )
             )
-    return found
+    return drawn
 
 
 def _line_of(name: str) -> tuple[str, str]:

@@ -89,13 +89,13 @@ def summary_in(outputs: dict[str, JsonValue]) -> Summary | None:
     Raises:
         LabError: when there is none yet, or another version of this program wrote it.
     """
-    found = outputs.get("validation")
-    if not isinstance(found, dict):
+    validation = outputs.get("validation")
+    if not isinstance(validation, dict):
         raise LabError("the stack has no output `validation` yet: pulumi up makes it")
-    if found.get("mode") == "off":
+    if validation.get("mode") == "off":
         return None
     try:
-        return Summary.model_validate_json(json.dumps(found), strict=True)
+        return Summary.model_validate_json(json.dumps(validation), strict=True)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))

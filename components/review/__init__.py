@@ -1,1 +1,1 @@
-"""One Markdown comment from `pulumi preview --json`: `preview` reads it, `effects` ranks it, `comment` renders it."""
+"""One Markdown comment from `pulumi preview --json`: read, ranked by effect, and rendered."""

@@ -1,4 +1,4 @@
-"""A review as one Markdown comment or one JSON document. Pure: the same preview gives the same text."""
+"""A review as a Markdown comment or a JSON document. Pure: equal previews give equal texts."""
 
 import re
 from collections import Counter
@@ -43,7 +43,8 @@ NOUNS: Mapping[Kind, tuple[str, ...]] = {
     Kind.FABRIC_REPLACED: ("object",),
     Kind.FABRIC_DELETED: ("object",),
     **dict.fromkeys(
-        (Kind.VM_REPLACED, Kind.VM_DELETED, Kind.VM_CREATED, Kind.VM_RESTART, Kind.VM_MAY_RESTART), ("VM",)
+        (Kind.VM_REPLACED, Kind.VM_DELETED, Kind.VM_CREATED, Kind.VM_RESTART, Kind.VM_MAY_RESTART),
+        ("VM",),
     ),
 }
 """What is counted, where that is not a host."""
@@ -59,7 +60,7 @@ class CommentRow(Finding):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comment:
-    """What is said, before it is cut to a length."""
+    """What is shown, before it is cut to a length."""
 
     title: str
     """Name of the stack, or what was given in its place; empty for none."""
@@ -69,18 +70,22 @@ class Comment:
     note: str
 
 
-def comment_of(review: Review, *, title: str | None = None, note: str = "", names: bool = True) -> Comment:
-    """What is said of a review.
+def comment_of(
+    review: Review, *, title: str | None = None, note: str = "", names: bool = True
+) -> Comment:
+    """What is shown of a review.
 
     Args:
         review: the effects.
-        title: replaces the stack's name, in the headline and in the marker that finds the comment again.
+        title: replaces the stack's name, in the headline and in the marker that finds the comment
+            again.
         note: a last line, such as the commit.
         names: whether hosts, interfaces, resources, values and errors are named.
     """
-    said = title if title is not None else review.stack if names else ""
+    if title is None:
+        title = review.stack if names else ""
     return Comment(
-        title=said[:LONGEST_TITLE],
+        title=title[:LONGEST_TITLE],
         headline=_headline(review),
         rows=tuple(_rows(review.effects, names=names)),
         facts_read=review.facts_read,
@@ -90,20 +95,23 @@ def comment_of(review: Review, *, title: str | None = None, note: str = "", name
 
 def document_of(comment: Comment, review: Review) -> dict[str, JsonValue]:
     """The whole comment as data."""
+    rows: list[JsonValue] = []
+    for row in comment.rows:
+        rank = row.kind.rank.name.lower()
+        rows.append(
+            {"rank": rank, "effect": row.kind.label, "where": row.where, "change": row.evidence}
+        )
     return {
         "title": comment.title,
         "headline": comment.headline,
         "worst": review.worst.name.lower() if review.worst is not None else None,
         "unread": review.unread,
-        "rows": [
-            {"rank": row.kind.rank.name.lower(), "effect": row.kind.label, "where": row.where, "change": row.evidence}
-            for row in comment.rows
-        ],
+        "rows": rows,
     }
 
 
 def as_markdown(comment: Comment, limit: int = COMMENT_LIMIT) -> str:
-    """The comment, cut to a length: first each row is shortened, the mildest first, then each is left out."""
+    """The comment, cut to a length: rows are shortened, the mildest first, then left out."""
     return fitted(lambda cuts: _cut_comment(comment, cuts), 2 * len(comment.rows), limit)
 
 
@@ -137,51 +145,53 @@ def _cut_comment(comment: Comment, cuts: int) -> str:
 
 
 def _footer(comment: Comment) -> list[str]:
-    said = [escaped(comment.note)] if comment.note else []
+    remarks = [escaped(comment.note)] if comment.note else []
     if comment.facts_read:
-        first, last = comment.facts_read
-        said.append(f"VFs in use as the hosts said at {first}{'' if first == last else f' to {last}'} UTC")
-    return [f"<sub>{'; '.join(said)}</sub>"] if said else []
+        span = " to ".join(dict.fromkeys(comment.facts_read))
+        remarks.append(f"VFs in use as the hosts said at {span} UTC")
+    return [f"<sub>{'; '.join(remarks)}</sub>"] if remarks else []
 
 
 def _headline(review: Review) -> str:
-    found: dict[Kind, set[tuple[str, str]]] = {}
-    for one in review.effects:
-        part = one.part if one.kind.rank is Rank.LINK else ""
-        found.setdefault(one.kind, set()).add((one.name, part))
-    said = [kind.said(len(found[kind])) for kind in Kind if kind in found and kind.rank < Rank.REST]
-    if said:
-        return ", ".join(said)
+    places: dict[Kind, set[tuple[str, str]]] = {}
+    for effect in review.effects:
+        part = effect.part if effect.kind.rank is Rank.LINK else ""
+        places.setdefault(effect.kind, set()).add((effect.name, part))
+    phrases = []
+    for kind in Kind:
+        if kind in places and kind.rank < Rank.REST:
+            phrases.append(kind.phrase(len(places[kind])))
+    if phrases:
+        return ", ".join(phrases)
     return "no disruption" if review.effects else "no changes"
 
 
 def _rows(effects: Iterable[Effect], *, names: bool) -> Iterator[CommentRow]:
-    places = {kind: place for place, kind in enumerate(Kind)}
+    order = list(Kind)
     errors: list[Effect] = []
     fields: dict[tuple[int, str], list[Effect]] = {}
-    for one in effects:
-        if one.kind is Kind.FAILED:
-            errors.append(one)
+    for effect in effects:
+        if effect.kind is Kind.FAILED:
+            errors.append(effect)
         else:
-            fields.setdefault((places[one.kind], one.what), []).append(one)
+            fields.setdefault((order.index(effect.kind), effect.what), []).append(effect)
     yield from _errors(errors, names=names)
     for _, alike in sorted(fields.items()):
         ways: dict[tuple[str, str], list[Effect]] = {}
-        for one in alike:
-            ways.setdefault((one.values, one.note), []).append(one)
+        for effect in alike:
+            ways.setdefault((effect.values, effect.note), []).append(effect)
         if len(ways) > MOST_VALUES:
-            yield _row(
-                alike, f"in {len(ways)} ways, such as {min(ways)[0]}" if names else f"in {len(ways)} ways", names
-            )
+            example = f", such as {min(ways)[0]}" if names else ""
+            yield _row(alike, f"in {len(ways)} ways{example}", names)
             continue
         for (values, note), same in sorted(ways.items()):
-            said = values if names or PUBLIC_VALUES.fullmatch(values) else ""
-            yield _row(same, "; ".join(filter(None, (said, note))), names)
+            shown_values = values if names or PUBLIC_VALUES.fullmatch(values) else ""
+            yield _row(same, "; ".join(filter(None, (shown_values, note))), names)
 
 
 def _errors(errors: Sequence[Effect], *, names: bool) -> Iterator[CommentRow]:
     """The first ones; all of them are in the log of the preview."""
-    texts = _alike({(one.name, one.what) for one in errors})
+    texts = _alike({(error.name, error.what) for error in errors})
     count = plural(len(texts), "error")
     if texts and not names:
         yield _comment_row(Kind.FAILED, "", f"{count}, in the log of the preview", count)
@@ -194,31 +204,34 @@ def _errors(errors: Sequence[Effect], *, names: bool) -> Iterator[CommentRow]:
 
 
 def _alike(errors: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Errors of one resource that differ in a single word, such as the host, become one with all these words."""
+    """Errors of a resource that differ in one word, such as the host, become one error."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, text in sorted(errors):
         groups.setdefault((name, re.sub(r"\d+", "0", text)), []).append(text)
-    found: list[tuple[str, str]] = []
+    errors_shown: list[tuple[str, str]] = []
     for (name, _), texts in groups.items():
         words = [re.split(r"(\s+)", text) for text in texts]
-        places = [place for place, same in enumerate(zip(*words, strict=True)) if len(set(same)) > 1]
+        columns = zip(*words, strict=True)
+        places = [place for place, column in enumerate(columns) if len(set(column)) > 1]
         if len(places) == 1:
-            words[0][places[0]] = ", ".join(folded(each[places[0]] for each in words))
-            found.append((name, "".join(words[0])))
+            words[0][places[0]] = ", ".join(folded(sentence[places[0]] for sentence in words))
+            errors_shown.append((name, "".join(words[0])))
         else:
-            found += [(name, text) for text in texts]
-    return found
+            errors_shown += [(name, text) for text in texts]
+    return errors_shown
 
 
 def _row(same: Sequence[Effect], values: str, names: bool) -> CommentRow:
     kind, what = same[0].kind, same[0].what
     if kind.rank is Rank.UNREAD and not names:
         what = "its changes may be missing here"
-    counts = [one.vfs_in_use for one in same if one.vfs_in_use is not None]
+    counts = [effect.vfs_in_use for effect in same if effect.vfs_in_use is not None]
     use = [f"{plural(sum(counts), 'VF')} in use"] if counts else []
     change = redacted("; ".join(filter(None, [f"{what} {values}".strip(), *use])))
     count = _counted(kind, same)
-    where = folded_places((one.name, one.part) for one in same) if names or kind is Kind.HOSTS_UNREAD else count
+    where = count
+    if names or kind is Kind.HOSTS_UNREAD:
+        where = folded_places((effect.name, effect.part) for effect in same)
     return _comment_row(kind, where, cut(change, LONGEST_CHANGE), count)
 
 
@@ -227,8 +240,8 @@ def _comment_row(kind: Kind, where: str, change: str, count: str) -> CommentRow:
 
 
 def _counted(kind: Kind, same: Sequence[Effect]) -> str:
-    hosts = plural(len({one.name for one in same}), *NOUNS.get(kind, ("host",)))
-    parts = len({(one.name, one.part) for one in same if one.part})
+    hosts = plural(len({effect.name for effect in same}), *NOUNS.get(kind, ("host",)))
+    parts = len({(effect.name, effect.part) for effect in same if effect.part})
     return f"{plural(parts, 'port')} of {hosts}" if parts else hosts
 
 

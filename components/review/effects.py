@@ -1,4 +1,4 @@
-"""What a preview does to the lab, worst first: from the records of hosts and switches and from the steps. Pure."""
+"""What a preview does to the lab, worst first: from records of hosts and switches. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -30,10 +30,13 @@ VERBS = {
     "create-replacement": "replaced",
     "delete-replaced": "replaced",
 }
-"""What becomes of a resource by the step's operation; operations that change nothing are not here."""
+"""What becomes of a resource by the step's operation; operations that change nothing are not
+here."""
 QUIET_MACHINE_PROPERTIES = frozenset({"annotation", "customAttributes", "folder", "name", "tags"})
 """A VM keeps running when these change. The provider decides on any other while it applies it."""
-OTHER_VERSION = "a record is not known yet, or of another version of rocelab; its changes are missing here"
+OTHER_VERSION = (
+    "a record is not known yet, or of another version of rocelab; its changes are missing here"
+)
 ADDRESS = re.compile(r"^\S+:\d+ ")
 SILENT_HOST = re.compile(rf"^(?P<name>\S+) \(.*\) (?P<reason>{SILENT}.*?)(;|$)")
 
@@ -52,7 +55,7 @@ class Rank(IntEnum):
 
 
 class Kind(Enum):
-    """What happens: its rank, its label in the table, and how the headline says it of one and of many."""
+    """What happens: its rank, its label in the table, and its two phrases in the headline."""
 
     FAILED = Rank.FAILED, "Preview failed", "the preview failed", "the preview failed"
     VM_REPLACED = Rank.REPLACE, "VM replaced", "1 VM is replaced", "{} VMs are replaced"
@@ -63,7 +66,12 @@ class Kind(Enum):
         "1 vSphere object is replaced",
         "{} vSphere objects are replaced",
     )
-    FABRIC_DELETED = Rank.REPLACE, "vSphere deleted", "1 vSphere object is deleted", "{} vSphere objects are deleted"
+    FABRIC_DELETED = (
+        Rank.REPLACE,
+        "vSphere deleted",
+        "1 vSphere object is deleted",
+        "{} vSphere objects are deleted",
+    )
     REBOOT = Rank.REBOOT, "Reboot", "1 host needs a reboot", "{} hosts need a reboot"
     VM_RESTART = Rank.REBOOT, "VM restarts", "1 VM restarts", "{} VMs restart"
     VM_MAY_RESTART = Rank.REBOOT, "VM may restart", "1 VM may restart", "{} VMs may restart"
@@ -79,12 +87,12 @@ class Kind(Enum):
     HOST = Rank.REST, "Host", "", ""
     RESOURCE = Rank.REST, "Resource", "", ""
 
-    def __init__(self, rank: Rank, label: str, one: str, many: str) -> None:
-        self.rank, self.label, self.one, self.many = rank, label, one, many
+    def __init__(self, rank: Rank, label: str, singular: str, plural: str) -> None:
+        self.rank, self.label, self.singular, self.plural = rank, label, singular, plural
 
-    def said(self, count: int) -> str:
+    def phrase(self, count: int) -> str:
         """The text in the headline."""
-        return self.one if count == 1 else self.many.format(count)
+        return self.singular if count == 1 else self.plural.format(count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,16 +123,17 @@ class Review:
     @property
     def worst(self) -> Rank | None:
         """The worst that happens; what was not read is no effect. None when nothing changes."""
-        return min((one.kind.rank for one in self.effects if one.kind.rank is not Rank.UNREAD), default=None)
+        ranks = {effect.kind.rank for effect in self.effects}
+        return min(ranks - {Rank.UNREAD}, default=None)
 
     @property
     def unread(self) -> bool:
         """Whether something could not be read, so that its effects are not among these."""
-        return any(one.kind.rank is Rank.UNREAD for one in self.effects)
+        return any(effect.kind.rank is Rank.UNREAD for effect in self.effects)
 
 
 def review_of(preview: Preview) -> Review:
-    """What a preview does, in no order: steps come in another one each time."""
+    """What a preview does, in no order: steps come in another order each time."""
     steps = [step for step in preview.steps if step.op in VERBS]
     effects = list(_failures(preview))
     facts: dict[str, object] = {}
@@ -133,34 +142,40 @@ def review_of(preview: Preview) -> Review:
         if step.type == FLEET:
             facts |= _facts(step)
     # after a refresh the host's record says it too
-    unread = {one.name for one in effects if one.kind is Kind.UNREAD}
-    effects += [one for one in _silent(preview) if one.name not in unread]
-    failed = any(one.kind is Kind.FAILED for one in effects)
+    unread = {effect.name for effect in effects if effect.kind is Kind.UNREAD}
+    effects += [effect for effect in _silent(preview) if effect.name not in unread]
+    failed = any(effect.kind is Kind.FAILED for effect in effects)
     if failed and not any(step.type == FLEET for step in steps):
         why = "the preview ended before the hosts were compared"
         effects.append(Effect(kind=Kind.HOSTS_UNREAD, name="all hosts", what=why))
-    read = sorted(f"{known.seen:%Y-%m-%d %H:%M}" for fact in facts.values() if (known := known_of(fact)))
+    times = [known.seen for known in map(known_of, facts.values()) if known]
+    facts_read: tuple[str, ...] = ()
+    if times:
+        facts_read = f"{min(times):%Y-%m-%d %H:%M}", f"{max(times):%Y-%m-%d %H:%M}"
     return Review(
-        stack=preview.stack, effects=tuple(dict.fromkeys(effects)), facts_read=(read[0], read[-1]) if read else ()
+        stack=preview.stack,
+        effects=tuple(dict.fromkeys(effects)),
+        facts_read=facts_read,
     )
 
 
 def _failures(preview: Preview) -> Iterator[Effect]:
-    """Errors, without the names of pods that one of them has."""
-    for one in preview.diagnostics:
-        if one.level == "error":
-            resource = one.urn.split("::", 3)[-1] if one.urn else ""
-            yield Effect(kind=Kind.FAILED, name=resource, what=without_users(one.text))
+    """Errors, without the names of pods that an error may have."""
+    for diagnostic in preview.diagnostics:
+        if diagnostic.level == "error":
+            resource = diagnostic.urn.split("::", 3)[-1] if diagnostic.urn else ""
+            yield Effect(kind=Kind.FAILED, name=resource, what=without_users(diagnostic.text))
     if preview.corrupt:
         yield Effect(kind=Kind.FAILED, name="", what="Pulumi says that the state may be corrupt")
 
 
 def _silent(preview: Preview) -> Iterator[Effect]:
-    """Hosts that did not answer now; only a message says so, since the state does not change for that."""
-    for one in preview.diagnostics:
-        if one.level == "warning" and (said := SILENT_HOST.match(one.text)):
-            what = f"{said['reason']}; its changes are those against the last run"
-            yield Effect(kind=Kind.UNREAD, name=said["name"], what=what)
+    """Hosts that did not answer now; only a message says so, since the state stays the same."""
+    for diagnostic in preview.diagnostics:
+        silence = SILENT_HOST.match(diagnostic.text)
+        if diagnostic.level == "warning" and silence:
+            what = f"{silence['reason']}; its changes are those against the last run"
+            yield Effect(kind=Kind.UNREAD, name=silence["name"], what=what)
 
 
 def _of_step(step: PreviewStep) -> Iterator[Effect]:
@@ -187,68 +202,92 @@ def _short_type(step: PreviewStep) -> str:
 
 
 def _hosts(step: PreviewStep) -> Iterator[Effect]:
-    old, new = _known(step.old), _asked(step.new)
+    old, new = _known(step.old), _inputs(step.new)
     olds, news = records_of(old), records_of(new)
     hidden = {*_hidden(old, olds), *_hidden(new, news)}
     for name in sorted(hidden):
         yield Effect(kind=Kind.UNREAD, name=name, what=OTHER_VERSION)
     facts = _facts(step)
     try:
-        found = list(changes(_without(olds, hidden), _without(news, hidden), facts))
+        of_hosts = list(changes(_without(olds, hidden), _without(news, hidden), facts))
     except (KeyError, TypeError, ValueError):  # a field that this version does not know
         yield Effect(kind=Kind.HOSTS_UNREAD, name="all hosts", what=OTHER_VERSION)
         return
-    for change in found:
+    for change in of_hosts:
         yield _host_effect(change, facts, olds, news)
 
 
+KINDS = {
+    "none": Kind.HOST,
+    "link": Kind.LINK,
+    "pods": Kind.PODS,
+    "reboot": Kind.REBOOT,
+    "replace": Kind.VM_REPLACED,
+}
+MEMBERSHIP = ("unread", "joins", "leaves")
+
+
+def _membership_effect(
+    change: Change, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
+) -> Effect:
+    if change.effect == "unread":
+        reason = "no answer"
+        if change.host in olds:
+            reason = ADDRESS.sub("", olds[change.host].trouble)
+        what = f"{reason}; its changes are missing here"
+        return Effect(kind=Kind.UNREAD, name=change.host, what=what)
+    if change.effect == "joins":
+        what = f"is new ({news[change.host].state})"
+        if change.what == "state":
+            what = "becomes active"
+        return Effect(kind=Kind.JOINS, name=change.host, what=what)
+    what = "its VFs, links and files are undone"
+    if change.what == "state":
+        what = f"state {change.values}"
+    return Effect(kind=Kind.LEAVES, name=change.host, what=what)
+
+
 def _host_effect(
-    change: Change, facts: Mapping[str, object], olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
+    change: Change,
+    facts: Mapping[str, object],
+    olds: Mapping[str, HostRecord],
+    news: Mapping[str, HostRecord],
 ) -> Effect:
     part, _, field = change.what.rpartition(".")
-    match change.effect:
-        case "unread":
-            reason = ADDRESS.sub("", olds[change.host].trouble) if change.host in olds else "no answer"
-            what = f"{reason}; its changes are missing here"
-            return Effect(kind=Kind.UNREAD, name=change.host, what=what)
-        case "joins":
-            what = "becomes active" if change.what == "state" else f"is new ({news[change.host].state})"
-            return Effect(kind=Kind.JOINS, name=change.host, what=what)
-        case "leaves":
-            undone = "its VFs, links and files are undone"
-            what = f"state {change.values}" if change.what == "state" else undone
-            return Effect(kind=Kind.LEAVES, name=change.host, what=what)
-        case "none" if field != "vfs":  # what a file holds is the host's matter: the comment names the field only
-            return Effect(kind=Kind.HOST, name=change.host, part=part, what=field)
-        case "none":
-            kind = Kind.HOST
-        case "link":
-            kind = Kind.LINK
-        case "pods":
-            kind = Kind.PODS
-        case "reboot":
-            kind = Kind.REBOOT
-        case "replace":
-            kind = Kind.VM_REPLACED
+    if change.effect in MEMBERSHIP:
+        return _membership_effect(change, olds, news)
+    if change.effect == "none" and field != "vfs":
+        # what a file holds is the host's matter: the comment names the field only
+        return Effect(kind=Kind.HOST, name=change.host, part=part, what=field)
     note, in_use = "", None
     if field == "vfs":
         note, in_use = _vfs(part, known_of(facts.get(change.host)))
     return Effect(
-        kind=kind, name=change.host, part=part, what=field, values=change.values, note=note, vfs_in_use=in_use
+        kind=KINDS[change.effect],
+        name=change.host,
+        part=part,
+        what=field,
+        values=change.values,
+        note=note,
+        vfs_in_use=in_use,
     )
 
 
 def _vfs(pf: str, known: Known | None) -> tuple[str, int | None]:
-    """What is known of a PF's VFs, and how many are in use. Who uses them is not said: pods have telling names."""
+    """A PF's VFs, and how many are in use. Users are not named: names of pods tell too much."""
     if known is None:
         return "what is in use and whether it reboots: unknown", None
     count = re.match(r"\d+", known.in_use.get(pf, ""))
-    offered = f"the NIC offers {known.offered[pf]}" if pf in known.offered else "may reboot: the NIC's limit is unknown"
+    offered = (
+        f"the NIC offers {known.offered[pf]}"
+        if pf in known.offered
+        else "may reboot: the NIC's limit is unknown"
+    )
     return offered, int(count[0]) if count else 0
 
 
 def _switch(step: PreviewStep) -> Iterator[Effect]:
-    old, new = _known(step.old), _asked(step.new)
+    old, new = _known(step.old), _inputs(step.new)
     try:
         name = SwitchRecord.model_validate((new or old).get("record")).switch.name
     except ValidationError:
@@ -259,17 +298,20 @@ def _switch(step: PreviewStep) -> Iterator[Effect]:
     for port in sorted(hidden):
         yield Effect(kind=Kind.SWITCH_UNREAD, name=name, part=port, what=OTHER_VERSION)
     before, after = _without(before, hidden), _without(after, hidden)
-    for port, wanted in after.items():
+    for port, settings in after.items():
         if port not in before:
             what = "is taken over; its present settings are not in the preview"
             yield Effect(kind=Kind.PORT, name=name, part=port, what=what)
             continue
-        for each in differences(wanted, before[port]):
-            values = f"{'none' if each.found is None else each.found} => {each.expected}"
-            yield Effect(kind=Kind.PORT, name=name, part=port, what=each.field, values=values)
+        for change in differences(settings, before[port]):
+            earlier = "none" if change.found is None else change.found
+            values = f"{earlier} => {change.expected}"
+            yield Effect(kind=Kind.PORT, name=name, part=port, what=change.field, values=values)
     for port in before:
         if port not in after:
-            yield Effect(kind=Kind.PORT, name=name, part=port, what="leaves; its first settings are put back")
+            yield Effect(
+                kind=Kind.PORT, name=name, part=port, what="leaves; its first settings are put back"
+            )
 
 
 def _ports(props: Props, hidden: set[str]) -> dict[str, PortSettings]:
@@ -285,10 +327,16 @@ def _ports(props: Props, hidden: set[str]) -> dict[str, PortSettings]:
 
 
 def _machine(step: PreviewStep) -> Iterator[Effect]:
-    old, new, verb = _known(step.old), _asked(step.new), VERBS[step.op]
-    name = next((name for name in (new.get("name"), old.get("name")) if isinstance(name, str)), step.name)
+    old, new, verb = _known(step.old), _inputs(step.new), VERBS[step.op]
+    name = new.get("name") or old.get("name")
+    if not isinstance(name, str):
+        name = step.name
     if step.type == MACHINE and verb != "updated":
-        kind = {"created": Kind.VM_CREATED, "deleted": Kind.VM_DELETED, "replaced": Kind.VM_REPLACED}[verb]
+        kind = {
+            "created": Kind.VM_CREATED,
+            "deleted": Kind.VM_DELETED,
+            "replaced": Kind.VM_REPLACED,
+        }[verb]
         reasons = ", ".join(sorted(step.diff_reasons)) if verb == "replaced" else ""
         yield Effect(kind=kind, name=name, what=reasons and f"changed: {reasons}")
         return
@@ -296,8 +344,8 @@ def _machine(step: PreviewStep) -> Iterator[Effect]:
     if not changed:
         yield _resource(step)
         return
-    certain = step.type == HARDWARE
-    yield Effect(kind=Kind.VM_RESTART if certain else Kind.VM_MAY_RESTART, name=name, what=", ".join(changed))
+    kind = Kind.VM_RESTART if step.type == HARDWARE else Kind.VM_MAY_RESTART
+    yield Effect(kind=kind, name=name, what=", ".join(changed))
 
 
 def _changed(step: PreviewStep, old: Props, new: Props) -> set[str]:
@@ -305,7 +353,9 @@ def _changed(step: PreviewStep, old: Props, new: Props) -> set[str]:
     if step.type == HARDWARE:
         now = old.get("now")
         before = now if isinstance(now, dict) else {}
-        names = {"vgpus", "roce_version"} if new.get("roce_version") else {"vgpus"}  # without one it is vCenter's own
+        names = {"vgpus"}
+        if new.get("roce_version"):  # without one it is vCenter's own
+            names.add("roce_version")
         return {name for name in names if (before.get(name) or []) != (new.get(name) or [])}
     return set(step.diff_reasons) - QUIET_MACHINE_PROPERTIES
 
@@ -314,7 +364,7 @@ def _known(state: State | None) -> Props:
     return state.known if state else {}
 
 
-def _asked(state: State | None) -> Props:
+def _inputs(state: State | None) -> Props:
     return state.inputs if state else {}
 
 

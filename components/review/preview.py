@@ -1,4 +1,4 @@
-"""What `pulumi preview --json` prints, as far as a review needs it; the rest, such as the config, is not even kept.
+"""What `pulumi preview --json` prints, as far as a review needs it; the rest is not kept.
 
 The format is `PreviewDigest` of pulumi/pulumi, pkg/display/json.go.
 """
@@ -31,7 +31,7 @@ class State(BaseModel):
 
     @property
     def known(self) -> Props:
-        """What the provider compares with: what was read last, or what was asked for where nothing was."""
+        """What the provider compares with: what was read last, or the inputs where nothing was."""
         return self.outputs or self.inputs
 
 
@@ -69,8 +69,8 @@ class Diagnostic(BaseModel):
     @property
     def level(self) -> str:
         """Its real severity."""
-        said = PREFIX.match(self.message)
-        return said[1] if said else self.severity.partition("#")[0]
+        prefix = PREFIX.match(self.message)
+        return prefix[1] if prefix else self.severity.partition("#")[0]
 
     @property
     def text(self) -> str:
@@ -90,7 +90,8 @@ class Preview(BaseModel):
     @property
     def stack(self) -> str:
         """The stack's name, empty where nothing names it."""
-        urns = [step.urn for step in self.steps] + [one.urn for one in self.diagnostics if one.urn]
+        urns = [step.urn for step in self.steps]
+        urns += [diagnostic.urn for diagnostic in self.diagnostics if diagnostic.urn]
         return _part(urns[0], 0).rpartition(":")[2] if urns else ""
 
 
@@ -102,28 +103,46 @@ def read_preview(text: str) -> Preview:
     """
     if not text.strip():
         raise LabError(
-            f"the preview is empty: pulumi ended before it wrote anything; look at its stderr, then {WRITES_IT}"
+            "the preview is empty: pulumi ended before it wrote anything; look at its stderr, "
+            f"then {WRITES_IT}"
         )
     try:
         content, end = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
     except (ValueError, RecursionError) as error:
         raise LabError(
-            f"the preview is not complete JSON ({error}): the run was ended or the file cut off; {WRITES_IT}"
+            f"the preview is not complete JSON ({error}): the run was ended or the file cut off; "
+            f"{WRITES_IT}"
         ) from None
     if isinstance(content, dict) and "sequence" in content and "timestamp" in content:
-        raise LabError(f"the preview is a stream of events, one per line: unset {STREAMING} and {WRITES_IT}")
+        raise LabError(
+            f"the preview is a stream of events, one per line: unset {STREAMING} and {WRITES_IT}"
+        )
     if text.lstrip("\ufeff \t\r\n")[end:].strip():
-        raise LabError(f"the preview has something behind its JSON document; keep stderr out of it and {WRITES_IT}")
-    if not isinstance(content, dict) or not {"steps", "diagnostics", "changeSummary"} & set(content):
-        raise LabError(f"the file is JSON, but no preview: it has neither steps nor diagnostics; {WRITES_IT}")
+        raise LabError(
+            "the preview has something behind its JSON document; keep stderr out of it and "
+            f"{WRITES_IT}"
+        )
+    if not isinstance(content, dict) or not {"steps", "diagnostics", "changeSummary"} & set(
+        content
+    ):
+        raise LabError(
+            f"the file is JSON, but no preview: it has neither steps nor diagnostics; {WRITES_IT}"
+        )
     secrets = needles(_secret_values(content.get("config")))
     try:
-        preview = Preview.model_validate({key: value for key, value in content.items() if value is not None})
+        preview = Preview.model_validate(
+            {key: value for key, value in content.items() if value is not None}
+        )
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise LabError(f"{where}: {first['msg']}: another version of Pulumi wrote this preview; {WRITES_IT}") from None
-    clean = [one.model_copy(update={"message": redacted(one.message, secrets)}) for one in preview.diagnostics]
+        raise LabError(
+            f"{where}: {first['msg']}: another version of Pulumi wrote this preview; {WRITES_IT}"
+        ) from None
+    clean = []
+    for diagnostic in preview.diagnostics:
+        message = redacted(diagnostic.message, secrets)
+        clean.append(diagnostic.model_copy(update={"message": message}))
     return preview.model_copy(update={"diagnostics": tuple(clean)})
 
 

@@ -24,16 +24,16 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Say = Callable[[str], None]
 
 
-def find_tool(wanted: str | None = None) -> str:
+def find_tool(chosen: str | None = None) -> str:
     """The tool's name.
 
     Raises:
         LabError: when none is installed.
     """
-    for name in (wanted,) if wanted else TOOLS:
+    for name in (chosen,) if chosen else TOOLS:
         if name and shutil.which(name):
             return name
-    missing = wanted or ", ".join(TOOLS)
+    missing = chosen or ", ".join(TOOLS)
     raise LabError(
         f"{missing}: not on PATH, so no image can be built here. Install one, or build the "
         "output of `rocelab image show` on a machine that has one"

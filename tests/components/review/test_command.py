@@ -77,6 +77,6 @@ def test_title_note_and_limit_are_kept(tmp_path: Path, capsys: pytest.CaptureFix
 
     assert ended(str(tmp_path / "p.json"), "--title", "lab", "--note", "commit 1a2b3c4", "--limit", "4000") == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[:2] == ["<!-- rocelab:review lab -->", f"### lab: {Kind.JOINS.said(300)}"]
+    assert out.splitlines()[:2] == ["<!-- rocelab:review lab -->", f"### lab: {Kind.JOINS.phrase(300)}"]
     assert out.endswith("<sub>commit 1a2b3c4</sub>\n")
     assert ended(str(tmp_path / "p.json"), "--limit", "10") == 2

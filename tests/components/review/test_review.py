@@ -88,7 +88,7 @@ def test_a_recorded_preview_of_real_hosts_becomes_rows_worst_first() -> None:
 
 
 def test_a_recorded_reboot_is_counted_in_the_headline() -> None:
-    assert headline(sample("reboots")) == f"### pod1: {Kind.REBOOT.said(7)}"
+    assert headline(sample("reboots")) == f"### pod1: {Kind.REBOOT.phrase(7)}"
 
 
 def test_errors_that_differ_in_the_host_alone_are_one_and_the_hosts_count_as_unread() -> None:
@@ -97,7 +97,7 @@ def test_errors_that_differ_in_the_host_alone_are_one_and_the_hosts_count_as_unr
     assert failed[:2] == ("Preview failed", "hosts-fleet")
     assert states(failed[2], "gpu[0001-0007]", "rdma_namespaces", "shared", "exclusive")
     assert unread[:2] == ("Not read", "all hosts")
-    assert headline(sample("refused")) == f"### pod1: {Kind.FAILED.said(1)}, {Kind.HOSTS_UNREAD.said(1)}"
+    assert headline(sample("refused")) == f"### pod1: {Kind.FAILED.phrase(1)}, {Kind.HOSTS_UNREAD.phrase(1)}"
 
 
 def test_a_lab_file_with_a_fault_is_a_failed_preview() -> None:
@@ -199,7 +199,7 @@ def test_ports_of_a_switch_fold_field_by_field() -> None:
 
     (row,) = rows(text)
     assert row == ("Switch port", "sw1 Ethernet[0,4,8,12]", f"mtu_bytes 1500 => {lab.rails[0].mtu_bytes + 216}")
-    assert headline(text) == f"### pod1: {Kind.PORT.said(4)}"
+    assert headline(text) == f"### pod1: {Kind.PORT.phrase(4)}"
 
 
 def test_a_switch_that_is_taken_over_or_given_back_says_so() -> None:
@@ -294,7 +294,7 @@ def test_a_host_that_is_silent_now_is_not_read_though_the_state_knows_it() -> No
 
     assert kinds(text) == {Kind.LINK, Kind.HOST, Kind.UNREAD}
     assert "192.0.2.1" not in written(text)
-    assert headline(text).endswith(Kind.UNREAD.said(1))
+    assert headline(text).endswith(Kind.UNREAD.phrase(1))
 
 
 def test_what_providers_log_of_the_hosts_is_not_read() -> None:
@@ -318,7 +318,7 @@ def test_1024_alike_nodes_are_one_line() -> None:
     text = written(preview(hosts(fleet(1024), fleet(1024, mtu_bytes=4200))))
 
     assert "| Link flaps | gpu\\[0001-1024\\] enp5s0 | mtu_bytes 9000 =&gt; 4200 |" in text
-    assert text.splitlines()[1] == f"### pod1: {Kind.LINK.said(1024)}"
+    assert text.splitlines()[1] == f"### pod1: {Kind.LINK.phrase(1024)}"
     assert len(text) < 500
 
 
@@ -343,7 +343,7 @@ def test_1024_nodes_that_have_nothing_in_common_fit_and_the_worst_stays(limit: i
     said = written(text, limit)
 
     assert len(said) <= limit
-    assert said.splitlines()[1].startswith(f"### pod1: {Kind.FAILED.said(1)}, {Kind.REBOOT.said(1024)}")
+    assert said.splitlines()[1].startswith(f"### pod1: {Kind.FAILED.phrase(1)}, {Kind.REBOOT.phrase(1024)}")
     assert LEFT_OUT in said
     assert time.monotonic() - begun < 30
     shown = [line.split(" | ")[0] for line in said.splitlines() if line.startswith("| ") and "Effect" not in line]
@@ -432,7 +432,7 @@ def test_without_names_the_counts_and_plain_numbers_stay() -> None:
     said = written(sample("changes"), names=False, title="lab")
 
     assert "| Link flaps | 4 ports of 4 hosts | mtu_bytes 9000 =&gt; 4200 |" in said
-    assert said.splitlines()[1].startswith(f"### lab: {Kind.PODS.said(2)}, {Kind.LINK.said(4)}")
+    assert said.splitlines()[1].startswith(f"### lab: {Kind.PODS.phrase(2)}, {Kind.LINK.phrase(4)}")
 
 
 EVENT = '{"sequence":0,"timestamp":1795368606,"preludeEvent":{"config":{}}}\n'
