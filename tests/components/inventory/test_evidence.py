@@ -127,6 +127,19 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, bool]]:
             "/etc/netplan/50.yaml",
             'network:\n  ethernets:\n    ens1np0:\n      auth: {}\n      password: "Hunter2000"\n',
         ),
+        (
+            "/etc/netplan/50.yaml",
+            "network:\n  tunnels:\n    wg0:\n      peers:\n        - keys: {public: x, shared: Hunter2000}\n",
+        ),
+        (
+            "/etc/netplan/50.yaml",
+            "network:\n  ethernets:\n    ens1np0:\n      auth:\n        password: >-\n\n          Hunter2000\n",
+        ),
+        (
+            "/etc/NetworkManager/system-connections/x.nmconnection",
+            "[connection]\ntype=vpn\n[vpn-secrets]\ncookie=Hunter2000\n[macsec]\nmka-cak=Hunter2000\n",
+        ),
+        ("/etc/network/interfaces", "iface ens1np0 inet dhcp\n    wpa-psk Hunter2000\n"),
     ],
 )
 def test_a_password_never_leaves_the_host(tree: Tree, path: str, text: str) -> None:

@@ -13,6 +13,7 @@ import time
 from typing import Any, Callable, Dict, List
 
 from ..carriers import NETWORK_FILESYSTEMS
+from ..guest import PROFILES, RUN_PROFILES
 from ..machine import MISSING, Done
 from ..pods import CHECKPOINT
 from . import pci
@@ -26,10 +27,14 @@ DEADLINE_S = 60.0
 ENVIRONMENT = re.compile(r"^/proc/\d+/environ$")
 SESSION = re.compile(rb"(?:^|\0)(SSH_CONNECTION=[^\0]*)")
 SECRET = re.compile(
-    r"(?im)^(?P<key>[ \t]*[\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private|key|wep-key\d|pin)[\"']?"
-    r"[ \t]*[=:][ \t]*)\S.*$"
+    r"(?i)(?<![\w.-])[\"']?[\w.-]*"
+    r"(?:passw(?:or)?d(?:-raw)?|passphrase\d?|psk|secret|token|private|shared|cak|key\d?|pin|identity|permissions)"
+    r"[\"']?(?:[ \t]*[=:]|[ \t])[ \t]*"
 )
-"""A setting of netplan, NetworkManager, networkd or wpa_supplicant whose value nobody else may know."""
+"""The name of a setting of netplan, NetworkManager, networkd, ifupdown, ifcfg or wpa_supplicant whose value nobody else
+may know."""
+OF_AN_INTERFACE = ("connection", ".nmmeta", "match", "ethernet", "infiniband", "vlan", "bond", "sriov", "ipv4", "ipv6")
+"""The only sections of a NetworkManager profile that are recorded: a VPN's names its secrets as it likes."""
 LEFT_OUT = "(other lines were not recorded)"
 ON_THE_HOST = (
     ("ip", "-V"),
@@ -199,8 +204,37 @@ def _without_secrets(path: str, content: bytes) -> bytes:
         rows = [line for line in content.splitlines() if NETWORK_FILESYSTEMS.match(_word(line, 2))]
         return b"\n".join(rows)
     if path.startswith(("/etc/", "/run/")):
-        return SECRET.sub(r"\g<key>REMOVED", content.decode(errors="replace")).encode()
+        text = content.decode(errors="replace")
+        if path.startswith((PROFILES, RUN_PROFILES)):
+            text = _sections(text)
+        return _without_values(text).encode()
     return content
+
+
+def _sections(profile: str) -> str:
+    """A NetworkManager profile with the sections that set up an interface."""
+    lines = []
+    kept = True
+    for line in profile.splitlines(keepends=True):
+        if line.startswith("["):
+            kept = line.strip("[] \n").replace("802-3-", "") in OF_AN_INTERFACE
+        if kept:
+            lines.append(line)
+    return "".join(lines)
+
+
+def _without_values(text: str) -> str:
+    """A text without the values of secret settings, and without the deeper lines that continue them."""
+    lines = []
+    secret_indent = -1
+    for line in text.splitlines(keepends=True):
+        indent = len(line) - len(line.lstrip())
+        if 0 <= secret_indent < indent or not line.strip():
+            continue
+        secret = SECRET.search(line)
+        secret_indent = indent if secret else -1
+        lines.append(f"{line[: secret.end()]}REMOVED\n" if secret else line)
+    return "".join(lines)
 
 
 def _word(line: bytes, number: int) -> str:
