@@ -31,8 +31,11 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
     found: Dict[str, bytes] = {}
     if _has(host.machine, NETWORK_MANAGERS):
         names = "|".join(pattern for pf in host.pfs for pattern in _patterns(pf["interface"]))
-        rule = f'ACTION!="remove", SUBSYSTEM=="net", NAME=="{names}", ENV{{NM_UNMANAGED}}="1"\n'
-        found[NETWORK_MANAGER_FILE] = (MARK + rule).encode()
+        rules = MARK
+        # udev has a NAME only where an earlier rule gave one: with net.ifnames=0 the kernel's name stays
+        for match in (f'NAME=="{names}"', f'NAME=="", KERNEL=="{names}"'):
+            rules += f'ACTION!="remove", SUBSYSTEM=="net", {match}, ENV{{NM_UNMANAGED}}="1"\n'
+        found[NETWORK_MANAGER_FILE] = rules.encode()
     if any("routing" in pf for pf in host.pfs) and _has(host.machine, NETWORKDS):
         found[NETWORKD_FILE] = (MARK + KEPT).encode()
     return found
