@@ -18,7 +18,6 @@ NOT_YET = {
     "components/discovery",
     "components/fabric",
     "components/hosts",
-    "components/inventory",
     "components/jobs",
     "components/kubernetes",
     "components/physics",

@@ -35,12 +35,16 @@ def host_of(text: str, host: Host) -> Host:
         AnswerError: when the answer is not an inventory.
     """
     document = _document(text)
-    document |= {key: value for key, value in HOST.dump_python(host, mode="json").items() if key not in SECTIONS}
+    for key, value in HOST.dump_python(host, mode="json").items():
+        if key not in SECTIONS:
+            document[key] = value
     for _ in range(PASSES):
         try:
             return HOST.validate_json(json.dumps(document), strict=True)
         except ValidationError as error:
-            for fault in error.errors(include_url=False, include_input=False, include_context=False):
+            for fault in error.errors(
+                include_url=False, include_input=False, include_context=False
+            ):
                 _take_out(document, fault)
     raise LookAnswerError("its answer is not a valid inventory answer")
 
@@ -48,23 +52,23 @@ def host_of(text: str, host: Host) -> Host:
 def _document(text: str) -> dict[str, Any]:
     line = next((line for line in reversed(text.splitlines()) if line.startswith("{")), "")
     try:
-        found = json.loads(CONTROL.sub("?", line))
+        document = json.loads(CONTROL.sub("?", line))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        said = " / ".join(text.strip().splitlines()[-2:])
-        raise LookAnswerError(
-            f"it printed {said[:200]!r} instead of an inventory answer" if said else "it printed nothing"
-        )
-    if isinstance(failed := found.get("failed"), Mapping):
+        document = None
+    if not isinstance(document, dict):
+        last_lines = " / ".join(text.strip().splitlines()[-2:])
+        if not last_lines:
+            raise LookAnswerError("it printed nothing")
+        raise LookAnswerError(f"it printed {last_lines[:200]!r} instead of an inventory answer")
+    if isinstance(failed := document.get("failed"), Mapping):
         raise LookAnswerError(f"{failed.get('reason')}: {failed.get('hint')}"[:300])
-    if found.pop("schema", None) != SCHEMA:
+    if document.pop("schema", None) != SCHEMA:
         raise LookAnswerError(f"its inventory answer has another schema than {SCHEMA}")
-    return {key: value for key, value in found.items() if key in SECTIONS}
+    return {key: value for key, value in document.items() if key in SECTIONS}
 
 
 def _take_out(document: dict[str, Any], fault: ErrorDetails) -> None:
-    """Replaces what is wrong, or the innermost reading around it, or drops the section that has neither."""
+    """Replaces the fault, or the innermost reading around it; else drops the section."""
     path = fault["loc"]
     at: Any = document
     inner: tuple[Any, Any] | None = None

@@ -1,8 +1,8 @@
-"""Where cables end: the switch port of each NIC port, as the host hears it, else as a switch hears or learns. Pure."""
+"""Where cables end: the switch port of each NIC port, by LLDP or learned MACs. Pure."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from string import ascii_letters
 
@@ -26,39 +26,35 @@ class Cables:
 
     def __init__(self, inventory: Inventory) -> None:
         switches = inventory.switches
-        self._names = {chassis: switch.name for switch in switches if (chassis := switch.chassis_id.or_else(""))}
-        self._ports = {switch.name: {port.name for port in switch.ports.or_else(())} for switch in switches}
+        self._names: dict[str, str] = {}
+        self._ports: dict[str, set[str]] = {}
+        for switch in switches:
+            if chassis := switch.chassis_id.or_else(""):
+                self._names[chassis] = switch.name
+            self._ports[switch.name] = {port.name for port in switch.ports.or_else(())}
         self.chassis_by_name: dict[str, set[str]] = defaultdict(set)
         """The chassis with this system name."""
         for chassis, name in self._names.items():
             self.chassis_by_name[name].add(chassis)
         pfs = [pf for host in inventory.hosts for pf in host.pfs.or_else(())]
-        self._announced: dict[str, set[str]] = defaultdict(set)
+        self._announced = _chassis_heard_by(pfs)
         """The same, as hosts receive them: SONiC does not always announce its own chassis."""
-        for heard in (each for pf in pfs for each in pf.lldp.or_else(())):
-            if heard.system and heard.chassis_id:
-                self._announced[heard.system].add(heard.chassis_id)
         for name, chassis_ids in self._announced.items():
             self.chassis_by_name[name] |= chassis_ids
-        self._from_switches: dict[str, set[LeafPort]] = defaultdict(set)
+        macs = {pf.mac.or_else("") for pf in pfs}
+        self._from_switches = _leaves_by_key(switches, macs)
         """By MAC, and by host and interface."""
-        for switch in switches:
-            for key, leaf in _heard_by(switch):
-                self._from_switches[key].add(leaf)
-        learned: dict[str, set[LeafPort]] = defaultdict(set)
-        for switch in switches:
-            for mac, leaf in _learned_by(switch, {pf.mac.or_else("") for pf in pfs}):
-                learned[mac].add(leaf)
-        for mac, leaves in learned.items():
-            self._from_switches.setdefault(mac, leaves)
 
     def leaf_of(self, host: Host, pf: Pf, interface: str) -> LeafPort | None:
         """The other end of a port's cable; None when it is unknown or announced twice."""
         hostname = host.system.hostname.or_else("").partition(".")[0]
         keys = (pf.mac.or_else(""), f"{host.name} {interface}", f"{hostname} {interface}")
         by_switch = next(filter(None, map(self._from_switches.get, keys)), set())
-        heard = [each for each in pf.lldp.or_else(()) if each.system or each.chassis_id]
-        leaves = {self._leaf(each, by_switch) for each in heard} or by_switch
+        leaves = set()
+        for neighbour in pf.lldp.or_else(()):
+            if neighbour.system or neighbour.chassis_id:
+                leaves.add(self._leaf(neighbour, by_switch))
+        leaves = leaves or by_switch
         return next(iter(leaves)) if len(leaves) == 1 else None
 
     def _leaf(self, heard: Neighbour, by_switch: set[LeafPort]) -> LeafPort:
@@ -75,7 +71,29 @@ class Cables:
         same = [leaf for leaf in by_switch if leaf.name == name]
         if len(same) == 1:
             return same[0]
-        return LeafPort(name=name, port=heard.port_description if MAC.fullmatch(heard.port_id) else heard.port_id)
+        port = heard.port_description if MAC.fullmatch(heard.port_id) else heard.port_id
+        return LeafPort(name=name, port=port)
+
+
+def _chassis_heard_by(pfs: Iterable[Pf]) -> dict[str, set[str]]:
+    chassis_by_system: dict[str, set[str]] = defaultdict(set)
+    for pf in pfs:
+        for neighbour in pf.lldp.or_else(()):
+            if neighbour.system and neighbour.chassis_id:
+                chassis_by_system[neighbour.system].add(neighbour.chassis_id)
+    return chassis_by_system
+
+
+def _leaves_by_key(switches: Iterable[Switch], macs: set[str]) -> dict[str, set[LeafPort]]:
+    """What switches hear by LLDP; what they learned only counts for other MACs."""
+    leaves: dict[str, set[LeafPort]] = defaultdict(set)
+    learned: dict[str, set[LeafPort]] = defaultdict(set)
+    for switch in switches:
+        for key, leaf in _heard_by(switch):
+            leaves[key].add(leaf)
+        for mac, leaf in _learned_by(switch, macs):
+            learned[mac].add(leaf)
+    return learned | leaves
 
 
 def _heard_by(switch: Switch) -> Iterator[tuple[str, LeafPort]]:
@@ -89,7 +107,7 @@ def _heard_by(switch: Switch) -> Iterator[tuple[str, LeafPort]]:
 
 
 def _learned_by(switch: Switch, macs: set[str]) -> Iterator[tuple[str, LeafPort]]:
-    """MACs of hosts that a switch has learned on ports with one of them; several lead to another switch."""
+    """MACs that a switch learned alone on a port; several on one lead to another switch."""
     entries = {(entry.port, entry.mac.lower()) for entry in switch.macs.or_else(())}
     entries = {(port, mac) for port, mac in entries if mac in macs}
     counts = Counter(port for port, _ in entries)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TypeVar, cast
 
 from pydantic import JsonValue
@@ -57,7 +58,9 @@ def look(api: KubernetesApi) -> Cluster:
         version=known(str(version.get("gitVersion", "")), "GET /version"),
         nodes=reader.all("/api/v1/nodes", _node),
         pods=reader.all("/api/v1/pods", _pod),
-        attachments=reader.all("/apis/k8s.cni.cncf.io/v1/network-attachment-definitions", _attachment),
+        attachments=reader.all(
+            "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions", _attachment
+        ),
         sriov_node_states=reader.all(f"{SRIOV}/sriovnetworknodestates", _custom),
         sriov_policies=reader.all(f"{SRIOV}/sriovnetworknodepolicies", _custom),
         nic_cluster_policies=reader.all(f"{MELLANOX}/nicclusterpolicies", _custom),
@@ -77,44 +80,54 @@ class _Reader:
     def all(self, path: str, take: Callable[[Object], T | None]) -> Reading[tuple[T, ...]]:
         """What `take` makes of each object; None leaves it out."""
         source = f"GET {path}"
-        found: list[T] = []
+        objects: list[T] = []
         more = ""
         try:
             for _ in range(MOST_PAGES):
                 page = self._api.get(path, {"limit": PAGE, **({"continue": more} if more else {})})
                 items = cast(list[Object], page["items"]) if page else []
-                found += [taken for item in items if (taken := take(item)) is not None]
+                objects += [taken for taken in map(take, items) if taken is not None]
                 more = _text(page, "metadata", "continue")
                 if not more:
-                    return known(tuple(found), source)
+                    return known(tuple(objects), source)
         except ApiError as error:
             return unknown(str(error), source)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return unknown(f"the answer has an unknown format: {type(error).__name__}: {error}"[:160], source)
+            return unknown(
+                f"the answer has an unknown format: {type(error).__name__}: {error}"[:160], source
+            )
         return unknown(f"there are more than {MOST_PAGES * int(PAGE)} objects", source)
 
 
 def _service_cidrs(reader: _Reader) -> Reading[tuple[str, ...]]:
     """Served since Kubernetes 1.33; before, only the API server's own arguments have it."""
-    found = reader.all("/apis/networking.k8s.io/v1/servicecidrs", lambda item: _texts(at(item, "spec", "cidrs")))
-    cidrs = found.map(lambda each: tuple(cidr for several in each for cidr in several))
-    return cidrs if cidrs.value or not cidrs.is_known else unknown("this cluster serves no ServiceCIDR", cidrs.source)
+    path = "/apis/networking.k8s.io/v1/servicecidrs"
+    by_object = reader.all(path, lambda item: _texts(at(item, "spec", "cidrs")))
+    cidrs = by_object.map(lambda objects: tuple(chain.from_iterable(objects)))
+    if cidrs.is_known and not cidrs.value:
+        return unknown("this cluster serves no ServiceCIDR", cidrs.source)
+    return cidrs
 
 
 def _node(item: Object) -> KubeNode:
     addresses = _list(at(item, "status", "addresses"))
     conditions = _list(at(item, "status", "conditions"))
     cidrs = _texts(at(item, "spec", "podCIDRs"))
+    internal = [address for address in addresses if at(address, "type") == "InternalIP"]
+    ready = {at(entry, "status") for entry in conditions if at(entry, "type") == "Ready"}
+    taints = []
+    for taint in _list(at(item, "spec", "taints")):
+        taints.append(f"{_text(taint, 'key')}:{_text(taint, 'effect')}")
     return KubeNode(
         name=_text(item, "metadata", "name"),
-        internal_ips=tuple(_text(each, "address") for each in addresses if at(each, "type") == "InternalIP"),
+        internal_ips=tuple(_text(address, "address") for address in internal),
         allocatable=_strings(at(item, "status", "allocatable")),
         capacity=_strings(at(item, "status", "capacity")),
         pod_cidrs=cidrs,
         labels=_strings(at(item, "metadata", "labels")),
-        ready=any(at(each, "type") == "Ready" and at(each, "status") == "True" for each in conditions),
+        ready="True" in ready,
         unschedulable=at(item, "spec", "unschedulable") is True,
-        taints=tuple(f"{_text(each, 'key')}:{_text(each, 'effect')}" for each in _list(at(item, "spec", "taints"))),
+        taints=tuple(taints),
         kubelet_version=_text(item, "status", "nodeInfo", "kubeletVersion"),
         container_runtime=_text(item, "status", "nodeInfo", "containerRuntimeVersion"),
     )
@@ -129,7 +142,9 @@ def _pod(item: Object) -> PodOnRails | None:
     networks = _strings(at(item, "metadata", "annotations")).get(NETWORKS, "")
     if not resources and not networks:
         return None
-    owners = _list(at(item, "metadata", "ownerReferences"))
+    owner = ""
+    for reference in _list(at(item, "metadata", "ownerReferences"))[:1]:
+        owner = f"{_text(reference, 'kind')}/{_text(reference, 'name')}"
     return PodOnRails(
         namespace=_text(item, "metadata", "namespace"),
         name=_text(item, "metadata", "name"),
@@ -137,7 +152,7 @@ def _pod(item: Object) -> PodOnRails | None:
         resources=resources,
         networks=networks,
         phase=_text(item, "status", "phase"),
-        owner=f"{_text(owners[0], 'kind')}/{_text(owners[0], 'name')}" if owners else "",
+        owner=owner,
     )
 
 
@@ -164,15 +179,15 @@ def _daemon_set(item: Object) -> DaemonSet:
     return DaemonSet(
         namespace=_text(item, "metadata", "namespace"),
         name=_text(item, "metadata", "name"),
-        images=tuple(_text(each, "image") for each in containers),
+        images=tuple(_text(container, "image") for container in containers),
         desired=int(_text(item, "status", "desiredNumberScheduled") or 0),
         ready=int(_text(item, "status", "numberReady") or 0),
     )
 
 
 def _text(value: JsonValue, *path: str) -> str:
-    found = at(value, *path)
-    return "" if found is None else str(found)
+    leaf = at(value, *path)
+    return "" if leaf is None else str(leaf)
 
 
 def _list(value: JsonValue) -> list[JsonValue]:
@@ -180,7 +195,7 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 
 def _texts(value: JsonValue) -> tuple[str, ...]:
-    return tuple(str(each) for each in _list(value))
+    return tuple(map(str, _list(value)))
 
 
 def _object(value: JsonValue) -> Object:
@@ -188,7 +203,7 @@ def _object(value: JsonValue) -> Object:
 
 
 def _strings(value: JsonValue) -> dict[str, str]:
-    return {key: str(each) for key, each in _object(value).items()}
+    return {key: str(text) for key, text in _object(value).items()}
 
 
 def _json(text: str) -> Object:

@@ -34,7 +34,9 @@ def parse(text: bytes | str, place: str = "inventory.json") -> Inventory:
         what = f"{where}: {reason(first)}" if where else reason(first)
         cut = ": the file is empty or was cut off" if "EOF" in first["msg"] else ""
         faults = plural(error.error_count(), "fault")
-        raise LabError(f"{place}: not an inventory: {what}{cut} ({faults}); run rocelab look again") from None
+        raise LabError(
+            f"{place}: not an inventory: {what}{cut} ({faults}); run rocelab look again"
+        ) from None
     _refuse_other_schema(inventory.schema, place)
     return inventory
 
@@ -50,7 +52,10 @@ def _schema_of(text: bytes | str) -> object:
 
 def _refuse_other_schema(schema: object, place: str) -> None:
     if schema != SCHEMA:
-        raise LabError(f"{place}: schema {schema}, but this version reads {SCHEMA}; run this version's rocelab look")
+        raise LabError(
+            f"{place}: schema {schema}, but this version reads {SCHEMA}; run this version's "
+            "rocelab look"
+        )
 
 
 def load(path: Path) -> Inventory:
@@ -63,5 +68,5 @@ def load(path: Path) -> Inventory:
 
 
 def save(inventory: Inventory, path: Path) -> None:
-    """Replaces the file in one step; only its owner may read it, since it names pods and addresses."""
+    """Replaces the file in one step; only its owner may read its names and addresses."""
     write_file(path, dump(inventory), private=True)

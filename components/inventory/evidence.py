@@ -1,6 +1,7 @@
-"""A bundle of evidence: what readers got from hosts, without what identifies them, packed for an issue.
+"""A bundle of evidence: what readers got from hosts, redacted and packed for an issue.
 
-A bundle is a folder: `manifest.json`, and for each host the recording and the inventory that the readers make of it.
+A bundle is a folder: `manifest.json`, and for each host the recording and the inventory that the
+readers make of it.
 """
 
 import asyncio
@@ -55,7 +56,11 @@ def gather(request: LookRequest, key: bytes, say: Say) -> Bundle:
         LabError: when the private key cannot be used.
     """
     looks = HostLooks(
-        keys_of(request.private_key), request.known_hosts, sudo=request.sudo, firmware=request.firmware, say=say
+        keys_of(request.private_key),
+        request.known_hosts,
+        sudo=request.sudo,
+        firmware=request.firmware,
+        say=say,
     )
     answers = asyncio.run(looks.record(request.hosts))
     recordings: dict[str, Json] = {}
@@ -88,7 +93,9 @@ def recording_in(text: str) -> Json | None:
     return {**recording, "memlock_kib": memlock}
 
 
-def bundle(recordings: Mapping[str, Json], redactor: Redactor, unread: Sequence[Host] = ()) -> Bundle:
+def bundle(
+    recordings: Mapping[str, Json], redactor: Redactor, unread: Sequence[Host] = ()
+) -> Bundle:
     """The bundle of recordings."""
     for recording in recordings.values():
         redactor.learn_names("host", _host_names(recording))
@@ -102,10 +109,14 @@ def bundle(recordings: Mapping[str, Json], redactor: Redactor, unread: Sequence[
     hosts: dict[str, JsonValue] = {}
     for number, recording in enumerate(recordings.values(), 1):
         redacted = redactor.value(recording)
-        redacted["files"][HOSTNAME] = {"text": f"host{number}"}  # a name of two letters is no word to search for
+        redacted["files"][HOSTNAME] = {
+            "text": f"host{number}"
+        }  # a name of two letters is no word to search for
         host = inventory_of(redacted, f"host{number}")
         files[f"host{number}.json"] = _text(redacted)
-        files[f"host{number}.inventory.json"] = _text(HOST.dump_python(host, mode="json", exclude_defaults=True))
+        files[f"host{number}.inventory.json"] = _text(
+            HOST.dump_python(host, mode="json", exclude_defaults=True)
+        )
         hosts[f"host{number}"] = _summary(host)
     manifest: JsonValue = {
         "schema": SCHEMA,
@@ -115,7 +126,9 @@ def bundle(recordings: Mapping[str, Json], redactor: Redactor, unread: Sequence[
         "removed": {kind: len(values) for kind, values in sorted(redactor.removed.items())},
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    return Bundle(files={MANIFEST: _text(manifest), **files}, removed=redactor.removed, unread=unread)
+    return Bundle(
+        files={MANIFEST: _text(manifest), **files}, removed=redactor.removed, unread=unread
+    )
 
 
 def inventory_of(recording: Json, name: str) -> Host:
@@ -172,7 +185,10 @@ def _other_names(recording: Json) -> list[str]:
     for line in str(recording["files"].get("/proc/mounts", {}).get("text", "")).splitlines():
         source, place = [*line.split(), "", ""][:2]
         names += [part for word in (source, place) for part in word.replace(":", "/").split("/")]
-    for path in ("/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"):
+    for path in (
+        "/etc/NetworkManager/system-connections",
+        "/run/NetworkManager/system-connections",
+    ):
         names += [name.removesuffix(".nmconnection") for name in recording["folders"].get(path, [])]
     interfaces = recording["folders"].get("/sys/class/net", [])
     return [name for name in names if name not in interfaces]

@@ -1,4 +1,4 @@
-"""Looks at many hosts at once over SSH. Nothing is written on them, and a host that hangs delays no other."""
+"""Reads many hosts at once over SSH. A host that hangs delays no other, and none is changed."""
 
 import asyncio
 import socket
@@ -11,7 +11,14 @@ from datetime import UTC, datetime
 from components.hosts.pack import on_stdin, read_as_root, started
 from components.inventory.answer import LookAnswerError, host_of
 from components.inventory.model import Host
-from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, in_short, offered_key
+from components.ssh.connection import (
+    Endpoint,
+    Keys,
+    NoAnswerError,
+    connected,
+    in_short,
+    offered_key,
+)
 from components.ssh.session import first_answer
 from stacks.access import KnownHosts, known_hosts_name
 
@@ -56,7 +63,9 @@ class HostLooks:
         say: gets a line about the progress now and then.
     """
 
-    def __init__(self, keys: Keys, known: KnownHosts, *, sudo: bool, firmware: bool = False, say: Say) -> None:
+    def __init__(
+        self, keys: Keys, known: KnownHosts, *, sudo: bool, firmware: bool = False, say: Say
+    ) -> None:
         self._keys, self._known, self._say = keys, known, say
         self._sudo, self._firmware = sudo, firmware
         self._greeting = asyncio.Semaphore(GREETING_AT_ONCE)
@@ -76,7 +85,9 @@ class HostLooks:
         while True:
             await asyncio.sleep(SAY_EACH_S)
             waited_s = time.monotonic() - begun_s
-            self._say(f"{self._done} of {count} hosts after {waited_s:.0f} s, {self._unread} not read")
+            self._say(
+                f"{self._done} of {count} hosts after {waited_s:.0f} s, {self._unread} not read"
+            )
 
     async def _counted(self, target: LookTarget) -> Host:
         async with self._places:
@@ -86,8 +97,9 @@ class HostLooks:
         return host
 
     async def record(self, targets: Sequence[LookTarget]) -> dict[str, str | Host]:
-        """The recording of each host as it was printed, or the host with the reason why there is none."""
-        words = f'echo "{MEMLOCK} $(ulimit -l)"; {command(sudo=self._sudo, verb="evidence", firmware=self._firmware)}'
+        """The recording of each host as it was printed, or the host with the reason."""
+        evidence = command(sudo=self._sudo, verb="evidence", firmware=self._firmware)
+        words = f'echo "{MEMLOCK} $(ulimit -l)"; {evidence}'
 
         async def recorded(target: LookTarget) -> str | Host:
             host = await self._reached(target)
@@ -96,7 +108,9 @@ class HostLooks:
             try:
                 return await self._answer(host, words, RECORD_S)
             except (NoAnswerError, TimeoutError) as error:
-                return replace(host, unread=str(error) or f"it did not answer within {RECORD_S:.0f} s")
+                return replace(
+                    host, unread=str(error) or f"it did not answer within {RECORD_S:.0f} s"
+                )
 
         answers = await asyncio.gather(*(recorded(target) for target in targets))
         return {target.name: answer for target, answer in zip(targets, answers, strict=True)}
@@ -118,10 +132,14 @@ class HostLooks:
 
     async def _reached(self, target: LookTarget) -> Host:
         """The host with its address and key, or the reason why it cannot be read."""
-        host = Host(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
+        host = Host(
+            name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user
+        )
         try:
             host = replace(host, address=await _resolved(target))
-            host_key = pinned(self._known, (target.address, target.name, host.address), target.ssh_port)
+            host_key = pinned(
+                self._known, (target.address, target.name, host.address), target.ssh_port
+            )
             if not host_key:
                 return replace(host, unread=UNPINNED, offered_key=await self._offered_key(host))
         except NoAnswerError as error:
@@ -129,7 +147,9 @@ class HostLooks:
         return replace(host, host_key=host_key)
 
     async def _answer(self, host: Host, words: str, answer_s: float) -> str:
-        endpoint = Endpoint(address=host.address, port=host.ssh_port, user=host.user, host_key=host.host_key)
+        endpoint = Endpoint(
+            address=host.address, port=host.ssh_port, user=host.user, host_key=host.host_key
+        )
         async with AsyncExitStack() as stack:
             async with self._greeting:
                 opening = connected(endpoint, self._keys, pinned_in="the known_hosts file")
@@ -152,7 +172,7 @@ def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
 
 
 def command(*, sudo: bool, verb: str = "look", firmware: bool = False) -> str:
-    """What runs on a host: as root where the login may, by the installed reader or as it was sent."""
+    """What runs on a host: as root if allowed, by the installed reader or as it was sent."""
     verb += " firmware" if firmware else ""
     if not sudo:
         return f"exec {started(verb)}"
@@ -162,11 +182,11 @@ def command(*, sudo: bool, verb: str = "look", firmware: bool = False) -> str:
 
 async def _resolved(target: LookTarget) -> str:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
+        addresses = await asyncio.get_running_loop().getaddrinfo(
             target.address, target.ssh_port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )
     except OSError as error:
         raise NoAnswerError(
             f"{target.address} is not an address, and not a name that resolves: {error.strerror}"
         ) from None
-    return str(found[0][4][0])
+    return str(addresses[0][4][0])

@@ -12,15 +12,20 @@ class KubeNodes:
         self._by_name |= {node.name: node for node in nodes}
 
     def of(self, host: Host, *names: str) -> KubeNode | None:
-        """The node of a host, by its names and its address; `names` are further ones that it has."""
-        asked = (host.name, *names, host.address, host.system.hostname.or_else(""))
-        return next((self._by_name[name] for name in asked if name in self._by_name), None)
+        """The node of a host, by its address, its names, and further `names` of it."""
+        for name in (host.name, *names, host.address, host.system.hostname.or_else("")):
+            if name in self._by_name:
+                return self._by_name[name]
+        return None
 
 
 def managed_pfs(state: CustomObject) -> frozenset[str]:
-    """PCI addresses of the PFs on which the SR-IOV operator makes VFs, by a SriovNetworkNodeState."""
+    """PCI addresses of PFs on which the SR-IOV operator makes VFs."""
     interfaces = state.spec.get("interfaces")
-    found = [one for one in interfaces if isinstance(one, dict)] if isinstance(interfaces, list) else []
-    return frozenset(
-        str(one.get("pciAddress")) for one in found if one.get("numVfs") and not one.get("externallyManaged")
-    )
+    managed = set()
+    for interface in interfaces if isinstance(interfaces, list) else ():
+        if not isinstance(interface, dict) or interface.get("externallyManaged"):
+            continue
+        if interface.get("numVfs"):
+            managed.add(str(interface.get("pciAddress")))
+    return frozenset(managed)

@@ -53,19 +53,23 @@ async def _look(request: LookRequest, say: Say) -> Inventory:
     read_at = datetime.now(UTC)
     keys = keys_of(request.private_key)
     hosts, switches, cluster = await asyncio.gather(
-        HostLooks(keys, request.known_hosts, sudo=request.sudo, firmware=request.firmware, say=say).look(request.hosts),
+        HostLooks(
+            keys, request.known_hosts, sudo=request.sudo, firmware=request.firmware, say=say
+        ).look(request.hosts),
         look_at_switches(request.switches, keys, request.known_hosts),
         asyncio.to_thread(_cluster, request),
     )
-    return Inventory(schema=SCHEMA, read_at=read_at, hosts=hosts, switches=switches, cluster=cluster)
+    return Inventory(
+        schema=SCHEMA, read_at=read_at, hosts=hosts, switches=switches, cluster=cluster
+    )
 
 
 def unread(inventory: Inventory) -> Iterator[Unread]:
     """All that was named and could not be read."""
     devices: list[Host | Switch] = [*inventory.hosts, *inventory.switches]
-    for each in devices:
-        if each.unread:
-            yield Unread(name=each.name, reason=each.unread, offered_key=each.offered_key)
+    for device in devices:
+        if device.unread:
+            yield Unread(name=device.name, reason=device.unread, offered_key=device.offered_key)
     if inventory.cluster is not None and inventory.cluster.unread:
         yield Unread(name="cluster", reason=inventory.cluster.unread)
 

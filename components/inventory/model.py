@@ -1,7 +1,8 @@
-"""An inventory: hosts, switches and cluster as they are, in one JSON document. Data only; nothing is judged here.
+"""An inventory: hosts, switches and cluster as they are, in one JSON document. Data only.
 
-A field that is not a `Reading` identifies its object or belongs to the look itself. Where a reading holds a list, its
-elements' plain fields come from the same source. Files and commands are in the readings themselves.
+A field that is not a `Reading` identifies its object or belongs to the look itself. Where a reading
+holds a list, its elements' plain fields come from the same source. Files and commands are in the
+readings themselves.
 """
 
 from dataclasses import dataclass, field
@@ -57,7 +58,8 @@ class RdmaPort:
     gids: Reading[tuple[Gid, ...]] = NOT_READ
     """Entries in use."""
     traffic_class: Reading[int] = NOT_READ
-    """Forced on all connections of RDMA devices by `tc/1/traffic_class`; -1 when nothing is forced."""
+    """Forced on all connections of RDMA devices by `tc/1/traffic_class`; -1 when nothing is
+    forced."""
     soft: bool = False
     """Soft-RoCE over the interface, no device of the NIC."""
 
@@ -118,7 +120,9 @@ class ConfigFile:
     """A file that sets an interface at boot."""
 
     path: str
-    manager: Literal["netplan", "networkmanager", "networkd", "ifupdown", "ifcfg", "udev", "systemd", "rocelab"]
+    manager: Literal[
+        "netplan", "networkmanager", "networkd", "ifupdown", "ifcfg", "udev", "systemd", "rocelab"
+    ]
     mtu_bytes: int | None = None
     """None where the file does not set it."""
     addresses: tuple[str, ...] = ()
@@ -130,7 +134,8 @@ class Counters:
     """Counters of a port since the driver was loaded; two looks make a rate."""
 
     uptime_s: float
-    """The host's uptime when they were read. Rates are valid between two looks with the same `System.boot_id`."""
+    """The host's uptime when they were read. Rates are valid between two looks with the same
+    `System.boot_id`."""
     values: dict[str, int]
     """By the kernel's names; what is not there is not counted by this NIC."""
 
@@ -150,7 +155,8 @@ class Pf:
     """A physical function: a port of a NIC on PCI that is no VF, whatever it is used for."""
 
     pci: str
-    """Identity, such as `0000:19:00.0`; a function with two ports is listed with both interfaces."""
+    """Identity, such as `0000:19:00.0`; a function with two ports is listed with both
+    interfaces."""
     interfaces: Reading[tuple[str, ...]] = NOT_READ
     """Empty when no driver gives it one, or when a pod has it."""
     mac: Reading[str] = NOT_READ
@@ -254,7 +260,7 @@ class Gpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """An interface of the first namespace that is not a PF's or a VF's own: bond, VLAN, bridge, IPoIB."""
+    """An interface of the first namespace beside PFs and VFs: bond, VLAN, bridge, IPoIB."""
 
     name: str
     kind: str
@@ -312,7 +318,8 @@ class Network:
     rules: Reading[tuple[Rule, ...]] = NOT_READ
     peers: Reading[tuple[Peer, ...]] = NOT_READ
     sysctls: Reading[dict[str, int]] = NOT_READ
-    """arp_ignore, arp_announce and rp_filter of `all`, `default` and each PF: `net.ipv4.conf.IFACE.rp_filter`."""
+    """arp_ignore, arp_announce and rp_filter of `all`, `default` and each PF:
+    `net.ipv4.conf.IFACE.rp_filter`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -332,12 +339,14 @@ class Driver:
 
     module: str
     loaded: Reading[str] = NOT_READ
-    """Version; empty when it is not loaded, and the kernel's release for a module without a version."""
+    """Version; empty when it is not loaded, and the kernel's release for a module without a
+    version."""
     loaded_srcversion: Reading[str] = NOT_READ
     on_disk: Reading[str] = NOT_READ
     on_disk_srcversion: Reading[str] = NOT_READ
     path: Reading[str] = NOT_READ
-    """File that modprobe would load: below `updates/` or `extra/` it is not the kernel's own module."""
+    """File that modprobe would load: below `updates/` or `extra/` it is not the kernel's own
+    module."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -412,7 +421,8 @@ class Host:
     unread: str = ""
     """Why nothing was read; empty when the host answered."""
     offered_key: str = ""
-    """Public key of a host that is not in the known_hosts file: compare it with the console's, then pin it."""
+    """Public key of a host that is not in the known_hosts file: compare it with the console's, then
+    pin it."""
     system: System = field(default_factory=System)
     pfs: Reading[tuple[Pf, ...]] = NOT_READ
     """In the order of their PCI addresses."""
@@ -541,7 +551,7 @@ class DaemonSet:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
-    """The Kubernetes cluster. A kind of object that the cluster does not have is a known, empty tuple."""
+    """The Kubernetes cluster. A kind that it does not have is a known, empty tuple."""
 
     server: str
     read_at: datetime | None = None

@@ -13,9 +13,10 @@ H = TypeVar("H", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T_co]):
-    """One leaf of an inventory: known (`value` is not None) or unknown (`unknown` says why), never both.
+    """A leaf of an inventory: known (`value` is not None) or unknown (`unknown` says why).
 
-    What was read and is not there is known too: an empty tuple or text, as the field's description says.
+    What was read and is not there is known too: an empty tuple or text, as the field's description
+    says.
     """
 
     value: T_co | None = None
@@ -33,7 +34,7 @@ class Reading(Generic[T_co]):
         return self.value is not None
 
     def or_else(self: "Reading[T]", other: T) -> T:
-        """The value, or `other` where it is unknown: only for what an unknown value cannot change."""
+        """The value, or `other` where it is unknown and that changes nothing."""
         return other if self.value is None else self.value
 
     def map(self, change: Callable[[T_co], R]) -> "Reading[R]":
@@ -63,8 +64,8 @@ NOT_READ: Final[Reading[Never]] = Reading(unknown="not read")
 
 def majority(readings: Iterable[Reading[H]]) -> H | None:
     """The value that more than half of the known ones have; None when there is none."""
-    found = [reading.value for reading in readings if reading.value is not None]
-    if not found:
+    values = [reading.value for reading in readings if reading.value is not None]
+    if not values:
         return None
-    value, count = Counter(found).most_common(1)[0]
-    return value if count * 2 > len(found) else None
+    value, count = Counter(values).most_common(1)[0]
+    return value if count * 2 > len(values) else None

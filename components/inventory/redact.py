@@ -1,7 +1,8 @@
-"""Takes what identifies hosts, people and networks out of texts. The same value always gets the same placeholder.
+"""Takes what identifies hosts, people and networks out of texts. Equal values stay equal.
 
-Readers still understand the result: a placeholder has the form of its value, addresses of one subnet stay in one
-subnet, an address in a GID or a GUID is the one of its interface, and special addresses stay as they are.
+Readers still understand the result: a placeholder has the form of its value, addresses of one
+subnet stay in one subnet, an address in a GID or a GUID is the one of its interface, and special
+addresses stay as they are.
 """
 
 import hashlib
@@ -16,7 +17,8 @@ T = TypeVar("T")
 
 HEX = "[0-9a-fA-F]"
 SECRET = re.compile(
-    r"(?im)(?<![\w.-])([\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private[-_]?key|wep-key\d?)[\"']?"
+    r"(?im)(?<![\w.-])"
+    r"([\"']?[\w.-]*(?:passw(?:or)?d|psk|secret|token|private[-_]?key|wep-key\d?)[\"']?"
     r"[ \t]*[=:][ \t]*)(\S.*)$"
 )
 PUBLIC_KEY = re.compile(r"\b(ssh-[\w-]+|ecdsa-[\w-]+) (AAAA[\w+/=]+)")
@@ -26,11 +28,15 @@ SERIAL = re.compile(
     r"([\"']?\s*[:=]\s*[\"']?)([\w./-]{4,})"
 )
 UDEV_SERIAL = re.compile(r"\b(ID_SERIAL(?:_SHORT)?=)(\S+)")
-UUID = re.compile(rf"(?<![\w-]){HEX}{{8}}(?:-{HEX}{{4}}){{3}}-{HEX}{{12}}(?![\w-])|(?<!\w){HEX}{{32}}(?!\w)")
+UUID = re.compile(
+    rf"(?<![\w-]){HEX}{{8}}(?:-{HEX}{{4}}){{3}}-{HEX}{{12}}(?![\w-])|(?<!\w){HEX}{{32}}(?!\w)"
+)
 OCTETS = re.compile(rf"(?<![\w:-]){HEX}{{2}}(?:(:|-){HEX}{{2}})(?:\1{HEX}{{2}})*(?![\w:-])")
 """MACs, and the longer addresses of IPoIB and of PCI's serial numbers."""
 GUID = re.compile(rf"(?<![\w:]){HEX}{{4}}(?::{HEX}{{4}}){{3}}(?![\w:])")
-IPV6 = re.compile(rf"(?<![\w:.])(?:{HEX}{{0,4}}:){{2,7}}(?:{HEX}{{0,4}}|\d+\.\d+\.\d+\.\d+)(?![\w:])")
+IPV6 = re.compile(
+    rf"(?<![\w:.])(?:{HEX}{{0,4}}:){{2,7}}(?:{HEX}{{0,4}}|\d+\.\d+\.\d+\.\d+)(?![\w:])"
+)
 IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?![\w]|\.\d)")
 SOCKET = re.compile(r"(?<![\w:])([0-9A-F]{8})(:[0-9A-F]{4})(?![\w:])")
 """Address and port in /proc/net/tcp."""
@@ -65,7 +71,11 @@ class Redactor:
         """Names that are replaced wherever they are a whole word, such as `host1` for each host."""
         self._words = None
         for name in names:
-            known = len(name) < SHORTEST_NAME or name.lower() in NAMES_OF_ALL or name.lower() in self._names
+            known = (
+                len(name) < SHORTEST_NAME
+                or name.lower() in NAMES_OF_ALL
+                or name.lower() in self._names
+            )
             if not known and not name.isdigit():
                 number = len({text for text in self._names.values() if text.startswith(kind)}) + 1
                 self._names[name.lower()] = f"{kind}{number}"
@@ -87,20 +97,31 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)  # type: ignore[return-value]
         if isinstance(value, Mapping):
-            return {self.text(str(key)): self.value(item) for key, item in value.items()}  # type: ignore[return-value]
+            return {  # type: ignore[return-value]
+                self.text(str(key)): self.value(item) for key, item in value.items()
+            }
         if isinstance(value, list):
             return [self.value(item) for item in value]  # type: ignore[return-value]
         return value
 
     def text(self, text: str) -> str:
         """A text without what identifies."""
-        text = PEM.sub(lambda match: self._note("key", match[0], f"{match[1]}\nREMOVED\n{match[2]}"), text)
-        text = PUBLIC_KEY.sub(lambda match: f"{match[1]} {self._hashed('key', match[2], 'KEY')}", text)
+        text = PEM.sub(
+            lambda match: self._note("key", match[0], f"{match[1]}\nREMOVED\n{match[2]}"), text
+        )
+        text = PUBLIC_KEY.sub(
+            lambda match: f"{match[1]} {self._hashed('key', match[2], 'KEY')}", text
+        )
         text = SECRET.sub(self._secret, text)
         text = SERIAL.sub(
-            lambda match: f"{match[1]}{match[2]}{self._hashed('serial number', match[3], 'SERIAL')}", text
+            lambda match: (
+                f"{match[1]}{match[2]}{self._hashed('serial number', match[3], 'SERIAL')}"
+            ),
+            text,
         )
-        text = UDEV_SERIAL.sub(lambda match: f"{match[1]}{self._hashed('serial number', match[2], 'SERIAL')}", text)
+        text = UDEV_SERIAL.sub(
+            lambda match: f"{match[1]}{self._hashed('serial number', match[2], 'SERIAL')}", text
+        )
         text = UUID.sub(lambda match: self._uuid(match[0]), text)
         text = IPV6.sub(lambda match: self._ipv6_text(match[0]), text)
         text = GUID.sub(lambda match: self._guid(match[0]), text)
@@ -116,7 +137,9 @@ class Redactor:
         """All names, the longest first, and all MACs without separators."""
         names = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
         macs = "|".join(self._compact)
-        return re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{names or '(?!)'})(?![A-Za-z0-9])|{macs or '(?!)'}")
+        return re.compile(
+            rf"(?i)(?<![A-Za-z0-9])(?:{names or '(?!)'})(?![A-Za-z0-9])|{macs or '(?!)'}"
+        )
 
     def _word(self, match: re.Match[str]) -> str:
         word = match[0].lower()
@@ -130,11 +153,15 @@ class Redactor:
         return placeholder
 
     def _bits(self, kind: str, value: str) -> int:
-        return int.from_bytes(hmac.digest(self._key, f"{kind} {value.lower()}".encode(), hashlib.sha256))
+        return int.from_bytes(
+            hmac.digest(self._key, f"{kind} {value.lower()}".encode(), hashlib.sha256)
+        )
 
     def _hashed(self, kind: str, value: str, word: str) -> str:
         return (
-            value if value.startswith(word) else self._note(kind, value, f"{word}{self._bits(kind, value) % 10**8:08d}")
+            value
+            if value.startswith(word)
+            else self._note(kind, value, f"{word}{self._bits(kind, value) % 10**8:08d}")
         )
 
     def _secret(self, match: re.Match[str]) -> str:
@@ -164,7 +191,9 @@ class Redactor:
         if len(octets) not in (8, 20) or not set(text) - set(f"0{separator}"):
             return text
         digits = f"{self._bits('guid', ''.join(octets)):064x}"
-        made = separator.join([*octets[:3], *(digits[2 * i : 2 * i + 2] for i in range(len(octets) - 3))])
+        made = separator.join(
+            [*octets[:3], *(digits[2 * i : 2 * i + 2] for i in range(len(octets) - 3))]
+        )
         return self._note("GUID", text, made)
 
     def _guid(self, text: str) -> str:
@@ -186,7 +215,9 @@ class Redactor:
         made = self._ipv4(number)
         if length and int(length) < 24 and number % 2 ** (32 - int(length)) == 0:
             made &= -1 << (32 - int(length))  # a network, not a host in it
-        return self._note("IPv4 address", address, str(IPv4Address(made))) + match[0][len(address) :]
+        return (
+            self._note("IPv4 address", address, str(IPv4Address(made))) + match[0][len(address) :]
+        )
 
     def _ipv4(self, number: int) -> int:
         """Keeps common prefixes from 8 bits on, and the last octet."""
@@ -205,7 +236,9 @@ class Redactor:
         if octet not in self._first_octets:
             taken = self._octets_in_use | set(self._first_octets.values()) | {0, 127, 169}
             free = [number for number in range(10, 224) if number not in taken]
-            self._first_octets[octet] = free[self._bits("octet", str(octet)) % len(free)] if free else octet
+            self._first_octets[octet] = (
+                free[self._bits("octet", str(octet)) % len(free)] if free else octet
+            )
         return self._first_octets[octet]
 
     def _socket(self, match: re.Match[str]) -> str:
@@ -221,7 +254,8 @@ class Redactor:
         made = self._ipv6(address)
         if made == address:
             return text
-        return self._note("IPv6 address", text, made.exploded if len(text) == 39 else str(made))
+        same_form = made.exploded if len(text) == 39 else str(made)
+        return self._note("IPv6 address", text, same_form)
 
     def _ipv6(self, address: IPv6Address) -> IPv6Address:
         if address.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""Switches, read only: ports with their settings, the neighbors heard on them, and where MACs were learned."""
+"""Switches, read only: ports with their settings and neighbors, and learned MACs."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -66,20 +66,31 @@ class SwitchTarget:
 
 async def look_at_switch(target: SwitchTarget, keys: Keys, known_hosts: KnownHosts) -> Switch:
     """A switch; one that does not answer is given with the reason."""
-    switch = Switch(name=target.name, os=target.os, address=str(target.address), ssh_port=target.ssh_port)
+    switch = Switch(
+        name=target.name, os=target.os, address=str(target.address), ssh_port=target.ssh_port
+    )
     host_key = pinned(known_hosts, (str(target.address), target.name), target.ssh_port)
     try:
         if not host_key:
             offered = await offered_key(str(target.address), target.ssh_port)
             return replace(switch, unread=UNPINNED, offered_key=offered)
         dialect = default_dialect(target.os)
-        endpoint = Endpoint(address=str(target.address), port=target.ssh_port, user=target.user, host_key=host_key)
-        async with asyncio.timeout(SWITCH_S), talking(endpoint, keys, "", dialect.session("", 300)) as talk:
-            return await read_switch(talk, dialect, replace(switch, host_key=host_key, read_at=datetime.now(UTC)))
+        endpoint = Endpoint(
+            address=str(target.address), port=target.ssh_port, user=target.user, host_key=host_key
+        )
+        async with (
+            asyncio.timeout(SWITCH_S),
+            talking(endpoint, keys, "", dialect.session("", 300)) as talk,
+        ):
+            return await read_switch(
+                talk, dialect, replace(switch, host_key=host_key, read_at=datetime.now(UTC))
+            )
     except TimeoutError:
         return replace(switch, unread=f"it did not answer within {SWITCH_S:.0f} s")
     except (NoAnswerError, RefusedError) as error:
-        return replace(switch, unread=str(error).removeprefix(f"{target.address}:{target.ssh_port} "))
+        return replace(
+            switch, unread=str(error).removeprefix(f"{target.address}:{target.ssh_port} ")
+        )
     except Exception as error:  # noqa: BLE001  # whatever one switch does, the others are read
         return replace(switch, unread=f"{type(error).__name__}: {in_short(error)}")
 
@@ -93,9 +104,13 @@ async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
     try:
         names = dialect.listed_ports(answers[listing])
     except MALFORMED as error:
-        return replace(switch, ports=unknown(f"the answer has an unknown format: {error}"[:160], listing))
+        return replace(
+            switch, ports=unknown(f"the answer has an unknown format: {error}"[:160], listing)
+        )
     refused: dict[str, str] = {}
-    for command in dict.fromkeys((dialect.lldp_table, dialect.mac_table, *dialect.questions(names))):
+    for command in dict.fromkeys(
+        (dialect.lldp_table, dialect.mac_table, *dialect.questions(names))
+    ):
         if command and command not in answers:
             try:
                 answers[command] = await talk.ask(command)
@@ -103,21 +118,28 @@ async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
                 refused[command] = str(error)[:160]
 
     def macs(table: str) -> tuple[MacEntry, ...]:
-        return tuple(MacEntry(**asdict(each)) for each in dialect.learned_macs(table))
+        return tuple(MacEntry(**asdict(entry)) for entry in dialect.learned_macs(table))
 
     chassis = dialect.chassis_id(answers[listing])
+    chassis_id: Reading[str] = unknown("the answer has no chassis ID", listing)
+    if chassis:
+        chassis_id = known(chassis, listing)
     return replace(
         switch,
-        chassis_id=known(chassis, listing) if chassis else unknown("the answer has no chassis ID", listing),
+        chassis_id=chassis_id,
         ports=known(tuple(_port(dialect, name, answers, refused) for name in names), listing),
         macs=_read(dialect.mac_table, answers, refused, macs, NO_MACS),
     )
 
 
 def _read(
-    command: str, answers: Answers, refused: Mapping[str, str], take: Callable[[str], T], not_asked: str
+    command: str,
+    answers: Answers,
+    refused: Mapping[str, str],
+    take: Callable[[str], T],
+    not_asked: str,
 ) -> Reading[T]:
-    """What `take` makes of the answer to a command; `not_asked` says what a system without this command leaves out."""
+    """What `take` makes of an answer; `not_asked` is the reason on systems without this command."""
     if not command or command in refused:
         return unknown(refused.get(command, not_asked), command)
     try:
@@ -128,22 +150,26 @@ def _read(
 
 def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, str]) -> SwitchPort:
     def neighbours(table: str) -> tuple[Neighbour, ...]:
-        return tuple(Neighbour(**asdict(each)) for each in dialect.announcements(table, name))
+        return tuple(Neighbour(**asdict(entry)) for entry in dialect.announcements(table, name))
 
-    port = SwitchPort(name=name, neighbours=_read(dialect.lldp_table, answers, refused, neighbours, NO_LLDP))
+    port = SwitchPort(
+        name=name, neighbours=_read(dialect.lldp_table, answers, refused, neighbours, NO_LLDP)
+    )
     if (speed := dialect.speed_mbit_s(name, answers)) is not None:
         port = replace(port, speed_mbit_s=known(speed, dialect.port_list))
     questions = dialect.questions([name])
     source = questions[0] if len(questions) == 1 else ", ".join(questions)
-    if missing := next((refused[each] for each in questions if each in refused), ""):
-        return _unread_port(port, missing, source)
+    for question in questions:
+        if question in refused:
+            return _unread_port(port, refused[question], source)
     try:
         settings = dialect.facts(name, answers, EVERYTHING).settings
         marking = dialect.marking(name, answers, settings)
     except (AnswerError, *MALFORMED) as error:
         return _unread_port(port, str(error)[:160], source)
     paused = known(tuple(sorted(priority for priority, on in settings.pfc.items() if on)), source)
-    vague = paused.value and not dialect.knows_paused_priorities
+    if paused.value and not dialect.knows_paused_priorities:
+        paused = unknown(SOME_PRIORITIES, source)
     native = settings.native_vlan or 0
     vlans = {*numbers_in(settings.tagged_vlans), *([native] if native else [])}
     return replace(
@@ -154,8 +180,10 @@ def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, s
         native_vlan=known(native, source),
         trust=known(settings.trust or "", source),
         dscp_priority=known(dict(settings.dscp_priority), source),
-        pfc_priorities=unknown(SOME_PRIORITIES, source) if vague else paused,
-        ecn=known({tc: f"{ecn.min_kbytes}-{ecn.max_kbytes} kB" for tc, ecn in marking.items()}, source),
+        pfc_priorities=paused,
+        ecn=known(
+            {tc: f"{ecn.min_kbytes}-{ecn.max_kbytes} kB" for tc, ecn in marking.items()}, source
+        ),
     )
 
 
@@ -164,6 +192,10 @@ def _unread_port(port: SwitchPort, reason: str, source: str) -> SwitchPort:
     return replace(port, **nothing)
 
 
-async def look_at_switches(targets: Sequence[SwitchTarget], keys: Keys, known_hosts: KnownHosts) -> tuple[Switch, ...]:
+async def look_at_switches(
+    targets: Sequence[SwitchTarget], keys: Keys, known_hosts: KnownHosts
+) -> tuple[Switch, ...]:
     """All switches at the same time, in their order."""
-    return tuple(await asyncio.gather(*(look_at_switch(target, keys, known_hosts) for target in targets)))
+    return tuple(
+        await asyncio.gather(*(look_at_switch(target, keys, known_hosts) for target in targets))
+    )
