@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from concurrent import futures
 from contextlib import suppress
 from importlib.util import find_spec
+from threading import get_ident
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -69,8 +70,9 @@ DIFF_NONE, DIFF_SOME = provider_pb2.DiffResponse.DIFF_NONE, provider_pb2.DiffRes
 PropertyDiff = provider_pb2.PropertyDiff
 Running = tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]
 
-AT_ONCE = 64
-"""Operations at a time; the environment of `make env` lets the engine start as many."""
+THREADS = 64 + 8
+"""The environment of `make env` lets the engine start 64 operations at a time. The other threads are
+for its checks and for `Cancel`, which must not wait until an operation ends."""
 PARENT_POLL_S = 0.5
 GRACE_S = 4.0
 """How long operations may clean up; the engine kills a provider five seconds after its signal."""
@@ -150,7 +152,7 @@ def operation(handle: Handler) -> Callable[["Servicer", Any, Any], Any]:
     def serve(servicer: "Servicer", request: Any, context: Any) -> Any:
         log.URN.set(request.urn)
         try:
-            return asyncio.run(servicer.cancellable(handle(servicer, request)))
+            return servicer.run(handle(servicer, request))
         except asyncio.CancelledError:
             context.abort(grpc.StatusCode.CANCELLED, CANCELLED)
         except PartialError as error:
@@ -169,7 +171,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def __init__(self, stack_config: Mapping[str, object]) -> None:
         self._stack_config = stack_config
         self._config = ProviderConfig({})
-        self._running: set[Running] = set()
+        self._running: dict[int, Running] = {}
 
     def GetPluginInfo(self, _request: Any, _context: Any) -> Any:
         return plugin_pb2.PluginInfo(version=VERSION)
@@ -284,21 +286,23 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         await resource.delete(_state(resource, request.properties))
         return empty_pb2.Empty()
 
-    async def cancellable(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Awaits work that `cancel` can end."""
-        task = asyncio.ensure_future(work)
-        entry = asyncio.get_running_loop(), task
-        self._running.add(entry)
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Runs work that `cancel` can end; it ends with the threads that it has started."""
         try:
-            return await task
+            return asyncio.run(self._cancellable(work))
         finally:
-            self._running.discard(entry)
+            self._running.pop(get_ident(), None)
+
+    async def _cancellable(self, work: Coroutine[Any, Any, Any]) -> Any:
+        task = asyncio.ensure_future(work)
+        self._running[get_ident()] = asyncio.get_running_loop(), task
+        return await task
 
     def cancel(self) -> None:
-        """Cancels all operations; what blocks instead of awaiting goes on to its end."""
-        for loop, task in list(self._running):
+        """Cancels all operations; what blocks instead of awaiting runs to its end."""
+        for loop, task in list(self._running.values()):
             with suppress(RuntimeError):  # it has just ended
-                loop.call_soon_threadsafe(task.cancel)
+                loop.call_soon_threadsafe(_cancel_once, task)
 
     def end(self) -> None:
         """Ends the process, after the operations that can still clean up."""
@@ -332,6 +336,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def _resource(self, request: Any) -> AnyResource:
         return resource_class(request.type)(self._config)
+
+
+def _cancel_once(task: asyncio.Task[Any]) -> None:
+    """A second signal must not interrupt the cleanup that the first one began."""
+    if not task.cancelling():
+        task.cancel()
 
 
 def differences(path: str, before: object, after: object) -> dict[str, str]:
@@ -394,7 +404,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda *_: servicer.end())
     signal.signal(signal.SIGTERM, lambda *_: servicer.end())
     log.send = _log_to(sys.argv[-1])
-    threads = futures.ThreadPoolExecutor(max_workers=AT_ONCE)
+    threads = futures.ThreadPoolExecutor(max_workers=THREADS)
     server = grpc.server(threads, options=[("grpc.max_receive_message_length", -1)])
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")

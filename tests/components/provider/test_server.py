@@ -1,8 +1,12 @@
 """The provider's calls without an engine; tests/engine/test_provider.py has the engine."""
 
 import asyncio
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Annotated, Any, NoReturn
 
 import grpc  # type: ignore[import-untyped]
@@ -14,7 +18,8 @@ from pydantic import Field
 from components.provider import log
 from components.provider.base import REPLACES, SECRET, Failure, PartialError, Properties, ProviderConfig, Resource
 from components.provider.resources import RESOURCES, VERSION
-from components.provider.server import UNKNOWN_TEXT, Servicer, differences, pack, unpack
+from components.provider.server import THREADS, UNKNOWN_TEXT, Servicer, differences, pack, unpack
+from engine.environment import PARALLEL
 from stacks.base import LabError, Section
 from tests.conftest import ROOT
 from tests.messages import states
@@ -218,6 +223,66 @@ def test_a_message_names_the_resource(servicer: Servicer, monkeypatch: pytest.Mo
     call(servicer, "Create", properties=properties())
 
     assert sent == [("warning", "it is cut", URN)]
+
+
+def begin(servicer: Servicer, work: Coroutine[Any, Any, None]) -> Thread:
+    def run() -> None:
+        with suppress(asyncio.CancelledError):
+            servicer.run(work)
+
+    thread = Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_a_second_signal_does_not_interrupt_the_cleanup_that_the_first_one_began() -> None:
+    servicer, begun, cleaning, cleaned = Servicer({}), Event(), Event(), Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cleaning.set()
+            await asyncio.sleep(0.1)
+            cleaned.set()
+
+    thread = begin(servicer, work())
+    for event in (begun, cleaning):
+        assert event.wait(5)
+        servicer.cancel()
+    thread.join(5)
+
+    assert cleaned.is_set()
+
+
+def test_the_process_ends_after_the_threads_that_still_delete_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    servicer, begun, stop = Servicer({}), Event(), Event()
+    order: list[str] = []
+    monkeypatch.setattr(os, "_exit", lambda _: order.append("exit"))
+
+    def in_cluster() -> None:
+        begun.set()
+        stop.wait(5)
+        time.sleep(0.1)
+        order.append("deleted")
+
+    async def work() -> None:
+        try:
+            await asyncio.to_thread(in_cluster)
+        finally:
+            stop.set()
+
+    thread = begin(servicer, work())
+    assert begun.wait(5)
+    servicer.end()
+    thread.join(5)
+
+    assert order == ["deleted", "exit"]
+
+
+def test_a_cancel_finds_a_free_thread_while_as_many_operations_run_as_the_engine_starts() -> None:
+    assert THREADS > PARALLEL
 
 
 def test_a_resource_without_read_is_kept_and_without_delete_forgotten() -> None:
