@@ -5,15 +5,12 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.parts import DYNAMIC_PLUGIN, LANGUAGE_HOST, PARTS, TEST_PARTS, Part
+from engine.parts import LANGUAGE_HOST, PARTS, TEST_PARTS, Part
 from engine.places import BIN, HOME, SIM, SOURCES, STANDINS
 
 PYTHON = SOURCES / "language_python"
 OWN_HOST = PYTHON / LANGUAGE_HOST
 """Used with a CLI that was built: the official host's module is not available."""
-
-OWN_DYNAMIC = PYTHON / DYNAMIC_PLUGIN
-"""Always used: the official plugin keeps working after its engine was killed."""
 
 ROCELAB = SOURCES / "rocelab"
 """Starts the command line from any folder."""
@@ -43,8 +40,6 @@ def place(located: Mapping[str, tuple[str, Path]]) -> None:
 
 
 def _target(binary: str, origin: str, folder: Path) -> Path:
-    if binary == DYNAMIC_PLUGIN:
-        return OWN_DYNAMIC
     if binary == LANGUAGE_HOST and origin == "built":
         return OWN_HOST
     return folder / binary

@@ -169,13 +169,12 @@ def _kubernetes_releases(*programs: str) -> tuple[Release, ...]:
 
 
 LANGUAGE_HOST = "pulumi-language-python"
-DYNAMIC_PLUGIN = "pulumi-resource-pulumi-python"
 
 PARTS = (
     Part(
         name="pulumi",
         version=PULUMI,
-        binaries=("pulumi", LANGUAGE_HOST, "pulumi-language-python-exec", DYNAMIC_PLUGIN),
+        binaries=("pulumi", LANGUAGE_HOST, "pulumi-language-python-exec"),
         releases=(
             Release(
                 url=f"https://get.pulumi.com/releases/sdk/pulumi-v{PULUMI}-linux-x64.tar.gz",

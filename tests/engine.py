@@ -202,7 +202,7 @@ def _name(urn: str) -> str:
 
 
 def dynamic_answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the dynamic resources yield: hosts that are ready, and a record that says nothing."""
+    """What the provider yields: hosts that are ready, and a record that says nothing."""
     if type_.endswith(":Fleet"):
         return {"results": {}, "facts": {}, "vf_layout": "0123456789abcdef"}
     return {}

@@ -1,7 +1,4 @@
-"""Credentials of hosts, cluster and vCenter, from the places that the lab file names.
-
-A dynamic provider gets secrets only from the stack's configuration.
-"""
+"""Credentials of hosts, cluster and vCenter, from the places that the lab file names."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """Python programs under the real CLI and our language host, with a backend in a folder of the test."""
 
-import select
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -50,59 +48,6 @@ def test_a_program_runs_and_prints_and_exports(project: Project) -> None:
     assert f"hello from {VENV}" in printed, "the program runs in the environment that Pulumi.yaml names"
     assert project.pulumi("stack", "output", "answer", "--stack", "t").strip() == "42"
     assert "warning" not in printed, "the CLI finds its host beside itself and has nothing to warn of"
-
-
-def test_a_dynamic_provider_sees_the_secrets_of_the_stack(project: Project) -> None:
-    project.write("from thing import Thing\nThing('one')\n")
-    project.write(
-        """
-        import sys
-        import pulumi
-        from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, ResourceProvider
-
-        class Provider(ResourceProvider):
-            def configure(self, req: ConfigureRequest) -> None:
-                self.password = req.config.require("password")
-
-            def create(self, props):
-                return CreateResult("one", {"length": len(self.password), "prefix": sys.prefix})
-
-        class Thing(Resource):
-            length: pulumi.Output[int]
-            prefix: pulumi.Output[str]
-
-            def __init__(self, name):
-                super().__init__(Provider(), name, {"length": None, "prefix": None})
-                pulumi.export("seen", [self.length, self.prefix])
-        """,
-        "thing.py",
-    )
-    project.pulumi("config", "set", "--secret", "password", "hunter22", "--stack", "t")
-
-    printed = project.up()
-
-    seen = project.pulumi("stack", "output", "seen", "--stack", "t", "--json")
-    assert "8" in seen
-    assert str(VENV) in seen
-    assert "hunter22" not in printed + "".join(path.read_text() for path in project.folder.rglob("*.json"))
-
-
-def test_a_dynamic_provider_prints_its_port_whatever_the_shell_sets_for_buffers(project: Project) -> None:
-    plain = {name: value for name, value in project.env.items() if not name.startswith("PYTHON")}
-    plugin = subprocess.Popen(
-        [BIN / "pulumi-resource-pulumi-python", "127.0.0.1:1"],
-        cwd=project.folder,
-        env={**plain, "PULUMI_RUNTIME_VIRTUALENV": str(VENV)},
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert plugin.stdout is not None
-        readable, _, _ = select.select([plugin.stdout], [], [], 30)
-        assert readable, "the engine would wait for the port for ever"
-        assert int(plugin.stdout.readline()) > 0
-    finally:
-        plugin.kill()
-        plugin.communicate()
 
 
 def test_an_error_of_the_user_is_its_message_and_nothing_else(project: Project) -> None:
@@ -206,31 +151,3 @@ def seconds_to_end_after_an_interrupt(project: Project) -> float:
 
     wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=30)
     return took
-
-
-@pytest.mark.whole
-def test_a_dynamic_provider_ends_when_its_engine_is_killed(project: Project) -> None:
-    project.write("""
-        import os, time
-        from pulumi.dynamic import CreateResult, Resource, ResourceProvider
-
-        class Slow(ResourceProvider):
-            def create(self, props):
-                open("pid", "w").write(str(os.getpid()))
-                time.sleep(45)
-                return CreateResult("x", {})
-
-        class Thing(Resource):
-            pass
-
-        Thing(Slow(), "slow", {})
-    """)
-    engine = project.start("up", "--yes", "--skip-preview", "--stack", "t")
-    noted = project.folder / "pid"
-    wait_until(lambda: noted.exists() and noted.read_text() != "")
-
-    engine.kill()
-    engine.communicate()
-
-    plugin = Path("/proc") / noted.read_text()
-    wait_until(lambda: not plugin.exists(), timeout_s=30)

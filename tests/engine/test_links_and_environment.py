@@ -47,7 +47,6 @@ def test_stand_ins_lie_apart_from_everything_else(placed: Path) -> None:
         "pulumi",
         "pulumi-language-python",
         "pulumi-language-python-exec",
-        "pulumi-resource-pulumi-python",
         "pulumi-resource-kubernetes",
         "rocelab",
         "sim",
