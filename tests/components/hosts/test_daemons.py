@@ -9,7 +9,13 @@ from components.hosts.document import host_document
 from components.hosts.program.daemons import drop_ins
 from components.hosts.program.host import Host
 from components.hosts.program.machine import Done
-from components.hosts.program.places import DAEMON_FILES, NETWORK_MANAGER_FILE, NETWORKD_DROP_INS, NETWORKD_FILE
+from components.hosts.program.places import (
+    DAEMON_FILES,
+    NETWORK_MANAGER_FILE,
+    NETWORKD_DROP_INS,
+    NETWORKD_FILE,
+    REVERT_FILE,
+)
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, made, run
 from tests.components.hosts.router import Router, routed
@@ -88,6 +94,26 @@ def test_a_pf_that_network_manager_has_is_taken_from_it_and_given_back(machine: 
     assert run("undo", machine, document)["failed"] is None
     assert machine.commands.count("nmcli device set enp5s0 managed yes") == 1
     assert "nmcli device set enp132s0 managed yes" not in machine.commands
+
+
+def test_the_revert_is_armed_before_network_manager_gives_up_a_pf(
+    machine: Router, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NetworkManager takes its address off the NIC, and a revert must restore it."""
+    machine.file(NETWORK_MANAGER, "")
+    machine.answers[ASKED] = Done(0, DEVICES, "")
+    armed: list[bool] = []
+    must = machine.must
+
+    def note(*words: str, **options: Any) -> str:
+        if words[:3] == ("nmcli", "device", "set"):
+            armed.append(machine.exists(REVERT_FILE))
+        return must(*words, **options)
+
+    monkeypatch.setattr(machine, "must", note)
+    run("apply", machine, document_of(lab))
+
+    assert armed == [True]
 
 
 def test_the_name_of_a_port_is_no_part_of_its_vfs_names(machine: Router, lab: Lab) -> None:

@@ -61,6 +61,7 @@ class LinkStep(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = []
         concerned = {interface_of(field) for field in wrong}
+        arm_revert(host, concerned)  # before NetworkManager takes its address off a NIC that it gives up
         for name in sorted(concerned):
             for netdev in managed_netdevs(host, name):
                 host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
@@ -71,7 +72,6 @@ class LinkStep(Step):
                 target = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
                 chosen = {key: target[key] for key, field in LINK_FIELDS.items() if f"{name}.{field}" in wrong}
                 lines += link_changes(host, name, {**link_state(host, name), **chosen})
-        arm_revert(host, concerned)
         host.ip_batch(lines)
 
     def before_pf(self, host: Host, pf: str) -> Before:
