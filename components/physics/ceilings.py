@@ -10,6 +10,10 @@ PACKET_BYTES = 82
 """Around a packet's payload, IPv4, untagged: preamble 8, gap 12, Ethernet 14, FCS 4, IP 20, UDP 8, BTH 12, ICRC 4."""
 VLAN_BYTES = 4
 IPV6_BYTES = 20
+Framing = Literal["roce_v2", "roce_v1", "infiniband"]
+AROUND_PACKET: dict[Framing, int] = {"roce_v2": PACKET_BYTES, "roce_v1": 94, "infiniband": 26}
+"""RoCE v1 has a GRH of 40 bytes in place of IP and UDP. InfiniBand has LRH 8, BTH 12, ICRC 4, VCRC 2
+within a subnet, and its link rate is that of the data."""
 RETH_BYTES = 16
 """Once per message: the target of an RDMA write, or the source of a read."""
 AETH_BYTES = 4
@@ -42,6 +46,7 @@ class Path:
     path_mtu_bytes: int
     message_bytes: int = 65_536
     operation: Operation = "write"
+    framing: Framing = "roce_v2"
     vlan: bool = False
     ipv6: bool = False
     pcie_gbit_s: float | None = None
@@ -66,7 +71,7 @@ def data_share(path: Path) -> float:
     With both_ways the acknowledgements (one a message, the least that a reliable connection sends) or the requests of
     the stream in the other direction take their part too.
     """
-    around = PACKET_BYTES + (VLAN_BYTES if path.vlan else 0) + (IPV6_BYTES if path.ipv6 else 0)
+    around = AROUND_PACKET[path.framing] + (VLAN_BYTES if path.vlan else 0) + (IPV6_BYTES if path.ipv6 else 0)
     packets = -(-path.message_bytes // path.path_mtu_bytes)
     reads = path.operation == "read"
     once = {"write": RETH_BYTES, "send": 0, "read": AETH_BYTES * min(packets, 2)}[path.operation]

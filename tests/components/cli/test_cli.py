@@ -29,11 +29,13 @@ from tests.messages import states
 RUN = ROOT / "tests" / "samples" / "run"
 BITFUSION = ROOT / "examples" / "bitfusion" / "Pulumi.bitfusion.yaml"
 REVIEWED = ROOT / "tests" / "samples" / "review" / "reboots.json"
+JUDGED = ROOT / "tests" / "samples" / "perftest" / "deepops.client.txt"
 OVA, IMAGE, INVENTORY = "appliance.ova", "image", "inventory.json"
 """Made by `place`."""
 CALLS = {
     "measure": ["--plan"],
     "report": ["--outputs", str(RUN / "outputs.json"), "--store", str(RUN)],
+    "judge": [str(JUDGED), "--nic", "100G"],
     "history": [],
     "bitfusion": ["--plan", "--config-file", str(BITFUSION)],
     "ports": [],

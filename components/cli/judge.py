@@ -1,0 +1,133 @@
+"""`rocelab judge`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from components.cli.exits import Exit, exit_of
+from components.cli.options import FILE, examples, json_option, print_json, stack_options
+from components.stack import Stack
+
+if TYPE_CHECKING:
+    from components.judge.known import KnownHardware
+
+FRAMINGS = {"roce": "roce_v2", "roce-v1": "roce_v1", "infiniband": "infiniband"}
+MOST_BYTES = 64 * 2**20
+
+
+@click.command(
+    epilog=examples(
+        "rocelab judge run.log --nic 400G --nics-per-node 8 --nodes 2 --gpus-per-node 8",
+        "ib_write_bw 192.0.2.12 --report_gbits | rocelab judge - --nic 100G --mtu 4096",
+        "rocelab judge before.log after.log --nic 200G --markdown",
+    )
+)
+@click.argument(
+    "logs", nargs=-1, required=True, type=click.Path(allow_dash=True, dir_okay=False, exists=True)
+)
+@click.option("--nic", metavar="RATE", help="Line rate of a NIC: 400G, or 2x200G for a bond.")
+@click.option(
+    "--nics-per-node", type=click.IntRange(1, 64), help="Number of NICs that carry the test."
+)
+@click.option(
+    "--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]), help="Path MTU of RDMA."
+)
+@click.option("--link", type=click.Choice(list(FRAMINGS)), help="What the NICs use.")
+@click.option("--nodes", type=click.IntRange(1), help="Number of nodes.")
+@click.option(
+    "--gpus-per-node", type=click.IntRange(1, 256), help="Number of GPUs or ranks per node."
+)
+@click.option("--gpu", metavar="MODEL", help="Such as H100, H100 PCIe or GB200.")
+@click.option(
+    "--inventory",
+    type=FILE,
+    metavar="FILE",
+    help="Take the hardware from this file of `rocelab look`.",
+)
+@stack_options
+@click.option("--markdown", is_flag=True, help="Print Markdown for an issue thread instead.")
+@json_option
+def command(
+    stack: Stack,
+    logs: tuple[str, ...],
+    nic: str | None,
+    nics_per_node: int | None,
+    mtu: str | None,
+    link: str | None,
+    nodes: int | None,
+    gpus_per_node: int | None,
+    gpu: str | None,
+    inventory: Path | None,
+    markdown: bool,
+    as_json: bool,
+) -> Exit:
+    """Judge the output of a benchmark by what physics allows. It needs no lab, only the log.
+
+    It reads perftest, nccl-tests, rccl-tests, OSU and Intel MPI benchmarks, ucx_perftest, Horovod
+    and tf_cnn: whole, shortened or pasted from an issue. A lab file counts only if you name it.
+    Use - for stdin.
+
+    Exit code 4 means that something could not be judged.
+    """
+    if markdown and as_json:
+        raise click.UsageError("--markdown and --json both print to stdout: use only one")
+    from components.judge.judge import judge  # noqa: PLC0415  # these take longer than --help
+    from components.judge.known import KnownHardware, nic_gbit_s  # noqa: PLC0415
+    from components.judge.reading import read_results, text_of  # noqa: PLC0415
+    from components.judge.show import as_markdown, as_text, document_of  # noqa: PLC0415
+
+    options = KnownHardware(
+        nic_gbit_s=nic_gbit_s(nic) if nic else None,
+        nics_per_node=nics_per_node,
+        path_mtu_bytes=int(mtu) if mtu else None,
+        framing=FRAMINGS[link] if link else None,  # type: ignore[arg-type]
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        gpu=gpu,
+    )
+    known = options.over(_files(inventory, stack))
+    placed = []
+    for log in logs:
+        with click.open_file(log, "rb") as stream:
+            results = read_results(text_of(stream.read(MOST_BYTES)))
+        for number, result in enumerate(results, 1):
+            place = "stdin" if log == "-" else log
+            if len(results) > 1:
+                place = f"{place} ({number} of {len(results)}, line {result.line})"
+            placed.append((place, judge(result, known)))
+    if as_json:
+        print_json(document_of(placed))
+    else:
+        click.echo(as_markdown(placed) if markdown else as_text(placed), nl=False)
+    serious = (
+        "IMPOSSIBLE",
+        "ABOVE_BOUND",
+        "CONTRADICTION",
+        "RANKS_CONTRADICT",
+        "NODES_CONTRADICT",
+        "ONE_NODE_TABLE",
+    )
+    bad = False
+    for _, assessment in placed:
+        codes = {finding.code for finding in assessment.findings}
+        bad = bad or assessment.verdict in ("slow", "broken") or not codes.isdisjoint(serious)
+    return exit_of(
+        findings=bad,
+        unreached=any(assessment.verdict == "cannot judge" for _, assessment in placed),
+    )
+
+
+def _files(inventory: Path | None, stack: Stack) -> "KnownHardware":
+    """What an inventory and a lab file, if you name one, say; the inventory wins."""
+    from components.judge.known import KnownHardware, of_inventory, of_lab  # noqa: PLC0415
+
+    known = KnownHardware()
+    source = click.get_current_context().get_parameter_source("name")
+    if stack.config_file or source is not click.core.ParameterSource.DEFAULT:
+        known = of_lab(stack.lab())
+    if inventory is not None:
+        from components.inventory.document import load  # noqa: PLC0415
+
+        known = of_inventory(load(inventory)).over(known)
+    return known

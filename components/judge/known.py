@@ -1,0 +1,98 @@
+"""What is known of the hardware beside the log: options, a lab file, an inventory."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from components.physics.ceilings import Framing
+from components.physics.pcie import pcie_link
+from stacks.base import LabError
+
+if TYPE_CHECKING:
+    from components.inventory.model import Inventory, Pf
+    from stacks.lab import Lab
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownHardware:
+    """None is unknown, and stays so: a ceiling that needs it is not computed."""
+
+    nic_gbit_s: float | None = None
+    """Line rate of one NIC; of a bond all its ports."""
+    nics_per_node: int | None = None
+    path_mtu_bytes: int | None = None
+    framing: Framing | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    gpu: str | None = None
+    pcie_gbit_s: float | None = None
+    """Payload of the NIC's slot each way."""
+
+    def over(self, weaker: "KnownHardware") -> "KnownHardware":
+        """These facts, and where they are silent the other ones."""
+        values = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None}
+        return replace(weaker, **values)
+
+
+def nic_gbit_s(text: str) -> float:
+    """`400G`, `400` or, for a bond, `2x200G`.
+
+    Raises:
+        LabError: for anything else.
+    """
+    match = re.fullmatch(r"(?:(\d)x)?(\d{1,4})(?:[gG](?:b(?:it)?(?:/s|ps)?)?)?", text.strip())
+    if match is None or not 1 <= int(match[2]) <= 1600:
+        raise LabError(f"--nic {text}: not a line rate; write 400G, or 2x200G for a bond of two ports")
+    return int(match[1] or 1) * float(match[2])
+
+
+def of_lab(lab: "Lab") -> KnownHardware:
+    """Rails, MTU and nodes as a lab file declares them; a line rate is the hardware's."""
+    mtus = [rail.path_mtu_bytes for rail in lab.rails]
+    return KnownHardware(
+        nics_per_node=len(lab.rails) or None, path_mtu_bytes=min(mtus, default=None), nodes=len(lab.nodes) or None
+    )
+
+
+def of_inventory(inventory: "Inventory") -> KnownHardware:
+    """The slowest RDMA port, the narrowest slot, and the counts that all hosts share."""
+    ports: list[Pf] = []
+    counts, gpus = set(), set()
+    for host in inventory.hosts:
+        rdma = [pf for pf in host.pfs.or_else(()) if pf.rdma.or_else(())]
+        ports += rdma
+        counts.add(len(rdma))
+        gpus.add(len(host.gpus.or_else(())))
+    slots = []
+    for pf in ports:
+        link = pcie_link(f"{pf.pcie_speed_gt_s.or_else(0.0):.1f} GT/s", str(pf.pcie_width.or_else(0)))
+        if link is not None:
+            slots.append(link.payload_gbit_s())
+    devices = [device for pf in ports for device in pf.rdma.or_else(())]
+    mtus = [device.active_mtu_bytes.or_else(0) for device in devices]
+    layers = {device.link_layer.or_else("") for device in devices}
+    framing: Framing | None = None
+    if layers == {"InfiniBand"}:
+        framing = "infiniband"
+    elif layers == {"Ethernet"}:
+        framing = "roce_v2"
+    return KnownHardware(
+        nic_gbit_s=_least(pf.speed_mbit_s.or_else(0) / 1e3 for pf in ports),
+        nics_per_node=_only(counts),
+        gpus_per_node=_only(gpus),
+        path_mtu_bytes=int(_least(mtus) or 0) or None,
+        pcie_gbit_s=_least(slots) if len(slots) == len(ports) else None,
+        framing=framing,
+    )
+
+
+def _least(values: Iterable[float]) -> float | None:
+    known = [value for value in values if value > 0]
+    return min(known, default=None)
+
+
+def _only(counts: set[int]) -> int | None:
+    if len(counts) == 1:
+        return counts.pop() or None
+    return None

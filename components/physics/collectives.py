@@ -1,0 +1,115 @@
+"""What a node's NICs and GPUs allow a collective: the ring, the bound for any algorithm, and the GPU's own links."""
+
+import re
+from dataclasses import dataclass
+from math import ceil, floor, inf
+
+from components.physics.pcie import PcieLink
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuModel:
+    """Links of a GPU, in 10^9 bytes a second each way (data sheets and white papers of NVIDIA and AMD)."""
+
+    name: re.Pattern[str]
+    nvlink_gbyte_s: float | None
+    """All links of one GPU to the others of its node; None where the model has variants with and without."""
+    host_generation: int | None
+    """PCIe generation of its x16 link, over which a NIC reaches its memory; None for NVLink-C2C."""
+    in_switch: bool = False
+    """NVSwitch adds up for it (NVLink SHARP), so that its traffic within a node halves."""
+    rack: bool = False
+    """NVLink joins nodes of one rack (NVL72)."""
+
+
+GPU_MODELS = (
+    GpuModel(
+        name=re.compile(r"G[BH]200 NVL|GB[23]00"), nvlink_gbyte_s=900, host_generation=None, in_switch=True, rack=True
+    ),
+    GpuModel(name=re.compile("GH200"), nvlink_gbyte_s=450, host_generation=None, in_switch=True, rack=True),
+    GpuModel(name=re.compile("B[23]00"), nvlink_gbyte_s=900, host_generation=5, in_switch=True),
+    GpuModel(name=re.compile("H[12]00.*PCIe|H[12]00 NVL"), nvlink_gbyte_s=None, host_generation=5),
+    GpuModel(name=re.compile("H[12]00"), nvlink_gbyte_s=450, host_generation=5, in_switch=True),
+    GpuModel(name=re.compile("H20|H800"), nvlink_gbyte_s=None, host_generation=5, in_switch=True),
+    GpuModel(name=re.compile("A100.*PCI"), nvlink_gbyte_s=None, host_generation=4),
+    GpuModel(name=re.compile("A100"), nvlink_gbyte_s=300, host_generation=4),
+    GpuModel(name=re.compile("V100.*PCI"), nvlink_gbyte_s=None, host_generation=3),
+    GpuModel(name=re.compile("V100"), nvlink_gbyte_s=150, host_generation=3),
+    GpuModel(name=re.compile("MI3[0-9]{2}"), nvlink_gbyte_s=448, host_generation=5),
+)
+"""The first pattern that matches counts."""
+MOST_RANKS = 1 << 20
+GTRANSFERS_OF = {3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
+
+
+def gpu_model(name: str) -> GpuModel | None:
+    """The model of a GPU as its driver calls it; None for one that is not listed."""
+    for model in GPU_MODELS:
+        if model.name.search(name):
+            return model
+    return None
+
+
+def slot_gbit_s(generation: int, lanes: int = 16) -> float:
+    """Payload of a slot each way, in 10^9 bits a second, with packets of 256 bytes."""
+    return PcieLink(gtransfers_s=GTRANSFERS_OF[generation], lanes=lanes).payload_gbit_s()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Collective:
+    """A collective over GPUs that are spread evenly over nodes."""
+
+    name: str
+    """Such as `all_reduce`."""
+    ranks: int
+    nodes: int
+
+    @property
+    def factor(self) -> float:
+        """The busbw divided by algbw (nccl-tests doc/PERFORMANCE.md)."""
+        return busbw_factor(self.name, self.ranks)
+
+    def ring_gbyte_s(self, node_gbyte_s: float) -> float:
+        """The busbw of a ring when each node has this much to the others, each way."""
+        if self.name == "alltoall":
+            per_node = self.ranks // self.nodes
+            return node_gbyte_s / per_node * (self.ranks - 1) / max(self.ranks - per_node, 1)
+        return node_gbyte_s
+
+    def bound_gbyte_s(self, node_gbyte_s: float) -> float:
+        """The busbw that no algorithm exceeds as long as the network only carries data.
+
+        A node has to send and to receive (k-1)/k of what its ranks exchange, whatever the order:
+        busbw <= B ((n-1)/n) / ((k-1)/k) for n ranks on k nodes.
+        """
+        if self.nodes < 2:
+            return inf
+        if self.name in ("all_reduce", "all_gather", "reduce_scatter"):
+            return node_gbyte_s * (self.ranks - 1) / self.ranks * self.nodes / (self.nodes - 1)
+        return self.ring_gbyte_s(node_gbyte_s)
+
+    def in_network_gbyte_s(self, node_gbyte_s: float) -> float:
+        """The busbw that not even switches that add up exceed: each node sends and receives everything once."""
+        bound = self.bound_gbyte_s(node_gbyte_s)
+        if self.name == "all_reduce":
+            return max(bound, 2 * node_gbyte_s * (self.ranks - 1) / self.ranks)
+        return bound
+
+
+def busbw_factor(name: str, ranks: int) -> float:
+    """The busbw divided by algbw."""
+    if name == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    if name in ("all_gather", "reduce_scatter", "alltoall"):
+        return (ranks - 1) / ranks
+    return 1.0
+
+
+def ranks_of(name: str, least: float, most: float) -> range:
+    """The numbers of ranks whose factor lies in what the rounded columns of a table allow."""
+    whole = 2.0 if name == "all_reduce" else 1.0
+    if busbw_factor(name, 2) == busbw_factor(name, 3) or least >= whole:
+        return range(0)
+    first = max(2, ceil(whole / (whole - least) - 1e-6))
+    last = MOST_RANKS if most >= whole else floor(whole / (whole - most) + 1e-6)
+    return range(first, min(last, MOST_RANKS) + 1)
