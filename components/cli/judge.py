@@ -78,10 +78,10 @@ def command(
     from components.judge.show import as_markdown, as_text, document_of  # noqa: PLC0415
 
     options = KnownHardware(
-        nic_gbit_s=nic_gbit_s(nic) if nic else None,
+        nic_gbit_s=nic and nic_gbit_s(nic),  # type: ignore[arg-type]
         nics_per_node=nics_per_node,
-        path_mtu_bytes=int(mtu) if mtu else None,
-        framing=FRAMINGS[link] if link else None,  # type: ignore[arg-type]
+        path_mtu_bytes=mtu and int(mtu),  # type: ignore[arg-type]
+        framing=link and FRAMINGS[link],  # type: ignore[arg-type]
         nodes=nodes,
         gpus_per_node=gpus_per_node,
         gpu=gpu,
@@ -99,7 +99,10 @@ def command(
     if as_json:
         print_json(document_of(placed))
     else:
-        click.echo(as_markdown(placed) if markdown else as_text(placed), nl=False)
+        shown = as_text
+        if markdown:
+            shown = as_markdown
+        click.echo(shown(placed), nl=False)
     serious = (
         "IMPOSSIBLE",
         "ABOVE_BOUND",

@@ -1,1 +1,1 @@
-"""`rocelab judge`: is a pasted result good? Reads leniently, judges by physics, needs no lab. Pure."""
+"""`rocelab judge`: is a pasted result good? Judged by physics, without a lab. Pure."""

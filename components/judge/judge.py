@@ -17,7 +17,9 @@ from stacks.words import bytes_text, plural
 Verdict = Literal["good", "slow", "broken", "cannot judge"]
 
 GOOD = 0.90
-"""As in a lab's verdict (`Threshold.fail_below`). Health checks of clouds agree on 90 to 95 % of the line rate."""
+"""As in a lab's verdict (`Threshold.fail_below`). Health checks of clouds agree on 90 to 95 %
+of the line rate.
+"""
 SLOW_COLLECTIVE = 0.80
 """Between this and GOOD the algorithm and the GPUs' own links decide."""
 BROKEN = 0.02
@@ -33,7 +35,9 @@ CLIFF = 0.7
 NVLINK_GOOD, NVLINK_SLOW = 0.70, 0.50
 """Of a GPU's NVLink: NCCL's rings reach 75 to 82 % of the data sheet's number."""
 LATENCY_GOOD_US, LATENCY_LEAST_US = 5.0, 0.3
-"""The first as in `LatencyThreshold`; the least is two crossings of PCIe, which no network avoids."""
+"""The first as in `LatencyThreshold`; the least is two crossings of PCIe, which no network
+avoids.
+"""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -72,7 +76,7 @@ class Assessment:
 
 
 def judge(result: Result, known: KnownHardware) -> Assessment:
-    """The verdict on a result; options count more than what the log leaves open, and never silently."""
+    """The verdict on a result; options count more than the log, and never silently."""
     assessment = Assessment(
         program=result.program,
         kind=result.kind,
@@ -102,7 +106,10 @@ def judge(result: Result, known: KnownHardware) -> Assessment:
     elif result.kind == "training":
         assessment.value, assessment.unit = result.rows[-1].value, "img/s"
         assessment.why = "no physics bounds images per second: model, batch size and GPU decide"
-        assessment.ask = "the same run on one GPU: the total divided by it and by the number of GPUs is the scaling"
+        assessment.ask = (
+            "the same run on one GPU: the total divided by it and by the number of GPUs is "
+            "the scaling"
+        )
     else:
         assessment.value, assessment.unit = result.rows[-1].value, "Gbit/s"
         assessment.why = "the text does not say which test measured this"
@@ -138,7 +145,7 @@ SIGNS = (
     (
         "VIRTUAL_MACHINE",
         re.compile(r"hypervisor|\bKVM\b|QEMU|VMware|virtual machine", re.IGNORECASE),
-        "a virtual machine: without ATS, peer-to-peer traffic between NIC and GPU detours through the CPU",
+        "a virtual machine: without ATS, NIC and GPU reach each other through the CPU",
         "lspci -vvv | grep -E 'ATSCtl|ACSCtl'",
     ),
     (
@@ -176,24 +183,40 @@ def _signs(assessment: Assessment, result: Result) -> None:
             line = text[text.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip()[:120]
             assessment.find(code, f"{evidence} ({line})", hint)
     facts = result.facts
-    if facts.device and "bond" in facts.device and not any(finding.code == "BOND" for finding in assessment.findings):
-        assessment.find("BOND", f"{facts.device} is a bond: its line rate is that of all ports", "ib_write_bw -q 8")
-    if facts.path_mtu_bytes is not None and facts.path_mtu_bytes < 4096 and result.kind == "bandwidth":
+    if (
+        facts.device
+        and "bond" in facts.device
+        and not any(finding.code == "BOND" for finding in assessment.findings)
+    ):
+        assessment.find(
+            "BOND",
+            f"{facts.device} is a bond: its line rate is that of all ports",
+            "ib_write_bw -q 8",
+        )
+    if (
+        facts.path_mtu_bytes is not None
+        and facts.path_mtu_bytes < 4096
+        and result.kind == "bandwidth"
+    ):
         assessment.find(
             f"MTU_{facts.path_mtu_bytes}",
-            f"the path MTU is {facts.path_mtu_bytes}, and headers take more of the line than at 4096",
+            f"the path MTU is {facts.path_mtu_bytes}, and headers take more of the line than "
+            "at 4096",
             "set the interface, the VF and each switch port on the way to MTU 9000",
         )
     network = result.network
     if facts.nodes != 1 and (facts.sockets or (network and network.transport == "socket")):
         assessment.find(
-            "SOCKETS", "NCCL uses TCP sockets, not RDMA", "NCCL_NET=IB NCCL_DEBUG=INFO: it then fails and says why"
+            "SOCKETS",
+            "NCCL uses TCP sockets, not RDMA",
+            "NCCL_NET=IB NCCL_DEBUG=INFO: it then fails and says why",
         )
     if network and network.gpu_direct in ("none", "some"):
         assessment.find(
             "GPUDIRECT_OFF",
             f"{network.gpu_direct} of the network channels use GPUDirect",
-            "lsmod | grep nvidia_peermem; nvidia-smi topo -m: NIC and GPU belong under one PCIe switch",
+            "lsmod | grep nvidia_peermem; nvidia-smi topo -m: NIC and GPU belong under one "
+            "PCIe switch",
         )
 
 
@@ -205,22 +228,29 @@ def _cliff(assessment: Assessment, rows: list[ResultRow]) -> bool:
     """Whether large messages are slower than smaller ones, which no limit of bandwidth explains."""
     best = max(rows, key=lambda row: row.value)
     last = rows[-1]
-    if not best.size_bytes or not last.size_bytes or last.size_bytes <= best.size_bytes or best.size_bytes < FULL_BYTES:
+    if (
+        not best.size_bytes
+        or not last.size_bytes
+        or last.size_bytes <= best.size_bytes
+        or best.size_bytes < FULL_BYTES
+    ):
         return False
     if last.value >= CLIFF * best.value:
         return False
     assessment.find(
         "CLIFF",
-        f"{best.value:.4g} at {bytes_text(best.size_bytes)}, {last.value:.4g} at {bytes_text(last.size_bytes)}",
-        "lost packets or a full buffer: compare the NICs' counters before and after (rdma statistic)",
+        f"{best.value:.4g} at {bytes_text(best.size_bytes)}, {last.value:.4g} at "
+        f"{bytes_text(last.size_bytes)}",
+        "lost packets or a full buffer: compare the NICs' counters before and after "
+        "(rdma statistic)",
     )
     return True
 
 
-def _bandwidth(assessment: Assessment, result: Result, facts: KnownHardware, known: KnownHardware) -> None:
-    row = max(result.rows, key=lambda each: each.value)
-    if row.size_bytes is not None and row.size_bytes >= FULL_BYTES:
-        row = max((each for each in result.rows if each.size_bytes), key=lambda each: each.value)
+def _bandwidth(
+    assessment: Assessment, result: Result, facts: KnownHardware, known: KnownHardware
+) -> None:
+    row = max(result.rows, key=lambda row: row.value)
     assessment.value, assessment.unit, assessment.size_bytes = row.value, "Gbit/s", row.size_bytes
     cliff = _cliff(assessment, result.rows)
     ways = 2 if result.facts.both_ways else 1
@@ -238,14 +268,21 @@ def _bandwidth(assessment: Assessment, result: Result, facts: KnownHardware, kno
     if line is None:
         _unknown_line(assessment, result, row, ways)
         return
-    if result.claim and facts.nics_per_node and ways * line * ABOVE < row.value <= ways * line * facts.nics_per_node:
+    if (
+        result.claim
+        and facts.nics_per_node
+        and ways * line * ABOVE < row.value <= ways * line * facts.nics_per_node
+    ):
         line *= facts.nics_per_node
-        assessment.assumptions.append(f"the number is the sum of {plural(facts.nics_per_node, 'NIC')}")
+        assessment.assumptions.append(
+            f"the number is the sum of {plural(facts.nics_per_node, 'NIC')}"
+        )
     if row.value > ways * line * ABOVE:
         assessment.find(
             "IMPOSSIBLE",
             f"{row.value:.1f} Gbit/s exceeds the line rate of {ways * line:g}",
-            "a unit (GB/s for Gb/s), the sum of several NICs, memory instead of the network, or another NIC",
+            "a unit (GB/s for Gb/s), the sum of several NICs, memory instead of the network, "
+            "or another NIC",
         )
         assessment.why = "more than the line carries"
         assessment.ask = "the line rate: ethtool IFACE, or ibstat"
@@ -282,10 +319,15 @@ def _rate_bandwidth(
         assessment.assumptions.append("RoCE v2")
     if row.value > bandwidth_ceiling(path).value * ABOVE:
         what = f"path MTU {path.path_mtu_bytes}"
-        assessment.find("MTU_CONTRADICTS", f"{row.value:.1f} Gbit/s is more than {what} allows on this line")
+        assessment.find(
+            "MTU_CONTRADICTS", f"{row.value:.1f} Gbit/s is more than {what} allows on this line"
+        )
         path = replace(path, path_mtu_bytes=4096, framing="infiniband")
     ceiling = bandwidth_ceiling(path)
-    assessment.ceiling, assessment.basis = ceiling.value, f"{ceiling.basis}, {path.framing.replace('_', ' ')}"
+    assessment.ceiling, assessment.basis = (
+        ceiling.value,
+        f"{ceiling.basis}, {path.framing.replace('_', ' ')}",
+    )
     ratio = row.value / ceiling.value
     fingerprint = mtu_fingerprint(row.value, path, reported_bytes=result.facts.path_mtu_bytes)
     if fingerprint is not None and (row.size_bytes is None or row.size_bytes >= FULL_BYTES):
@@ -295,20 +337,39 @@ def _rate_bandwidth(
     elif ratio >= GOOD:
         assessment.decide("good", f"{ratio:.1%} of what the line carries")
     elif ways == 2 and ratio >= 0.97 / 2 and ratio <= ABOVE / 2:
-        assessment.find("ONE_DIRECTION", "the sum of both directions is what one direction carries alone")
-        assessment.why = "either the directions do not overlap, or the number is that of one direction"
-        assessment.ask = "the same test in one direction, and the NIC's PCIe link (lspci -vv -s NIC | grep LnkSta)"
+        assessment.find(
+            "ONE_DIRECTION", "the sum of both directions is what one direction carries alone"
+        )
+        assessment.why = (
+            "either the directions do not overlap, or the number is that of one direction"
+        )
+        assessment.ask = (
+            "the same test in one direction, and the NIC's PCIe link (lspci -vv -s NIC | "
+            "grep LnkSta)"
+        )
     elif result.facts.loopback:
         assessment.why = "both ends are one port: a loopback crosses PCIe twice and no wire"
         assessment.ask = "the same test between two hosts"
     elif row.size_bytes is not None and row.size_bytes < FULL_BYTES:
-        assessment.why = f"at {bytes_text(row.size_bytes)} the rate of messages limits, not the line"
+        assessment.why = (
+            f"at {bytes_text(row.size_bytes)} the rate of messages limits, not the line"
+        )
         assessment.ask = "a run with messages of 65536 bytes or more (-s 65536, or -a)"
-    elif facts.pcie_gbit_s is None and line > slot_gbit_s(5) and row.value >= GOOD * ways * slot_gbit_s(5):
-        assessment.why = f"a PCIe Gen5 x16 slot carries {slot_gbit_s(5):.0f} Gbit/s, and the value is at that limit"
+    elif (
+        facts.pcie_gbit_s is None
+        and line > slot_gbit_s(5)
+        and row.value >= GOOD * ways * slot_gbit_s(5)
+    ):
+        assessment.why = (
+            f"a PCIe Gen5 x16 slot carries {slot_gbit_s(5):.0f} Gbit/s, and the value is at "
+            "that limit"
+        )
         assessment.ask = "the NIC's PCIe link: lspci -vv -s NIC | grep LnkSta"
     else:
-        assessment.decide("broken" if ratio < BROKEN else "slow", f"{ratio:.1%} of what the line carries")
+        verdict: Verdict = "slow"
+        if ratio < BROKEN:
+            verdict = "broken"
+        assessment.decide(verdict, f"{ratio:.1%} of what the line carries")
         _why_verbs(assessment, result, row, ways)
 
 
@@ -326,7 +387,9 @@ def _unknown_line(assessment: Assessment, result: Result, row: ResultRow, ways: 
         )
         share = row.value / bandwidth_ceiling(path).value
         if 0.97 <= share <= ABOVE:
-            assessment.assumptions.append(f"if the NIC has {rate:g} Gbit/s, this is {share:.1%} of its ceiling: good")
+            assessment.assumptions.append(
+                f"if the NIC has {rate:g} Gbit/s, this is {share:.1%} of its ceiling: good"
+            )
 
 
 def _why_verbs(assessment: Assessment, result: Result, row: ResultRow, ways: int) -> None:
@@ -337,7 +400,7 @@ def _why_verbs(assessment: Assessment, result: Result, row: ResultRow, ways: int
             if 0.93 <= row.value / ways / slot <= 1.0:
                 assessment.find(
                     f"PCIE_GEN{generation}_X{lanes}",
-                    f"the value is at the limit of a PCIe Gen{generation} x{lanes} slot, {slot:.0f} Gbit/s",
+                    f"at the limit of a PCIe Gen{generation} x{lanes} slot, {slot:.0f} Gbit/s",
                     "lspci -vv -s NIC | grep LnkSta: compare with LnkCap",
                 )
     if facts.gpu_memory:
@@ -347,10 +410,16 @@ def _why_verbs(assessment: Assessment, result: Result, row: ResultRow, ways: int
             "repeat without --use_cuda, then with the nearest GPU (nvidia-smi topo -m)",
         )
     if row.size_bytes is not None and row.size_bytes % 64 and result.program != "ucx_perftest":
-        assessment.find("ODD_SIZE", f"{row.size_bytes} bytes are no multiple of 64", "repeat with -s 65536")
+        assessment.find(
+            "ODD_SIZE", f"{row.size_bytes} bytes are no multiple of 64", "repeat with -s 65536"
+        )
     if facts.queue_pairs == 1:
-        assessment.find("ONE_QUEUE_PAIR", "one queue pair", "repeat with -q 8: if that is fast, the path is too")
-    assessment.next_command = f"{result.program or 'ib_write_bw'} -s 65536 -q 8 --report_gbits -D 10"
+        assessment.find(
+            "ONE_QUEUE_PAIR", "one queue pair", "repeat with -q 8: if that is fast, the path is too"
+        )
+    assessment.next_command = (
+        f"{result.program or 'ib_write_bw'} -s 65536 -q 8 --report_gbits -D 10"
+    )
 
 
 def _latency(assessment: Assessment, result: Result) -> None:
@@ -363,7 +432,10 @@ def _latency(assessment: Assessment, result: Result) -> None:
         assessment.decide("good", f"up to {LATENCY_GOOD_US:g} us is usual for small messages")
     else:
         assessment.why = "latency has no ceiling: distance, switches and power states decide"
-        assessment.ask = "the number of switches between the ends, and the CPU's governor (cpupower frequency-info)"
+        assessment.ask = (
+            "the number of switches between the ends, and the CPU's governor (cpupower "
+            "frequency-info)"
+        )
 
 
 def _shape(
@@ -373,7 +445,9 @@ def _shape(
     ranks, nodes = result.facts.ranks, facts.nodes
     if known.nodes and result.facts.nodes and known.nodes != result.facts.nodes:
         code = "ONE_NODE_TABLE" if result.facts.nodes == 1 else "NODES_CONTRADICT"
-        assessment.find(code, f"the log is of {plural(result.facts.nodes, 'node')}, not of {known.nodes}")
+        assessment.find(
+            code, f"the log is of {plural(result.facts.nodes, 'node')}, not of {known.nodes}"
+        )
         nodes = result.facts.nodes
     per_node = known.gpus_per_node
     if ranks is None and nodes and per_node:
@@ -391,7 +465,9 @@ def _shape(
     return ranks, nodes
 
 
-def _collective(assessment: Assessment, result: Result, facts: KnownHardware, known: KnownHardware) -> None:
+def _collective(
+    assessment: Assessment, result: Result, facts: KnownHardware, known: KnownHardware
+) -> None:
     row = result.rows[-1]
     assessment.value, assessment.unit, assessment.size_bytes = row.value, "GB/s", row.size_bytes
     ranks, nodes = _shape(assessment, result, facts, known)
@@ -399,7 +475,9 @@ def _collective(assessment: Assessment, result: Result, facts: KnownHardware, kn
     model = gpu_model(facts.gpu or "")
     if _has(assessment, "WRONG_VALUES"):
         assessment.decide("broken", "the data are wrong; a fast wrong result is no result")
-        assessment.next_command = "dmesg | grep -i -E 'xid|AER'; the same test with -c 1 and NCCL_* unset"
+        assessment.next_command = (
+            "dmesg | grep -i -E 'xid|AER'; the same test with -c 1 and NCCL_* unset"
+        )
     elif _has(assessment, "CONTRADICTION"):
         assessment.why = "the table contradicts itself, so none of its numbers counts"
         assessment.ask = "the untouched output of the test"
@@ -410,7 +488,8 @@ def _collective(assessment: Assessment, result: Result, facts: KnownHardware, kn
     elif cliff:
         assessment.decide("slow", "large messages are slower than smaller ones in the same run")
         assessment.next_command = (
-            "NCCL_DEBUG=INFO, and the NICs' counters before and after: out_of_sequence, rx_discards_phy"
+            "NCCL_DEBUG=INFO, and the NICs' counters before and after: out_of_sequence, "
+            "rx_discards_phy"
         )
     elif _has(assessment, "SOCKETS") and nodes and nodes > 1:
         assessment.decide("broken", "the traffic between the nodes does not use RDMA")
@@ -426,14 +505,20 @@ def _collective(assessment: Assessment, result: Result, facts: KnownHardware, kn
     elif ranks is None:
         assessment.why = "the number of ranks is unknown"
         assessment.ask = "the number of GPUs per node: --gpus-per-node"
-    elif model is not None and model.rack and row.value >= NVLINK_GOOD * (model.nvlink_gbyte_s or 0.0):
+    elif (
+        model is not None
+        and model.rack
+        and row.value >= NVLINK_GOOD * (model.nvlink_gbyte_s or 0.0)
+    ):
         _across_rack(assessment, row, model, "as fast as NVLink")
     elif facts.nic_gbit_s is None or facts.nics_per_node is None:
         missing = "--nic 400G" if facts.nic_gbit_s is None else "--nics-per-node 8"
         assessment.why = "the log does not say how much the NICs of a node carry"
         assessment.ask = f"line rate and number of NICs per node: {missing}"
     else:
-        _between_nodes(assessment, result, facts, Collective(name=_name(result), ranks=ranks, nodes=nodes))
+        _between_nodes(
+            assessment, result, facts, Collective(name=_name(result), ranks=ranks, nodes=nodes)
+        )
 
 
 def _name(result: Result) -> str:
@@ -443,7 +528,11 @@ def _name(result: Result) -> str:
 
 
 def _one_node(
-    assessment: Assessment, result: Result, model: GpuModel | None, ranks: int | None, row: ResultRow
+    assessment: Assessment,
+    result: Result,
+    model: GpuModel | None,
+    ranks: int | None,
+    row: ResultRow,
 ) -> None:
     assessment.find("ONE_NODE", "one node: this says nothing about the network between nodes")
     if _has(assessment, "ONE_NODE_TABLE"):
@@ -461,14 +550,18 @@ def _one_node(
     assessment.basis = f"NVLink of one GPU, {model.nvlink_gbyte_s:g} GB/s each way"
     ratio = row.value / model.nvlink_gbyte_s
     if row.value > limit * ABOVE:
-        assessment.find("IMPOSSIBLE", f"{row.value:.1f} GB/s exceeds {limit:.0f} that the GPU's links allow")
+        assessment.find(
+            "IMPOSSIBLE", f"{row.value:.1f} GB/s exceeds {limit:.0f} that the GPU's links allow"
+        )
         assessment.why = "more than the GPUs' links carry"
         assessment.ask = "the GPU model: nvidia-smi -L"
     elif ratio >= NVLINK_GOOD:
         assessment.decide("good", f"{ratio:.0%} of NVLink; rings reach about 80 %")
     elif ratio < NVLINK_SLOW and (row.size_bytes or LARGE_BYTES) >= LARGE_BYTES:
         assessment.decide("slow", f"{ratio:.0%} of NVLink")
-        assessment.next_command = "nvidia-smi topo -m; nvidia-smi nvlink -s; systemctl status nvidia-fabricmanager"
+        assessment.next_command = (
+            "nvidia-smi topo -m; nvidia-smi nvlink -s; systemctl status nvidia-fabricmanager"
+        )
     else:
         assessment.why = f"{ratio:.0%} of NVLink"
         assessment.ask = "a message of 8 GiB: all_reduce_perf -b 8G -e 8G"
@@ -494,12 +587,16 @@ def _node_gbyte_s(
         of_gpus = per_node * slot_gbit_s(model.host_generation) / 8
         if of_gpus < carried:
             text = f"PCIe Gen{model.host_generation} x16 of {plural(per_node, 'GPU')}"
-            assessment.find("GPU_LINK", f"{text} carries {of_gpus:.1f} GB/s, the NICs {carried:.1f}")
+            assessment.find(
+                "GPU_LINK", f"{text} carries {of_gpus:.1f} GB/s, the NICs {carried:.1f}"
+            )
             return of_gpus, text
     return carried, basis
 
 
-def _between_nodes(assessment: Assessment, result: Result, facts: KnownHardware, collective: Collective) -> None:
+def _between_nodes(
+    assessment: Assessment, result: Result, facts: KnownHardware, collective: Collective
+) -> None:
     row, model = result.rows[-1], gpu_model(facts.gpu or "")
     per_node = -(-collective.ranks // collective.nodes)
     node, basis = _node_gbyte_s(assessment, facts, model, per_node)
@@ -533,47 +630,78 @@ def _rate_ring(
     collective: Collective,
     limits: tuple[float, float, float],
 ) -> None:
-    """The verdict below the bound; the limits are the ring's, any algorithm's, and what a node carries."""
-    row, model, size = result.rows[-1], gpu_model(facts.gpu or ""), result.rows[-1].size_bytes or 8 * 2**30
+    """The verdict below the bound; the limits: ring, any algorithm, one node."""
+    row, model, size = (
+        result.rows[-1],
+        gpu_model(facts.gpu or ""),
+        result.rows[-1].size_bytes or 8 * 2**30,
+    )
     ring, bound, node = limits
     per_node = -(-collective.ranks // collective.nodes)
     ratio = row.value / (assessment.ceiling or ring)
     tree = model is not None and model.in_switch and collective.nodes == 2 and per_node > 1
-    pinned = "Ring" in (result.facts.algorithm, result.network.algorithm if result.network else None)
+    pinned = "Ring" in (
+        result.facts.algorithm,
+        result.network.algorithm if result.network else None,
+    )
     if row.value > ring * 1.02:
         if pinned:
-            assessment.find("IMPOSSIBLE", f"{row.value:.1f} GB/s is above the ring's {ring:.1f}, and NCCL_ALGO is Ring")
+            assessment.find(
+                "IMPOSSIBLE",
+                f"{row.value:.1f} GB/s is above the ring's {ring:.1f}, and NCCL_ALGO is Ring",
+            )
             assessment.why = "more than a ring carries over these NICs"
-            assessment.ask = "line rate and number of the NICs: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
+            assessment.ask = (
+                "line rate and number of the NICs: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
+            )
             return
         assessment.find(
             "NOT_A_RING",
-            f"above the ring's {ring:.1f} GB/s, below the {bound:.1f} of any algorithm: a tree, or the nodes' NVLink",
+            f"above the ring's {ring:.1f} GB/s, below the {bound:.1f} of any algorithm: a "
+            "tree, or the nodes' NVLink",
             "NCCL_ALGO=Ring measures the network itself",
         )
         assessment.decide("good", "above what a ring carries; it says little about the network")
     elif ratio < GOOD and _fills_gen5(facts, row.value):
-        assessment.why = f"a PCIe Gen5 x16 slot carries {slot_gbit_s(5) / 8:.0f} GB/s, and the value is at that limit"
+        assessment.why = (
+            f"a PCIe Gen5 x16 slot carries {slot_gbit_s(5) / 8:.0f} GB/s, and the value is at "
+            "that limit"
+        )
         assessment.ask = "the NICs' PCIe link: lspci -vv -s NIC | grep LnkSta"
-    elif ratio >= GOOD and tree and not pinned and model and node < 0.6 * (model.nvlink_gbyte_s or 0.0):
-        assessment.why = "good for a ring, slow for a tree, which NCCL prefers on two nodes with NVSwitch"
+    elif (
+        ratio >= GOOD
+        and tree
+        and not pinned
+        and model
+        and node < 0.6 * (model.nvlink_gbyte_s or 0.0)
+    ):
+        assessment.why = (
+            "good for a ring, slow for a tree, which NCCL prefers on two nodes with NVSwitch"
+        )
         assessment.ask = "the algorithm: NCCL_ALGO=Ring, or NCCL_DEBUG_SUBSYS=TUNING"
     elif ratio >= GOOD:
         assessment.decide("good", f"{ratio:.1%} of a ring over these NICs")
     elif ratio < BROKEN and size >= 2**24:
-        assessment.decide("broken", f"{ratio:.1%} of a ring over these NICs: sockets, or nearly all packets lost")
-    elif (size >= LARGE_BYTES and ratio < SLOW_COLLECTIVE) or (size >= 2**20 and ratio < 0.5 and size < LARGE_BYTES):
+        assessment.decide(
+            "broken", f"{ratio:.1%} of a ring over these NICs: sockets, or nearly all packets lost"
+        )
+    elif (size >= LARGE_BYTES and ratio < SLOW_COLLECTIVE) or (
+        size >= 2**20 and ratio < 0.5 and size < LARGE_BYTES
+    ):
         assessment.decide("slow", f"{ratio:.1%} of a ring over these NICs")
     elif size < LARGE_BYTES:
         assessment.why = f"at {bytes_text(size)} latency and protocol matter as much as bandwidth"
         assessment.ask = "a run with messages up to 8 GiB: -b 1G -e 8G -f 2"
     else:
-        assessment.why = f"{ratio:.1%} of a ring: between slow and good, the algorithm and the GPUs' links decide"
+        assessment.why = (
+            f"{ratio:.1%} of a ring: between slow and good, the algorithm and the GPUs' links "
+            "decide"
+        )
         assessment.ask = "one node alone (all_reduce_perf on 8 GPUs) and ib_write_bw of one NIC"
 
 
 def _fills_gen5(facts: KnownHardware, gbyte_s: float) -> bool:
-    """Whether NICs that are faster than a Gen5 slot reach what such slots carry; theirs are unknown."""
+    """Whether NICs too fast for a Gen5 slot reach what such slots carry."""
     line, nics = facts.nic_gbit_s or 0.0, facts.nics_per_node or 1
     if facts.pcie_gbit_s is not None or line <= slot_gbit_s(5):
         return False
@@ -595,25 +723,41 @@ def _across_rack(assessment: Assessment, row: ResultRow, model: GpuModel, eviden
 
 def _above_bound(assessment: Assessment, row: ResultRow, bound: float, network: float) -> None:
     if row.value <= network * ABOVE and _has(assessment, "SHARP"):
-        assessment.decide("good", "above the bound without switches that add up; the log names SHARP")
+        assessment.decide(
+            "good", "above the bound without switches that add up; the log names SHARP"
+        )
         return
+    code = "ABOVE_BOUND"
+    if row.value > network * ABOVE:
+        code = "IMPOSSIBLE"
     assessment.find(
-        "IMPOSSIBLE" if row.value > network * ABOVE else "ABOVE_BOUND",
-        f"{row.value:.1f} GB/s exceeds {bound:.1f}, the most that any algorithm moves over these NICs",
+        code,
+        f"{row.value:.1f} GB/s exceeds {bound:.1f}, the most that any algorithm moves "
+        "over these NICs",
         "NVLink between the nodes, SHARP in the switches, more NICs than stated, or a wrong claim",
     )
     assessment.why = "more than the NICs carry"
-    assessment.ask = "number and line rate of the NICs that NCCL uses: NCCL_DEBUG=INFO, lines `NET/IB : Using`"
+    assessment.ask = (
+        "number and line rate of the NICs that NCCL uses: NCCL_DEBUG=INFO, lines `NET/IB : Using`"
+    )
 
 
-def _why_collective(assessment: Assessment, result: Result, facts: KnownHardware, row: ResultRow) -> None:
+def _why_collective(
+    assessment: Assessment, result: Result, facts: KnownHardware, row: ResultRow
+) -> None:
     nics = facts.nics_per_node or 1
     if nics > 1 and facts.nic_gbit_s:
         used = round(row.value * 8 / facts.nic_gbit_s)
         if used and used < nics and abs(row.value * 8 / facts.nic_gbit_s / used - 1) < 0.06:
             assessment.find(
-                "FEWER_NICS", f"the value is that of {used} of {nics} NICs", "NCCL_DEBUG=INFO: `NET/IB : Using`"
+                "FEWER_NICS",
+                f"the value is that of {used} of {nics} NICs",
+                "NCCL_DEBUG=INFO: `NET/IB : Using`",
             )
     if not _has(assessment, "GPUDIRECT_OFF", "SOCKETS"):
-        assessment.gaps.append("NCCL's own lines (NCCL_DEBUG=INFO): transport, GPUDirect, algorithm")
-    assessment.next_command = "ib_write_bw between the nodes for each NIC; at line rate, NCCL_DEBUG=INFO NCCL_ALGO=Ring"
+        assessment.gaps.append(
+            "NCCL's own lines (NCCL_DEBUG=INFO): transport, GPUDirect, algorithm"
+        )
+    assessment.next_command = (
+        "ib_write_bw between the nodes for each NIC; at line rate, NCCL_DEBUG=INFO NCCL_ALGO=Ring"
+    )

@@ -31,7 +31,9 @@ class KnownHardware:
 
     def over(self, weaker: "KnownHardware") -> "KnownHardware":
         """These facts, and where they are silent the other ones."""
-        values = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None}
+        values = {
+            name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None
+        }
         return replace(weaker, **values)
 
 
@@ -43,7 +45,9 @@ def nic_gbit_s(text: str) -> float:
     """
     match = re.fullmatch(r"(?:(\d)x)?(\d{1,4})(?:[gG](?:b(?:it)?(?:/s|ps)?)?)?", text.strip())
     if match is None or not 1 <= int(match[2]) <= 1600:
-        raise LabError(f"--nic {text}: not a line rate; write 400G, or 2x200G for a bond of two ports")
+        raise LabError(
+            f"--nic {text}: not a line rate; write 400G, or 2x200G for a bond of two ports"
+        )
     return int(match[1] or 1) * float(match[2])
 
 
@@ -51,7 +55,9 @@ def of_lab(lab: "Lab") -> KnownHardware:
     """Rails, MTU and nodes as a lab file declares them; a line rate is the hardware's."""
     mtus = [rail.path_mtu_bytes for rail in lab.rails]
     return KnownHardware(
-        nics_per_node=len(lab.rails) or None, path_mtu_bytes=min(mtus, default=None), nodes=len(lab.nodes) or None
+        nics_per_node=len(lab.rails) or None,
+        path_mtu_bytes=min(mtus, default=None),
+        nodes=len(lab.nodes) or None,
     )
 
 
@@ -66,7 +72,9 @@ def of_inventory(inventory: "Inventory") -> KnownHardware:
         gpus.add(len(host.gpus.or_else(())))
     slots = []
     for pf in ports:
-        link = pcie_link(f"{pf.pcie_speed_gt_s.or_else(0.0):.1f} GT/s", str(pf.pcie_width.or_else(0)))
+        link = pcie_link(
+            f"{pf.pcie_speed_gt_s.or_else(0.0):.1f} GT/s", str(pf.pcie_width.or_else(0))
+        )
         if link is not None:
             slots.append(link.payload_gbit_s())
     devices = [device for pf in ports for device in pf.rdma.or_else(())]
@@ -77,12 +85,15 @@ def of_inventory(inventory: "Inventory") -> KnownHardware:
         framing = "infiniband"
     elif layers == {"Ethernet"}:
         framing = "roce_v2"
+    pcie_gbit_s = None
+    if len(slots) == len(ports):
+        pcie_gbit_s = _least(slots)
     return KnownHardware(
         nic_gbit_s=_least(pf.speed_mbit_s.or_else(0) / 1e3 for pf in ports),
         nics_per_node=_only(counts),
         gpus_per_node=_only(gpus),
         path_mtu_bytes=int(_least(mtus) or 0) or None,
-        pcie_gbit_s=_least(slots) if len(slots) == len(ports) else None,
+        pcie_gbit_s=pcie_gbit_s,
         framing=framing,
     )
 

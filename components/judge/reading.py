@@ -1,6 +1,6 @@
-"""Reads what people paste: whole logs, excerpts, prefixed lines, several tables in one text. Judges nothing.
+"""Reads what people paste: whole logs, excerpts, prefixed lines, several tables in one text.
 
-A row counts only if it confirms itself. What is missing is named, and what contradicts itself is a finding.
+A row counts only if it confirms itself. What is missing is named; a contradiction is a finding.
 """
 
 import re
@@ -12,7 +12,11 @@ from components.finding import Finding, plain
 from components.physics.ceilings import Framing
 from components.physics.collectives import busbw_factor, ranks_of
 from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log
-from components.validation.benchmarks.nccl.table import NcclPlacement, Rounding, refuse_contradictions
+from components.validation.benchmarks.nccl.table import (
+    NcclPlacement,
+    Rounding,
+    refuse_contradictions,
+)
 from components.validation.benchmarks.verbs.perftest import FACTOR_OF_UNIT, MIB_S_IN_GBIT_S
 from components.validation.parsers import NUMBER, ResultFormatError, decimals, rounding
 from stacks.words import plural
@@ -22,7 +26,7 @@ Kind = Literal["bandwidth", "latency", "collective", "training", "unknown"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultRow:
-    """One message size; bandwidths in Gbit/s, of collectives busbw in GB/s, latencies in microseconds."""
+    """One message size: Gbit/s, busbw of collectives in GB/s, latency in microseconds."""
 
     size_bytes: int | None
     value: float
@@ -81,49 +85,70 @@ class Result:
     def find(self, code: str, evidence: str, hint: str = "") -> None:
         if not any(finding.code == code for finding in self.findings):
             where = f"{self.program or 'log'}, line {self.line}"
-            self.findings.append(Finding(code=code, where=where, evidence=plain(evidence), hint=hint))
+            self.findings.append(
+                Finding(code=code, where=where, evidence=plain(evidence), hint=hint)
+            )
 
 
 _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:? "
 _PREFIX = re.compile(
     rf"^(?:> ?|\s*\d{{1,6}}: |{_STAMP}|\[pod/[^\]]{{1,300}}\] |"
-    r"[A-Za-z0-9: ]{0,40}\[[^\[\]]{1,100}\]<std(?:out|err|diag)>:? ?|[\w.-]{1,80}: (?=[\s#]*\d+ +\d+ )|"
+    r"[A-Za-z0-9: ]{0,40}\[[^\[\]]{1,100}\]<std(?:out|err|diag)>:? ?|"
+    r"[\w.-]{1,80}: (?=[\s#]*\d+ +\d+ )|"
     r"[\w.-]{1,80} +\| (?=[\s#]*\S))+"
 )
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 
 _TITLE = re.compile(
-    r"^\s*((?:Send|RDMA_Write|RDMA_Read|Atomic|CMP_AND_SWAP|FETCH_AND_ADD|Raw_Eth)[A-Za-z_ ]* Test)\s*$"
+    r"^\s*((?:Send|RDMA_Write|RDMA_Read|Atomic|CMP_AND_SWAP|FETCH_AND_ADD|Raw_Eth)"
+    r"[A-Za-z_ ]* Test)\s*$"
 )
 _LABEL = re.compile(r"(Device|Number of qps|Mtu|Link type|rdma_cm QPs)\s*: (\S+)")
 _OSU = re.compile(r"^# OSU (?:MPI|OpenSHMEM|NCCL)\S* (.+?) (?:Latency )?Test")
 _IMB = re.compile(r"^# Benchmarking (\w+)")
 _NCCL_HEAD = re.compile(r"^#\s+size\s+count\s")
 _NCCL_ROW = re.compile(
-    r"^\s*(\d{1,19})\s+(\d{1,19})\s+((?:u?int|float|double|half|bfloat|fp|f)\w*)\s+(\w+)\s+(?:-?\d+(?:\[\d+\])?\s+)??"
+    r"^\s*(\d{1,19})\s+(\d{1,19})\s+((?:u?int|float|double|half|bfloat|fp|f)\w*)\s+"
+    r"(\w+)\s+(?:-?\d+(?:\[\d+\])?\s+)??"
     r"(\d\S*)\s+(\d\S*)\s+(\d\S*)\s+(N/A|\d\S*)(?:\s+(\S.*))?$"
 )
 _INNER_TAG = re.compile(r"(?:^|(?<=[\w.]))\[\d{1,6}\] ")
 """Some launchers tag what one rank prints piece by piece in the middle of a line too."""
 _NUMBERS = re.compile(rf"^\s*\d{{1,19}}(?:\s+{NUMBER})+\s*$")
-_NCCL_RANK = re.compile(r"^#\s+Rank\s+(\d{1,6}) .*?\bon\s+(\S+)(?:\s+device\s+\d+\s+\[\S+\] ?(.*))?$")
-_COLLECTIVES = "all_reduce|all_gather|reduce_scatter|alltoall|sendrecv|broadcast|reduce|gather|scatter|hypercube"
+_NCCL_RANK = re.compile(
+    r"^#\s+Rank\s+(\d{1,6}) .*?\bon\s+(\S+)(?:\s+device\s+\d+\s+\[\S+\] ?(.*))?$"
+)
+_COLLECTIVES = (
+    "all_reduce|all_gather|reduce_scatter|alltoall|sendrecv|broadcast|reduce|gather|"
+    "scatter|hypercube"
+)
 _PROGRAM = re.compile(
     rf"\b(?:({_COLLECTIVES})_perf|t ({_COLLECTIVES})|(ib_(?:write|send|read|atomic)_(?:bw|lat))|"
     r"(osu_\w+|ucx_perftest))\b"
 )
 _CLAIM = re.compile(
-    r"(?<![\w.])(\d{1,6}(?:,\d{3})*(?:\.\d{1,6})?)\s*(GB/s|Gb/s|Gbps|Gbit/s|GBps|MB/s|MiB/s|TB/s|Mb/s)(?!\w)"
+    r"(?<![\w.])(\d{1,6}(?:,\d{3})*(?:\.\d{1,6})?)\s*"
+    r"(GB/s|Gb/s|Gbps|Gbit/s|GBps|MB/s|MiB/s|TB/s|Mb/s)(?!\w)"
 )
-_UNIT_IN_GBIT = {"GB/s": 8.0, "GBps": 8.0, "TB/s": 8000.0, "MB/s": 8e-3, "MiB/s": MIB_S_IN_GBIT_S, "Mb/s": 1e-3}
+_UNIT_IN_GBIT = {
+    "GB/s": 8.0,
+    "GBps": 8.0,
+    "TB/s": 8000.0,
+    "MB/s": 8e-3,
+    "MiB/s": MIB_S_IN_GBIT_S,
+    "Mb/s": 1e-3,
+}
 _OF_COLLECTIVES = re.compile(
-    r"busbw|bus ?bandwidth|nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|sendrecv|alltoall", re.IGNORECASE
+    r"busbw|bus ?bandwidth|nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|sendrecv|alltoall",
+    re.IGNORECASE,
 )
 _OF_VERBS = re.compile(r"ib_\w+_bw|perftest|ucx|osu_\w*bw|rdma", re.IGNORECASE)
 NOTE = re.compile(
-    r"error|fail|warn|Xid|timeout|retr(?:y|ies)|refused|denied|Unable|Couldn't|allocated GPU|use_cuda|dmabuf|"
-    r"hypervisor|\bKVM\b|QEMU|VMware|virtual machine|\bACS\b|bond|SHARP|COLLNET|NVLS|\bECE\b|relax|flow control|"
+    r"error|fail|warn|Xid|timeout|retr(?:y|ies)|refused|denied|Unable|Couldn't|"
+    r"allocated GPU|use_cuda|dmabuf|"
+    r"hypervisor|\bKVM\b|QEMU|VMware|virtual machine|\bACS\b|bond|SHARP|COLLNET|NVLS|"
+    r"\bECE\b|relax|flow control|"
     r"FAILED|nNodes|NVLink|MNNVL|mtu",
     re.IGNORECASE,
 )
@@ -177,7 +202,9 @@ class Reader:
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         for number, raw in enumerate(lines, 1):
             if len(self.results) >= MOST_RESULTS:
-                self.results[-1].gaps.append(f"what follows line {number}: {MOST_RESULTS} tables are read")
+                self.results[-1].gaps.append(
+                    f"what follows line {number}: {MOST_RESULTS} tables are read"
+                )
                 break
             line = raw
             if len(line) > LONGEST_LINE:
@@ -215,7 +242,9 @@ class Reader:
 
     def _begin(self, program: str, kind: Kind, number: int, **facts: object) -> Result:
         """A new table; what was read before it belongs to it."""
-        result = Result(program=program, kind=kind, line=number, facts=self.facts, notes=self.notes, open=True)
+        result = Result(
+            program=program, kind=kind, line=number, facts=self.facts, notes=self.notes, open=True
+        )
         for name, value in facts.items():
             setattr(result.facts, name, value)
         if self.nccl_lines:
@@ -234,10 +263,17 @@ class Reader:
         if "NCCL_" in line or "--use_" in line:
             self._settings(line)
         self._note(line)
-        if any(begins(line, number) for begins in (self._perftest, self._nccl, self._mpi, self._ucx)):
+        if any(
+            begins(line, number) for begins in (self._perftest, self._nccl, self._mpi, self._ucx)
+        ):
             return
         current = self.current
-        if last and current and current.program.startswith(("osu_", "IMB ")) and re.match(r"^\s*\d+\s", line):
+        if (
+            last
+            and current
+            and current.program.startswith(("osu_", "IMB "))
+            and re.match(r"^\s*\d+\s", line)
+        ):
             # nothing in such a row shows that its last digits are missing
             current.damaged += 1
             return
@@ -245,7 +281,9 @@ class Reader:
             self._cells(self.current, line.split())
         elif self._bare_perftest(line, number):
             return
-        elif re.match(r"^(Iter #|Img/sec per |Total img/sec|total images/sec:|Number of (GPU|CPU)s:)", line):
+        elif re.match(
+            r"^(Iter #|Img/sec per |Total img/sec|total images/sec:|Number of (GPU|CPU)s:)", line
+        ):
             self.training.append(line)
         elif self.current is not None and self.current.open and re.match(r"^\s*\d+\s", line):
             self.current.damaged += 1
@@ -264,7 +302,9 @@ class Reader:
     def _perftest(self, line: str, number: int) -> bool:
         if title := _TITLE.match(line):
             words = title[1].split()
-            operation = {"Send": "send", "RDMA_Write": "write", "RDMA_Read": "read"}.get(words[0], "atomic")
+            operation = {"Send": "send", "RDMA_Write": "write", "RDMA_Read": "read"}.get(
+                words[0], "atomic"
+            )
             kind: Kind = "latency" if "Latency" in words else "bandwidth"
             name = f"ib_{operation}_{'lat' if kind == 'latency' else 'bw'}"
             result = self._begin(name, kind, number, both_ways="Bidirectional" in words)
@@ -275,7 +315,9 @@ class Reader:
             return False
         if line.lstrip().startswith("#bytes"):
             current.columns = tuple(
-                re.findall(r"#[a-z]+|tps average|[A-Za-z0-9][A-Za-z0-9.%_ ]*\[[^\]\[]{1,12}\]", line)
+                re.findall(
+                    r"#[a-z]+|tps average|[A-Za-z0-9][A-Za-z0-9.%_ ]*\[[^\]\[]{1,12}\]", line
+                )
             )
             current.open = True
             return True
@@ -298,9 +340,17 @@ class Reader:
         elif label == "rdma_cm QPs":
             facts.rdma_cm = value == "ON"
         elif label == "Link type":
-            framings: dict[str, Framing] = {"Ethernet": "roce_v2", "IB": "infiniband", "InfiniBand": "infiniband"}
+            framings: dict[str, Framing] = {
+                "Ethernet": "roce_v2",
+                "IB": "infiniband",
+                "InfiniBand": "infiniband",
+            }
             facts.framing = framings.get(value)
-        elif label == "Mtu" and value.endswith("[B]") and value[:-3] in ("256", "512", "1024", "2048", "4096"):
+        elif (
+            label == "Mtu"
+            and value.endswith("[B]")
+            and value[:-3] in ("256", "512", "1024", "2048", "4096")
+        ):
             facts.path_mtu_bytes = int(value[:-3])
         elif label == "Number of qps" and re.fullmatch(r"\d{1,5}", value):
             facts.queue_pairs = int(value)
@@ -308,7 +358,11 @@ class Reader:
     def _nccl(self, line: str, number: int) -> bool:
         if line.startswith("#"):
             if rank := _NCCL_RANK.match(line):
-                if self.current is not None and self.current.kind == "collective" and self.current.rows:
+                if (
+                    self.current is not None
+                    and self.current.kind == "collective"
+                    and self.current.rows
+                ):
                     self.current.open = False
                 hosts = self.facts.ranks_by_host
                 hosts[rank[2]] = hosts.get(rank[2], 0) + 1
@@ -318,7 +372,10 @@ class Reader:
             if _NCCL_HEAD.match(line) and "busbw" in line:
                 self._begin(self.collective, "collective", number)
                 return True
-            if line.startswith(("# Out of bounds", "# Avg bus bandwidth")) and self.current is not None:
+            if (
+                line.startswith(("# Out of bounds", "# Avg bus bandwidth"))
+                and self.current is not None
+            ):
                 self.current.footer = self.current.footer or line.startswith("# Avg")
                 self.current.open = not self.current.footer
                 self._bounds(self.current, line)
@@ -357,7 +414,9 @@ class Reader:
             most = (busbw + digits.busbw_gbyte_s) / max(algbw - digits.algbw_gbyte_s, 1e-9)
             current.factors = (max(current.factors[0], least), min(current.factors[1], most))
         if not current.program:
-            current.program = "all_reduce" if match[4] in ("sum", "prod", "max", "min", "avg") else "all_gather"
+            current.program = (
+                "all_reduce" if match[4] in ("sum", "prod", "max", "min", "avg") else "all_gather"
+            )
             current.gaps.append(f"the name of the test: read as {current.program}")
         wrong = 0
         in_place = (match[9] or "").split()
@@ -365,7 +424,9 @@ class Reader:
             # old tables print the largest error there, not a count
             if cell and re.fullmatch(r"\d{1,12}|\de\+\d\d", cell):
                 wrong += int(float(cell))
-        current.rows.append(ResultRow(size_bytes=size, value=busbw, algbw_gbyte_s=algbw, wrong=wrong))
+        current.rows.append(
+            ResultRow(size_bytes=size, value=busbw, algbw_gbyte_s=algbw, wrong=wrong)
+        )
 
     def _mpi(self, line: str, number: int) -> bool:
         if osu := _OSU.match(line):
@@ -425,7 +486,7 @@ class Reader:
             current.open = False
 
     def _bare_perftest(self, line: str, number: int) -> bool:
-        """A row of perftest whose message rate confirms it, without the header that names the unit."""
+        """A row without the header that names the unit; its message rate confirms it."""
         if not _NUMBERS.match(line) or len(line.split()) != 5:
             return False
         kind: Kind = "bandwidth"
@@ -450,14 +511,27 @@ class Reader:
         program = ""
         if collective and not (verbs and verbs.start() < collective.start()):
             kind, program = "collective", (named[1] or named[2] or "") if named else ""
-            word = collective[0].lower().replace("allreduce", "all_reduce").replace("allgather", "all_gather")
-            program = program or (word if "_" in word or word in ("sendrecv", "alltoall") else "all_reduce")
+            word = (
+                collective[0]
+                .lower()
+                .replace("allreduce", "all_reduce")
+                .replace("allgather", "all_gather")
+            )
+            program = program or (
+                word if "_" in word or word in ("sendrecv", "alltoall") else "all_reduce"
+            )
         elif verbs:
             kind = "bandwidth"
-            program = ((named[3] or named[4] or "") if named else "") or "ib_write_bw"
+            program = "ib_write_bw"
+            if named:
+                program = named[3] or named[4] or program
         gbit_s = float(claim[1].replace(",", "")) * _UNIT_IN_GBIT.get(claim[2], 1.0)
-        row = ResultRow(size_bytes=None, value=gbit_s / 8 if kind == "collective" else gbit_s)
-        result = Result(program=program, kind=kind, line=number, rows=[row], claim=True, notes=[line[:300]])
+        row = ResultRow(size_bytes=None, value=gbit_s)
+        if kind == "collective":
+            row = ResultRow(size_bytes=None, value=gbit_s / 8)
+        result = Result(
+            program=program, kind=kind, line=number, rows=[row], claim=True, notes=[line[:300]]
+        )
         result.facts.both_ways = program == "osu_bibw" or "bidirectional" in line
         result.facts.loopback = "loopback" in line.lower()
         result.gaps.append("the log: a number alone confirms nothing")
@@ -493,15 +567,17 @@ def read_results(text: str) -> list[Result]:
 def _without_doubles(results: list[Result]) -> list[Result]:
     """Both ends of perftest print the same table."""
     kept: list[Result] = []
+    tables: set[tuple[str, tuple[ResultRow, ...]]] = set()
     for result in results:
-        same = [other for other in kept if other.rows and other.rows == result.rows and other.program == result.program]
-        if not same:
+        table = (result.program, tuple(result.rows))
+        if not result.rows or table not in tables:
             kept.append(result)
+        tables.add(table)
     return kept
 
 
 def _perftest_row(current: Result, cells: list[str]) -> ResultRow | None:
-    """A row whose message rate says the same as its bandwidth, in the unit that makes both agree."""
+    """A row in the unit in which bandwidth and message rate agree."""
     size, numbers = int(cells[0]), [float(cell) for cell in cells]
     columns = current.columns
     if current.kind == "latency":
@@ -522,7 +598,11 @@ def _perftest_row(current: Result, cells: list[str]) -> ResultRow | None:
     for unit, factor in FACTOR_OF_UNIT.items():
         value = numbers[average] * factor
         stated = not columns or f"BW average[{unit}]" in columns
-        if stated and value > 0 and abs(value - by_rate) <= 1.001 * (slack + rounding(cells[average]) * factor) + 1e-9:
+        if (
+            stated
+            and value > 0
+            and abs(value - by_rate) <= 1.001 * (slack + rounding(cells[average]) * factor) + 1e-9
+        ):
             return ResultRow(size_bytes=size, value=value)
     return None
 
@@ -544,7 +624,9 @@ def _mpi_row(current: Result, cells: list[str]) -> ResultRow | None:
         time_us = numbers[-1]
     ranks = current.facts.ranks
     algbw = size / time_us / 1e3
-    return ResultRow(size_bytes=size, value=algbw * busbw_factor("all_reduce", ranks or 1), algbw_gbyte_s=algbw)
+    return ResultRow(
+        size_bytes=size, value=algbw * busbw_factor("all_reduce", ranks or 1), algbw_gbyte_s=algbw
+    )
 
 
 def _imb_row(program: str, numbers: list[float]) -> ResultRow | None:
@@ -555,7 +637,10 @@ def _imb_row(program: str, numbers: list[float]) -> ResultRow | None:
     if program in ("IMB Sendrecv", "IMB Exchange"):
         time_us = numbers[3] / {"IMB Sendrecv": 2, "IMB Exchange": 4}[program]
     for unit in (1e6, 2**20):
-        if program in ("IMB Uniband", "IMB Biband") or abs(size / time_us * 1e6 / unit / mbytes - 1) < 0.02:
+        if (
+            program in ("IMB Uniband", "IMB Biband")
+            or abs(size / time_us * 1e6 / unit / mbytes - 1) < 0.02
+        ):
             return ResultRow(size_bytes=size, value=mbytes * unit * 8 / 1e9)
     return None
 
@@ -566,7 +651,9 @@ def _training(lines: list[str], number: int) -> Result:
     for line in lines:
         if value := re.match(r"^Iter #\d+: (\d+\.\d+) img/sec per", line):
             values.append(float(value[1]))
-        elif total := re.match(r"^(?:Total img/sec on (\d+) \w+\(s\)|total images/sec): (\d+\.\d+)", line):
+        elif total := re.match(
+            r"^(?:Total img/sec on (\d+) \w+\(s\)|total images/sec): (\d+\.\d+)", line
+        ):
             result.facts.ranks = int(total[1]) if total[1] else None
             result.rows = [ResultRow(size_bytes=None, value=float(total[2]))]
             result.footer = True
@@ -586,10 +673,17 @@ def _name_gaps(result: Result) -> None:
     if result.claim:
         return
     has_footer = result.program.startswith("ib_") or result.kind == "collective"
-    if result.rows and has_footer and not result.footer and not result.program.startswith(("osu_", "IMB ")):
+    if (
+        result.rows
+        and has_footer
+        and not result.footer
+        and not result.program.startswith(("osu_", "IMB "))
+    ):
         result.gaps.append("the end of the table")
     if not result.rows and result.program:
-        result.gaps.append("every row of the table: the test ended before it measured, or the log was cut")
+        result.gaps.append(
+            "every row of the table: the test ended before it measured, or the log was cut"
+        )
     if result.kind != "collective" or not result.rows:
         return
     wrong = sum(row.wrong for row in result.rows)
@@ -603,7 +697,9 @@ def _check_ranks(result: Result) -> None:
     least, most = result.factors
     possible = ranks_of(result.program, least, most)
     ranks = result.facts.ranks
-    if least > most or (len(possible) == 0 and busbw_factor(result.program, 2) != busbw_factor(result.program, 3)):
+    if least > most or (
+        len(possible) == 0 and busbw_factor(result.program, 2) != busbw_factor(result.program, 3)
+    ):
         text = f"busbw is {least:.4f} to {most:.4f} times algbw, which no {result.program} has"
         result.find("CONTRADICTION", text)
     elif len(possible) and ranks is not None and ranks not in possible:

@@ -52,7 +52,8 @@ def as_text(placed: Placed) -> str:
     for place, assessment in placed:
         lines.append(f"{place}: {assessment.verdict}: {headline(assessment)}")
         for label, text in points(assessment):
-            lines.append(fill(plain(text), WIDTH, initial_indent=f"  {label}: ", subsequent_indent="      "))
+            first = f"  {label}: "
+            lines.append(fill(plain(text), WIDTH, initial_indent=first, subsequent_indent=" " * 6))
     return "\n".join(lines) + "\n"
 
 
