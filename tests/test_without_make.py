@@ -1,4 +1,4 @@
-"""The README's way to hardware, and that of docs/commands.md without make, proven mostly without network and engine.
+"""The way to hardware in docs/hardware.md, and docs/commands.md without make, proven mostly without network and engine.
 
 `pulumi install` itself needs both. What it works from is checked here: the project file, the lock file, and the plugins
 that the installed SDKs name. The last test runs the real engine as a terminal without `make env` does.
@@ -31,6 +31,7 @@ from tests.messages import lines_naming
 from tests.sources import imports
 
 README = ROOT / "README.md"
+HARDWARE = ROOT / "docs" / "hardware.md"
 WITHOUT_MAKE = (ROOT / "docs" / "commands.md").read_text().partition("## Without make")[2]
 TEMPLATE = ROOT / "templates" / "roce" / "Pulumi.roce.yaml"
 
@@ -53,15 +54,15 @@ def imported() -> Iterator[tuple[str, Path]]:
 
 
 def known_hosts(folder: Path) -> None:
-    """The file that the README's ssh-keyscan writes for the template's nodes."""
-    scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", README.read_text(), re.MULTILINE)
+    """The file that the page's ssh-keyscan writes for the template's nodes."""
+    scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", HARDWARE.read_text(), re.MULTILINE)
     assert scanned
     assert scanned[1].split() == [str(node.address) for node in read_stack_file(TEMPLATE).nodes]
     (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {HOST_KEY}\n" for host in scanned[1].split()))
 
 
 def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal without `make env`, in a folder with the README's known_hosts."""
+    """A terminal without `make env`, in a folder with the page's known_hosts."""
     for name in environment(None):
         if name != "PATH":
             monkeypatch.delenv(name, raising=False)
@@ -70,7 +71,7 @@ def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def previewed_template() -> Recorded:
-    return previewed(TEMPLATE, page=README)
+    return previewed(TEMPLATE, page=HARDWARE)
 
 
 def test_the_plain_commands_are_shown_in_the_order_that_works() -> None:
@@ -126,7 +127,7 @@ def test_before_the_store_is_filled_a_preview_stops_and_names_the_command(
         previewed_template()
 
 
-def test_with_the_store_filled_the_template_previews_with_the_secrets_of_the_readme_alone(
+def test_with_the_store_filled_the_template_previews_with_the_secrets_of_the_page_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     small_definitions: None,  # noqa: F811
@@ -136,14 +137,29 @@ def test_with_the_store_filled_the_template_previews_with_the_secrets_of_the_rea
 
     program = previewed_template()
 
-    assert set(secrets_of(README)) == {"rocelab:kubeconfig"}
+    assert set(secrets_of(HARDWARE)) == {"rocelab:kubeconfig"}
     assert {"hosts-gpu01", "hosts-gpu02", "cluster", "validation"} <= set(program.resources)
+
+
+def test_the_readme_shows_a_picture_first_and_then_three_commands() -> None:
+    picture, _, rest = README.read_text().partition("](docs/images/")
+    commands = re.findall(r"^make .*", rest, re.MULTILINE)
+
+    assert len(picture.splitlines()) <= 8
+    assert len(commands) == 3
+
+
+def test_the_way_to_hardware_begins_with_reading() -> None:
+    """Nothing that changes a machine comes before the commands that only read."""
+    headings = re.findall(r"^## (.+)$", HARDWARE.read_text(), re.MULTILINE)
+
+    assert headings[:3] == ["Step 0: read", "The first hour on a real ConnectX host", "A cluster"]
 
 
 def test_the_readme_is_short_and_has_one_number_to_fill_in() -> None:
     text = README.read_text()
 
-    assert len(text.splitlines()) <= 120
+    assert len(text.splitlines()) <= 80
     assert len(re.findall(r"\*\*\d+ minutes\*\*", text)) == 1
 
 
