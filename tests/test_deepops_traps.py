@@ -139,6 +139,7 @@ def test_a_changed_number_of_vfs_takes_effect_now_and_is_written_once(
     assert not machine.exists("/etc/rc.local")
 
 
+@pytest.mark.row("C 303-305")
 def test_a_boot_makes_the_vfs_before_kubelet_starts(machine: FakeHost, document: dict[str, Any]) -> None:
     """Its rc.local races the kubelet, and a device plugin that finds no VF never looks again."""
     made(machine, document)
@@ -264,6 +265,7 @@ def test_the_device_plugin_gets_the_rdma_setting_where_it_reads_it(lab: Lab) -> 
         )
 
 
+@pytest.mark.row("A 219-234")
 def test_vfs_are_chosen_by_the_name_of_their_pf_never_by_a_device_id(lab: Lab) -> None:
     """101e is the VF of several ConnectX generations: chosen by it, two rails are mixed."""
     text = json.dumps([program.objects() for program in programs(lab, cluster_of(lab)).values()])

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("places")
 
 
+@pytest.mark.row("A 111-121")
 @GO
 def test_a_part_is_built_once_and_then_found(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     (first,), missing = place(TINY)

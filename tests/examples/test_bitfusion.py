@@ -58,6 +58,7 @@ def test_the_readme_names_the_two_sections_to_delete() -> None:
     assert "delete the sections `bitfusion` and `bitfusion_client`" in (FOLDER / "README.md").read_text()
 
 
+@pytest.mark.row("C 219, 223")
 def test_a_client_is_given_the_golden_values(program: Recorded) -> None:
     assert same_inputs(program, "bitfusion", ["fabric-machines-bf-client-co8", "hosts-bf-client-co8"])
 
@@ -66,6 +67,7 @@ def test_the_password_is_in_no_input(program: Recorded) -> None:
     assert no_secret_in(program, FILE)
 
 
+@pytest.mark.row("C 58-65")
 def test_the_switch_is_the_article_s(lab: Lab) -> None:
     assert lab.fabric
     switch = lab.fabric.switches[0]
@@ -82,6 +84,7 @@ def test_server_and_clients_have_the_article_s_addresses(lab: Lab) -> None:
     assert [str(node.pfs[0].address.ip) for node in lab.nodes] == ["192.168.30.11", "192.168.30.201"]
 
 
+@pytest.mark.row("C 252-265")
 def test_the_rhel_client_s_keyfile_has_the_article_s_address_and_no_default_route(lab: Lab) -> None:
     document = host_document(lab, lab.nodes[1])
 
@@ -92,6 +95,7 @@ def test_the_rhel_client_s_keyfile_has_the_article_s_address_and_no_default_rout
     assert "never-default=true" in text
 
 
+@pytest.mark.row("C 413-416, 428-431")
 def test_the_proof_is_the_article_s_and_the_limit_too(lab: Lab) -> None:
     proof, latency, bandwidth = checks(lab)
 

@@ -40,6 +40,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         return previewed(FILE)
 
 
+@pytest.mark.row("A 10a")
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
     assert same_names(program, "deepops")
 
@@ -66,6 +67,7 @@ def test_the_rails_are_the_guide_s(deepops: Lab) -> None:
     assert [(switch.os, switch.apply) for switch in deepops.switches] == [("onyx", False)]
 
 
+@pytest.mark.row("A 123-155")
 def test_the_guide_s_duplicate_address_is_refused_with_both_places() -> None:
     text = FILE.read_text().replace("192.168.2.12", "192.168.2.11")
     lab = yaml.safe_load(text)["config"]["rocelab:lab"]
@@ -74,6 +76,7 @@ def test_the_guide_s_duplicate_address_is_refused_with_both_places() -> None:
         parse_lab(json.dumps(lab), FILE.name, text)
 
 
+@pytest.mark.row("A 250-270")
 def test_the_job_is_the_guide_s(deepops: Lab) -> None:
     job = job_of(deepops, "nccl", "roce")
     text = json.dumps(job)

@@ -40,6 +40,7 @@ def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
     assert same_names(program, "rdg")
 
 
+@pytest.mark.row("B 132")
 def test_a_worker_is_given_the_golden_values(program: Recorded) -> None:
     worker = "sckubw01"
     names = [f"fabric-machines-{worker}", f"fabric-machines-{worker}-hardware", f"hosts-{worker}"]
@@ -65,6 +66,7 @@ def test_the_addresses_are_the_guide_s(rdg: Lab) -> None:
     assert (rdg.fabric.vcenter, rdg.fabric.switches[0].version) == ("sc2vc03", "6.6.0")
 
 
+@pytest.mark.row("B 324-346")
 def test_the_sizes_are_the_guide_s(rdg: Lab) -> None:
     sizes = {
         (node.role, node.machine.cpus, node.machine.memory_mbytes, node.machine.disk_gbytes)
@@ -95,6 +97,7 @@ def test_the_workers_get_what_measures_and_speaks_rdma(rdg: Lab) -> None:
         assert all({"perftest", "rdma-core", "infiniband-diags"} <= set(names) for names in packages.values())  # type: ignore[arg-type]  # lists of names
 
 
+@pytest.mark.row("B 440-448", "B 481")
 @pytest.mark.parametrize(("transport", "disabled", "threads"), [("roce", "0", "1"), ("tcp", "1", "0")])
 def test_the_job_is_the_guide_s_in_both_variants(rdg: Lab, transport: str, disabled: str, threads: str) -> None:
     job = job_of(rdg, "tf_cnn", transport)  # type: ignore[arg-type]  # one of them
@@ -120,6 +123,7 @@ def test_the_job_is_the_guide_s_in_both_variants(rdg: Lab, transport: str, disab
     assert "privileged" not in text
 
 
+@pytest.mark.row("B 494-498")
 def test_the_guide_s_own_result_is_the_lab_s_benchmark(rdg: Lab) -> None:
     """Lines 494-498: training over RoCE against training over TCP, on all four workers."""
     plan = plan_of(rdg)
@@ -152,6 +156,7 @@ def test_each_deviation_names_a_line_of_the_guide_and_a_reason() -> None:
     assert len(deviations(FOLDER)) > 20
 
 
+@pytest.mark.row("B 25-31")
 def test_every_release_of_the_guide_that_is_not_used_has_its_line_and_a_reason() -> None:
     """ESXi, vGPU, the distributed switch and its driver, Onyx, CentOS, Kubernetes and the MPI operator."""
     lines = {line for row in deviations(FOLDER) for line in row[0].split(", ")}

@@ -24,6 +24,7 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
         yield a_stack(folder, endpoint)
 
 
+@pytest.mark.row("B 190-228", "B 282", "C 76-84", "C 88-100", "C 101-102", "C 108-117", "C 123-138")
 def test_a_fabric_comes_up_with_the_right_uplinks_and_settings(vsphere: Vsphere) -> None:
     before = not_ours(vsphere)
 
@@ -88,6 +89,7 @@ def test_a_change_by_hand_is_drift_and_restored(vsphere: Vsphere) -> None:
     assert vsphere.seen("DC0_C0_H1") == ("vmk0", True)
 
 
+@pytest.mark.row("C 26, 146-155", "C 58-65")
 def test_a_changed_mtu_and_vlan_reach_the_switch(vsphere: Vsphere) -> None:
     before = frames_and_vlan(vsphere)
     vsphere.fabric["switches"][0].update(vlan_id=111, mtu_bytes=4200)
@@ -121,6 +123,7 @@ def test_a_vlan_that_is_removed_or_set_where_there_is_none_is_none_again(vsphere
     assert lines_naming(shown, "vlan_id", "222 => 0")
 
 
+@pytest.mark.row("C 58-65", "C 62", "C 88-100")
 def test_frames_vlan_and_nic_that_are_changed_by_hand_are_drift_and_restored(vsphere: Vsphere) -> None:
     wanted = frames_and_vlan(vsphere)
     with session(vsphere.endpoint) as vcenter:
@@ -180,6 +183,7 @@ def frames_and_vlan(vsphere: Vsphere) -> tuple[int, int, int]:
         return switch.config.maxMtu, adapter.spec.mtu, group.config.defaultPortConfig.vlan.vlanId
 
 
+@pytest.mark.row("C 76-84")
 def test_an_uplink_in_doubt_stops_before_anything_changes(vsphere: Vsphere) -> None:
     uplink = vsphere.fabric["switches"][0]["uplink"]
     vsphere.fabric["switches"][0]["uplink"] = {"driver": "nmlx5_core"}
@@ -193,6 +197,7 @@ def test_an_uplink_in_doubt_stops_before_anything_changes(vsphere: Vsphere) -> N
     vsphere.pulumi("up")
 
 
+@pytest.mark.row("B 53", "B 350-368", "C 198", "C 204-213")
 def test_workers_are_cloned_apart_with_their_memory_reserved_and_pvrdma(vsphere: Vsphere) -> None:
     vsphere.nodes = [a_worker(1), a_worker(2)]
     vsphere.fabric["switches"][0]["hosts"][2]["vmkernel"] = {"existing": "vmk0"}  # a worker may come to run there
@@ -247,6 +252,7 @@ def a_pvrdma_machine_on(host: vim.HostSystem) -> str:
     return "worker"
 
 
+@pytest.mark.row("C 108-117", "C 123-138")
 def test_destroy_gives_every_host_back_what_it_had_but_not_under_running_machines(vsphere: Vsphere) -> None:
     said = vsphere.pulumi("destroy", fails=True)
 

@@ -121,6 +121,7 @@ def test_a_name_that_is_taken_stops_a_preview_with_both_remedies(vsphere: Vspher
     assert seen(vsphere) == before, "nothing was changed"
 
 
+@pytest.mark.row("B 190-228")
 def test_adopting_sets_what_is_declared_and_nothing_else(vsphere: Vsphere) -> None:
     hosts = [
         {"name": "DC0_C0_H0"},
@@ -168,6 +169,7 @@ def test_a_change_of_it_by_hand_is_drift_and_restored(vsphere: Vsphere) -> None:
     assert seen(vsphere)["mtu"] == 9000
 
 
+@pytest.mark.row("B 21")
 def test_a_version_never_goes_back_and_the_error_says_what_to_declare(vsphere: Vsphere) -> None:
     switch = vsphere.fabric["switches"][0]
     switch["version"] = "6.6.0"

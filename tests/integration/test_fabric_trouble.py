@@ -63,6 +63,7 @@ def _nothing_goes_wrong_afterwards(troubled: Troubled) -> Iterator[None]:
     troubled.control.clear()
 
 
+@pytest.mark.row("B 282")
 def test_another_certificate_than_the_pinned_one_gets_no_password_from_anybody(troubled: Troubled) -> None:
     right = troubled.stack.fabric["thumbprint_sha256"]
     troubled.stack.fabric["thumbprint_sha256"] = "0" * 64
@@ -88,6 +89,7 @@ def test_a_session_is_always_logged_out(troubled: Troubled) -> None:
     assert after["Logout"] - before.get("Logout", 0) == 1
 
 
+@pytest.mark.row("B 132")
 def test_what_machines_are_made_from_is_named_where_it_is_missing(troubled: Troubled) -> None:
     first, second = a_worker(1), a_worker(2)
     with session(troubled.stack.endpoint) as vcenter:
@@ -110,6 +112,7 @@ def test_what_machines_are_made_from_is_named_where_it_is_missing(troubled: Trou
     assert [facts for facts in named if not lines_naming(said, *facts)] == [], said
 
 
+@pytest.mark.row("B 304-310")
 def test_unfit_hosts_and_missing_rights_stop_a_run_before_anything_is_changed(troubled: Troubled) -> None:
     troubled.control.change_host("DC0_C0_H1", nic="vmnic4", link_mbit=0, announced_mtu_bytes=1500, build="1")
     troubled.control.change_host("DC0_C0_H2", host_profile=True, ntp_running=False)
@@ -148,6 +151,7 @@ def test_a_refused_call_names_host_and_privilege_and_the_next_run_continues(trou
     assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
 
 
+@pytest.mark.row("C 58-65")
 def test_network_io_control_that_a_vcenter_turns_on_by_itself_is_off_and_stays_off(troubled: Troubled) -> None:
     assert troubled.switch().networkResourceManagementEnabled is False
     assert troubled.control.calls()["EnableNetworkResourceManagement"] == 1, "the simulated vCenter turns it on"
@@ -210,6 +214,7 @@ def test_a_slow_task_is_waited_for_and_a_changed_host_is_shown(troubled: Trouble
     assert troubled.vlan_id() == 112
 
 
+@pytest.mark.row("B 15-23", "B 21", "C 58-65")
 def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Troubled) -> None:
     troubled.stack.pulumi("destroy")
     switch = troubled.stack.fabric["switches"][0]
@@ -231,6 +236,7 @@ def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Tro
     assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
 
 
+@pytest.mark.row("B 318")
 def test_nothing_was_called_that_the_role_does_not_have(troubled: Troubled) -> None:
     troubled.stack.pulumi("destroy")
 

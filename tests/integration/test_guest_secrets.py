@@ -93,6 +93,7 @@ def in_clear(stack: Stack, text: str, canary: str) -> list[str]:
     return [place for place, content in places.items() if text[:60] in content or canary in content]
 
 
+@pytest.mark.row("C 380")
 def test_a_token_reaches_the_client_and_is_nowhere_else(stack: Stack) -> None:
     text = keep(stack, "first-canary")
 
@@ -124,6 +125,7 @@ def checked(stack: Stack) -> Done:
     return stack.run("python", "-m", "components.cli", "ports", "--config-file", str(stack.file), "--check")
 
 
+@pytest.mark.row("B 148-150", "B 152-160")
 def test_every_way_of_the_matrix_is_tried_and_a_blocked_one_named(stack: Stack) -> None:
     good = checked(stack)
     assert good.status == 1, "there is no Bitfusion server"

@@ -87,6 +87,7 @@ def until(told: str, found: Callable[[], str], timeout_s: float = 120) -> None:
         time.sleep(0.5)
 
 
+@pytest.mark.row("C 241")
 def test_netplan_and_networkd_keep_the_rail_s_address_and_the_peer_answers(guests: Guests) -> None:
     management, lease_s = on_node("gpu01", "cat /run/systemd/netif/links/2"), lease("gpu01")
 
@@ -114,6 +115,7 @@ exec /usr/bin/true
 """
 
 
+@pytest.mark.row("C 24", "C 338-341", "C 413-416, 428-431")
 def test_a_bitfusion_client_runs_its_sample_and_measures_a_server_on_another_node(guests: Guests) -> None:
     """The article's proofs, with the ends of a server started by hand as soon as they are named."""
     guests.on("apply", *NODES)
@@ -140,6 +142,7 @@ def test_a_bitfusion_client_runs_its_sample_and_measures_a_server_on_another_nod
     assert {proof.check.name: proof.state for proof in proofs} == expected, [proof.line() for proof in proofs]
 
 
+@pytest.mark.row("C 242, 267")
 @pytest.mark.whole
 def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
     assert guests.do("apply", "gpu01").failed is None
@@ -163,6 +166,7 @@ def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
     guests.do("confirm", "gpu01")
 
 
+@pytest.mark.row("C 240")
 def test_an_unconfirmed_change_is_reverted_with_its_files(guests: Guests) -> None:
     """The Bitfusion article's `netplan try`, which waits for a key instead of a connection."""
     guests.do("undo", "gpu02")

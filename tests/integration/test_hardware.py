@@ -55,6 +55,7 @@ def runs(vcenter: VCenter, uuid: str) -> bool:
     return machine is not None and is_on(vcenter, machine)
 
 
+@pytest.mark.row("B 39a")
 def test_a_new_machine_gets_its_vgpus_and_is_on_again(vcenter: VCenter, worker: str) -> None:
     wanted = Hardware(vgpus=("grid_v100d-32c", "grid_v100d-32c"), roce_version="rocev2")
 

@@ -117,6 +117,7 @@ def _import_images(made: Made) -> None:
         list(pool.map(one, made.roles))
 
 
+@pytest.mark.row("A 10a", "A 184-194", "A 196-205", "B 410-420")
 @pytest.mark.parametrize("made", [1], indirect=True)
 def test_a_control_plane_and_a_worker_become_a_cluster_and_the_worker_leaves_it(made: Made) -> None:
     made.lan.inside(lambda: _from_nothing_to_ready(made))

@@ -49,6 +49,7 @@ def made(stack: Stack) -> Iterator[Stack]:
             stack.pulumi("destroy").succeeded()
 
 
+@pytest.mark.row("A 17", "A 33-37", "A 63", "A 72-82", "A 212-215", "A 239-242", "A 274-276", "B 424-432", "B 460-490")
 def test_a_lab_comes_up_and_works(stack: Stack) -> None:
     stack.up().succeeded()
 
@@ -70,6 +71,7 @@ def test_a_lab_comes_up_and_works(stack: Stack) -> None:
     assert on_node("gpu01", f"for i in 1 2 3 4; do {ping} && echo answers && break; done") == "answers"
 
 
+@pytest.mark.row("A 55")
 def test_the_switch_has_the_guides_line_and_the_nodes_mark_as_it_sorts(stack: Stack) -> None:
     switch = stack.outputs()["switches"]["sn2700"]
     ports = json.loads((ROOT / ".sim/switch/front.json").read_text())["ports"]
@@ -169,6 +171,7 @@ def test_preview_shows_the_effect_of_a_changed_mtu(stack: Stack) -> None:
     assert lines_naming(seen.text, "gpu01:", "enp5s0.mtu_bytes", "9000 => 4200", WORDS["link"]), seen.text[-4000:]
 
 
+@pytest.mark.row("A 72-82", "A 349c", "C 338-341")
 @pytest.mark.whole
 def test_sends_over_the_connection_manager_are_measured_as_often_as_the_lab_asks(made: Stack) -> None:
     """The Bitfusion article's `ib_send_bw` and `ib_send_lat`, and `-R` of the DeepOps guide."""
@@ -235,6 +238,7 @@ def test_a_wrong_host_key_sends_nothing_and_is_named(stack: Stack) -> None:
     stack.up().succeeded()
 
 
+@pytest.mark.row("A 178-182")
 @pytest.mark.whole
 def test_a_host_that_does_not_answer_is_named_with_its_remedy(made: Stack) -> None:
     def unreachable(lab: dict[str, Any]) -> None:

@@ -230,6 +230,7 @@ def test_a_kubelet_that_is_killed_is_back_and_its_pods_never_left(cluster: Api, 
     assert [one["restartCount"] for one in status] == [0], json.dumps(status)
 
 
+@pytest.mark.row("A 33-37", "A 212-215", "A 274-276", "A 349b")
 def test_one_up_ends_in_a_verdict_from_pods_that_ran(stack: Stack, cluster: Api) -> None:
     ended = verdict(stack)
 
@@ -245,6 +246,7 @@ def test_one_up_ends_in_a_verdict_from_pods_that_ran(stack: Stack, cluster: Api)
     assert "replayed" not in shown.text + page
 
 
+@pytest.mark.row("A 22", "A 219-234")
 def test_a_pod_has_its_vf_with_vlan_mtu_address_and_rdma_device_on_each_rail(cluster: Api) -> None:
     wanted = pod("rails")
     wanted["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "sriov111,sriov112"}

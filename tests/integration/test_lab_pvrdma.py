@@ -121,6 +121,7 @@ def test_a_second_up_changes_nothing(stack: Stack) -> None:
     stack.unchanged()
 
 
+@pytest.mark.row("C 292-298", "C 303-305", "C 309-317")
 @pytest.mark.whole
 def test_after_a_reboot_the_rdma_driver_is_loaded_again_once_its_netdev_has_an_address(made: Stack) -> None:
     before = on_node("gpu01", "cat /proc/sys/kernel/random/boot_id")

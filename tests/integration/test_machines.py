@@ -52,6 +52,7 @@ def settings(machine: Any) -> dict[str, str]:
     return {one.key: str(one.value) for one in machine.config.extraConfig}
 
 
+@pytest.mark.row("B 39a", "C 204-213")
 def test_a_worker_comes_up_with_its_vgpu_on_its_host(vsphere: Vsphere) -> None:
     vsphere.pulumi("up")
     vsphere.pulumi("up", "--expect-no-changes")
@@ -66,6 +67,7 @@ def test_a_worker_comes_up_with_its_vgpu_on_its_host(vsphere: Vsphere) -> None:
         assert machine.config.firmware == "efi"
 
 
+@pytest.mark.row("B 130", "B 288-294", "B 324-346")
 def test_control_planes_come_up_without_pvrdma_one_beside_the_cluster_and_the_others_apart(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         planes = {name: machine_named(vcenter.host(H0), name) for name in ("plane01", "plane02", "plane03")}
@@ -88,6 +90,7 @@ def test_control_planes_come_up_without_pvrdma_one_beside_the_cluster_and_the_ot
             assert not machine.config.memoryReservationLockedToMax
 
 
+@pytest.mark.row("B 184-188, 244-246", "B 196", "B 248-278")
 def test_every_guest_has_the_addresses_of_the_lab_file_by_the_place_of_its_adapter(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         machines = [machine_named(vcenter.host(H0), name) for name in ("gpu02", "plane01", "plane03")]
@@ -121,6 +124,7 @@ def test_a_removed_vgpu_is_drift_and_restored_only_if_a_restart_is_allowed(
         assert hardware(vcenter, "gpu01") == Hardware(vgpus=(VGPU,), roce_version="rocev2")
 
 
+@pytest.mark.row("B 39a")
 def test_a_profile_that_no_host_offers_stops_the_preview(vsphere: Vsphere) -> None:
     vsphere.nodes[0]["vgpu"] = {"profile": "grid_t4-16q"}
     try:
@@ -132,6 +136,7 @@ def test_a_profile_that_no_host_offers_stops_the_preview(vsphere: Vsphere) -> No
     assert "Traceback" not in said
 
 
+@pytest.mark.row("B 380-382")
 def test_an_uplink_is_not_changed_under_running_machines(vsphere: Vsphere) -> None:
     host = vsphere.fabric["switches"][0]["hosts"][1]
     host["uplink"] = {"rdma_device": "vmrdma1"}
@@ -156,6 +161,7 @@ def test_a_nic_that_another_user_moves_stays_under_running_vms(vsphere: Vsphere)
     assert re.search(rf"{H1}: .*rail-a.*vmnic5.*gpu01.*vmnic4", said)
 
 
+@pytest.mark.row("B 55")
 def test_two_workers_that_are_put_on_one_host_are_named(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         second = machine_named(vcenter.host(H0), "gpu02")
@@ -169,6 +175,7 @@ def test_two_workers_that_are_put_on_one_host_are_named(vsphere: Vsphere) -> Non
     vsphere.pulumi("up", "--refresh")
 
 
+@pytest.mark.row("C 166-168", "C 168, 185", "C 169", "C 171-181", "C 204-213")
 def test_a_bitfusion_server_comes_from_its_ova_with_static_addresses_and_pvrdma(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         first = machine_named(vcenter.host(H0), "bitfusion01")

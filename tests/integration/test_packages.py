@@ -67,6 +67,7 @@ def fields(report: Report) -> dict[str, Any]:
     return {key: report.fields[key] for key in OURS}
 
 
+@pytest.mark.row("A 42", "A 211")
 def test_a_vendors_packages_come_by_apt_and_a_running_daemon_gets_its_limit(node: Node) -> None:
     wanted = {key: value for key, value in target_fields(node.document).items() if key in OURS}
     assert fields(node.call("probe"))["driver"] == "inbox"
@@ -86,6 +87,7 @@ def test_a_vendors_packages_come_by_apt_and_a_running_daemon_gets_its_limit(node
     assert node.says("systemctl show -p MainPID --value containerd.service") == pid, "it was not restarted again"
 
 
+@pytest.mark.row("C 219, 223")
 def test_the_packages_of_the_lab_come_by_apt_without_a_question(node: Node) -> None:
     packages: JsonValue = {"debian": ["ofed-scripts", "ipmitool"]}
     assert node.call("apply").failed is None, "the driver brings the repository"

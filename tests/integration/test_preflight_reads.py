@@ -69,6 +69,7 @@ def test_cards_drivers_and_places_are_read_and_alike_hosts_give_no_word(
     assert not set(ESXCLI) & set(control.calls()), "this ESXi tells all of it without"
 
 
+@pytest.mark.row("B 15-23")
 def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(
     vcenter: tuple[VcenterEndpoint, Control],
 ) -> None:
@@ -168,6 +169,7 @@ def test_packages_are_read_again_of_hosts_that_have_changed_and_of_no_others(
     assert {host.vgpu_driver for host in again.values()} == {"NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"}
 
 
+@pytest.mark.row("B 300")
 def test_a_card_in_another_slot_is_seen_with_its_way_to_the_gpus(vcenter: tuple[VcenterEndpoint, Control]) -> None:
     endpoint, control = vcenter
     control.change_host(H0, nic="vmnic4", pci="0000:af:00.0")

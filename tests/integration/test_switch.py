@@ -108,6 +108,7 @@ def test_a_port_that_takes_less_than_it_says_fails_the_stack_with_both_numbers(
     assert set(configs(frames).values()) == {UNUSED}
 
 
+@pytest.mark.row("A 14, 48", "A 219-227")
 def test_ports_carry_their_rails_and_the_nodes_feel_it(lab_stack: Stack, frames: SwitchClient) -> None:
     lab_stack.up().succeeded()
 

@@ -54,6 +54,7 @@ def stack(simulator: Path, ops_key: Path) -> Iterator[Stack]:
         on_node(node, "! getent passwd ops || sudo userdel --remove ops 2>/dev/null")
 
 
+@pytest.mark.row("A 135", "A 157-176", "A 239-242")
 def test_the_operating_system_becomes_what_the_lab_asks_for(stack: Stack, ops_key: Path) -> None:
     stack.up().succeeded()
 

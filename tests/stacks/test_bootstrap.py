@@ -43,6 +43,7 @@ def roles(*names: str, **last: Any) -> Edit:
     return edit
 
 
+@pytest.mark.row("A 131, 148-154")
 def test_a_control_plane_and_two_workers_are_a_lab():
     lab = parse_lab(json.dumps(made_here()), "Pulumi.good.yaml")
 

@@ -34,6 +34,7 @@ def second(fabric: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {**copy.deepcopy(fabric["switches"][0]), **changes}
 
 
+@pytest.mark.row("C 26, 146-155")
 @pytest.mark.parametrize(
     ("change", "field", "facts"),
     [

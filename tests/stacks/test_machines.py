@@ -167,6 +167,8 @@ CASES: dict[str, tuple[list[Edit], str]] = {
 }
 
 
+@pytest.mark.row("B 380-382")
+@pytest.mark.row("B 53", case="a host without the switch")
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_with_path_and_remedy(name):
     edits, words = CASES[name]
@@ -178,6 +180,7 @@ def test_roce_v1_is_taken_where_nothing_is_measured():
     assert said_of(machine(roce_version="rocev1"), lambda lab: lab["benchmarks"].update(mode="off")) == ""
 
 
+@pytest.mark.row("B 350-368")
 def test_workers_that_need_not_be_apart_may_outnumber_the_hosts():
     alike: Edit = lambda lab: [one["machine"].update(apart=False) for one in lab["nodes"]]  # noqa: E731  # one edit
 

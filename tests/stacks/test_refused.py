@@ -18,6 +18,12 @@ from tests.messages import stating
 from tests.stacks.refusals import CASES, has_fault, put, refusal
 
 
+@pytest.mark.row("A 10c", case="management on a rail")
+@pytest.mark.row("A 10c", case="the management interface as a rail")
+@pytest.mark.row("A 123-155", case="two nodes at one address")
+@pytest.mark.row("A 20a", "A 21", case="two PFs on one rail")
+@pytest.mark.row("A 20b", case="a PF outside its rail")
+@pytest.mark.row("A 20b", case="rails that overlap")
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_by_path_with_value_limit_and_remedy(name: str) -> None:
     edit, path, facts = CASES[name]

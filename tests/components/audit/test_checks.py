@@ -21,6 +21,7 @@ def test_every_check_has_an_inventory_in_which_it_finds() -> None:
     assert set(CODES) >= NEED_EARLIER | NEED_LAB
 
 
+@pytest.mark.row("A 21", case="numa-switch")
 @pytest.mark.parametrize("code", CODES)
 def test_a_check_finds_what_it_is_for_and_no_other_finds_anything(code: str) -> None:
     found = audited(code)

@@ -116,6 +116,7 @@ def test_a_new_vf_layout_changes_the_device_plugin_alone(applied: Lone) -> None:
     assert applied.changes(LONE_LAYOUT="second") == ["cluster-device-plugin-daemonset", "cluster-nodes"]
 
 
+@pytest.mark.row("A 196-205", "B 410-420")
 def test_a_node_that_offers_too_few_vfs_is_named_and_holds_nothing_up(applied: Lone, api: Api) -> None:
     status, resource = "/api/v1/nodes/gpu02/status", "intel.com/sriov_111"
 

@@ -30,6 +30,7 @@ def required(lab: Lab) -> list[Precondition]:
     return [item for item in preconditions(lab, lab.cluster) if not item.conflict]
 
 
+@pytest.mark.row("A 43")
 def test_with_a_mirror_for_each_registry_nothing_is_pulled_from_outside(lab: Lab) -> None:
     for name, variant in variants(lab).items():
         rendered = objects(mirrored(variant))

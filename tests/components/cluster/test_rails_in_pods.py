@@ -79,6 +79,7 @@ def chain(lab: Lab) -> list[dict[str, JsonValue]]:
     return found
 
 
+@pytest.mark.row("A 22")
 def test_a_network_names_the_resource_and_the_pool_of_its_rail(lab: Lab, cluster: Cluster) -> None:
     for rail in lab.rails:
         network = dict(parts(render_network(lab, cluster, rail, "default")))

@@ -80,6 +80,7 @@ def fake_go(folder: Path, module: Path | None, error: str = "") -> None:
     go.chmod(0o755)
 
 
+@pytest.mark.row("A 43")
 def test_a_file_of_the_mirror_is_kept_in_the_cache(store: Store) -> None:
     file = file_of(TEXT)
     source = fill(store.mirror, file, TEXT)
@@ -127,6 +128,7 @@ def test_the_next_route_replaces_a_damaged_cache(store: Store) -> None:
     assert store.fetch(file) == (TEXT, "cache")
 
 
+@pytest.mark.row("A 43")
 def test_a_program_under_the_engine_never_downloads(store: Store, release: type[Release]) -> None:
     file = file_of(TEXT)
     release.content = TEXT.encode()

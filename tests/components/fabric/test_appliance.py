@@ -54,6 +54,7 @@ def told(lab: Lab, number: int) -> dict[str, str]:
     return properties_of(lab.bitfusion, lab.bitfusion.servers[number], lab.fabric)
 
 
+@pytest.mark.row("C 171-181")
 def test_the_first_server_gets_static_addresses_and_the_vcenter(lab: Lab) -> None:
     assert told(lab, 0) == {
         "licence": "True",
@@ -70,6 +71,7 @@ def test_the_first_server_gets_static_addresses_and_the_vcenter(lab: Lab) -> Non
     }
 
 
+@pytest.mark.row("C 168, 185")
 def test_later_servers_join_the_first_and_know_no_account(lab: Lab) -> None:
     later = told(lab, 1)
 
@@ -276,6 +278,7 @@ def test_a_server_waits_for_the_preflight_and_for_the_settings_of_its_own_host(s
     assert {name for name in before if name.endswith("-settings")} == {"fabric-DC0_C0_H1-settings"}
 
 
+@pytest.mark.row("C 166-168")
 @pytest.mark.parametrize(
     ("edit", "said"),
     [

@@ -129,6 +129,7 @@ def test_the_placement_is_looked_at_when_nothing_moves_any_more(with_planes: Rec
     assert "fabric-machines-apart" in with_planes["fabric-machines-gpu01-hardware"].depends_on
 
 
+@pytest.mark.row("B 130", "B 288-294")
 def test_a_control_plane_has_no_high_speed_adapter_and_keeps_no_memory_from_others(with_planes: Recorded) -> None:
     plane = with_planes["fabric-machines-plane01"].inputs
 
@@ -137,6 +138,7 @@ def test_a_control_plane_has_no_high_speed_adapter_and_keeps_no_memory_from_othe
     assert plane["resourcePoolId"] == "resgroup-of-host", "a host outside the cluster has a pool of its own"
 
 
+@pytest.mark.row("B 184-188, 244-246", "B 196", "B 248-278")
 def test_every_adapter_gets_its_static_address_by_its_place(with_vgpu: Recorded) -> None:
     customised = with_vgpu["fabric-machines-gpu02"].inputs["clone"]["customize"]
 
@@ -147,6 +149,7 @@ def test_every_adapter_gets_its_static_address_by_its_place(with_vgpu: Recorded)
     assert customised["linuxOptions"]["hostName"] == "gpu02"
 
 
+@pytest.mark.row("B 324-346")
 def test_free_control_planes_are_kept_apart_as_long_as_there_are_hosts() -> None:
     def free(lab: dict[str, Any]) -> None:
         two_control_planes(lab)

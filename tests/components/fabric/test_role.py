@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from pyVmomi import VmomiSupport, vim, vmodl
 
@@ -64,6 +65,7 @@ def documented() -> dict[str, set[str | None]]:
     return found
 
 
+@pytest.mark.row("B 318")
 def test_each_privilege_is_the_one_that_the_api_documents_for_its_call():
     named = documented()
 

@@ -96,6 +96,7 @@ def test_the_management_interface_is_refused_even_when_the_document_names_it(mac
     assert machine.written == []
 
 
+@pytest.mark.row("A 20a")
 def test_a_member_of_a_bond_is_refused_untouched_although_the_bond_carries_nothing(machine, document):
     machine.file("/sys/class/net/enp132s0/bonding_slave/state", "active")
     Path(machine.path("/sys/class/net/enp132s0/master")).symlink_to("../bond7")

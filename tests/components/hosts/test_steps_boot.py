@@ -148,6 +148,7 @@ def test_a_host_whose_vfs_come_after_its_reboot_needs_one_and_has_not_failed(lab
     assert states(result["reason"], "iommu=pt")
 
 
+@pytest.mark.row("A 68a")
 def test_too_few_vfs_are_refused_before_anything_changes_with_the_hint_for_their_cause(lab, debian):
     before = files(debian)
     document = document_of(lab, {"hostname": True})

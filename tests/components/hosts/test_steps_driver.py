@@ -19,6 +19,7 @@ from tests.components.hosts.vendor_lab import (
 from tests.messages import states
 
 
+@pytest.mark.row("A 32")
 def test_a_driver_that_works_is_kept_and_reported(host, lab):
     host.with_ofed("24.10-1.1.4", {"mlnx-tools"})
     document = asks(lab)
@@ -37,6 +38,7 @@ def test_a_kept_driver_of_another_version_fails_with_both_numbers(host, lab):
     assert states(failed["reason"], "24.10-1.1.4", WANTED)
 
 
+@pytest.mark.row("A 42")
 def test_the_vendors_driver_is_fetched_installed_and_loaded_by_a_reboot(host, lab, doca):
     document = asks(lab, driver={"source": "doca_ofed", "version": WANTED, "download": doca})
 
@@ -86,6 +88,7 @@ def test_a_file_that_cannot_be_fetched_leaves_the_working_driver(host, lab):
     assert "mlnx-tools" in host.installed
 
 
+@pytest.mark.row("A 211")
 def test_replacing_a_working_driver_needs_leave_and_names_what_would_go(host, lab, doca):
     host.with_ofed("24.10-1.1.4", {"mlnx-tools", "ofed-scripts"})
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca}

@@ -45,6 +45,7 @@ def test_a_host_without_a_gpu_driver_fails_where_one_is_to_be_kept(host, lab):
     assert states(failed["reason"], "nvidia-smi")
 
 
+@pytest.mark.row("B 314")
 def test_a_packaged_gpu_driver_replaces_nouveau_by_a_reboot(host, lab):
     host.offered = {"nvidia-open": lambda: with_module_file(host, "570.124.06")}
     host.file("/sys/module/nouveau/refcnt", "0")
@@ -225,6 +226,7 @@ def test_peermem_that_the_kernel_refuses_is_reported_with_what_it_needs(host, la
     assert "DOCA-OFED" in failed["hint"]
 
 
+@pytest.mark.row("A 33-37", "B 396-404")
 def test_the_toolkit_is_installed_and_entered_into_a_containerd_that_is_kept(host, lab):
     with_gpu(host, "h100", "570.124.06")
     host.offered = {"nvidia-container-toolkit": lambda: setattr(host, "ctk", "1.17.8")}

@@ -63,6 +63,7 @@ def test_network_manager_hears_that_the_rail_is_its_own_now(machine, document):
     assert run("probe", machine, document)["fields"] == target_fields(document)
 
 
+@pytest.mark.row("C 252-265")
 def test_the_guest_keeps_the_address_and_a_second_run_finds_it_so(machine, document):
     made(machine, document)
 
@@ -92,6 +93,7 @@ def test_only_root_reads_what_root_alone_needs(machine, document):
         assert path.stat().st_mode & 0o777 == (0o644 if networkd else 0o600)
 
 
+@pytest.mark.row("C 240")
 def test_without_a_word_of_confirmation_files_and_address_go_again(machine, document):
     """The Bitfusion article's `netplan try`: 120 s, then everything is as before."""
     run("apply", machine, document)
@@ -163,6 +165,7 @@ def test_a_tool_that_does_not_do_it_is_a_failure_with_the_way_back(machine, docu
     assert states(failed["hint"], "removed", "confirmed")
 
 
+@pytest.mark.row("C 236-239")
 @pytest.mark.parametrize(
     "text",
     [

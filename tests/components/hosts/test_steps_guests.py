@@ -63,6 +63,7 @@ def made(guest: LicensedGuest, document: dict[str, Any]) -> dict[str, Any]:
 # -- licences
 
 
+@pytest.mark.row("B 386-392")
 def test_a_token_that_was_brought_licenses_the_guest_and_is_for_root_alone(guest, nls):
     guest.brought("licence", CANARY)
 
@@ -125,6 +126,7 @@ def test_another_token_is_seen_and_put_in_place(guest, nls):
     assert guest.read(TOKEN_FILE) == CANARY
 
 
+@pytest.mark.row("B 386-392")
 def test_a_licence_server_of_old_is_set_and_everything_else_in_the_file_stays(guest, legacy):
     made(guest, legacy)
 
@@ -232,6 +234,7 @@ def test_a_token_with_other_files_is_refused_with_what_it_holds(guest, client):
     assert states(failed["reason"], "readme.txt")
 
 
+@pytest.mark.row("C 380")
 def test_a_machine_is_enabled_in_vcenter_and_checked_here(guest, client):
     document = {**client, "bitfusion": {**client["bitfusion"], "authorisation": "vcenter"}}
     guest.gives_gpus = False
@@ -268,6 +271,7 @@ def test_files_of_a_client_go_with_it_and_the_package_stays(guest, client):
 # -- initramfs
 
 
+@pytest.mark.row("C 301")
 def test_the_initramfs_is_written_after_the_drop_ins_and_only_when_they_change(guest, lab):
     document = {**host_document(lab, lab.nodes[0]), "initramfs": True}
     made(guest, document)

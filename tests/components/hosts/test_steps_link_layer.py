@@ -31,6 +31,7 @@ def test_an_ipoib_netdev_is_known_without_an_rdma_driver(host, lab):
     assert run("apply", host, asks(lab))["failed"]["step"] == "link_layer"
 
 
+@pytest.mark.row("A 10b")
 def test_a_port_that_the_lab_names_is_converted_and_its_link_waits_for_the_reboot(host, lab):
     host.infiniband("enp5s0")
     document = asks(lab, convert=["enp5s0"], firmware={"manage": True})

@@ -24,6 +24,7 @@ def nic(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     return NicHost(tmp_path, request.param)
 
 
+@pytest.mark.row("A 68b")
 def test_both_forms_bring_a_nic_to_the_same_state(nic: NicHost, lab: Lab) -> None:
     nic.ports["enp5s0"]["autoneg"] = "on"
     made(nic, hardware(lab, mode="lossless"))

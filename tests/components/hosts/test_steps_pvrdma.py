@@ -26,6 +26,7 @@ def document(lab: Lab) -> dict[str, Any]:
     return pvrdma_document(lab)
 
 
+@pytest.mark.row("C 292-298")
 def test_the_driver_is_loaded_again_after_the_address_and_the_port_is_active(guest, document):
     failed = run("apply", guest, document)["failed"]
     run("confirm", guest, document)
@@ -60,6 +61,7 @@ def test_an_active_port_is_left_alone(guest, document):
     assert guest.loaded == 1
 
 
+@pytest.mark.row("C 275-285", "C 303-305")
 def test_a_boot_brings_the_port_up_again(guest, document):
     run("apply", guest, document)
     run("confirm", guest, document)
@@ -89,6 +91,7 @@ def test_a_device_whose_users_cannot_be_listed_is_not_pulled_away(guest, documen
     assert guest.loaded == 0
 
 
+@pytest.mark.row("C 275-285", "C 309-317")
 def test_a_port_that_stays_down_is_reported_with_where_to_look(guest, document):
     guest.comes_up = False
 

@@ -9,6 +9,7 @@ from tests.components.hosts.system_lab import ALL, document_of, files, made
 from tests.messages import states
 
 
+@pytest.mark.row("C 219, 223")
 def test_packages_are_installed_without_questions_and_without_removing_anything(lab, debian):
     run("apply", debian, document_of(lab, {"packages": ALL["packages"]}))
 
@@ -71,6 +72,7 @@ def test_what_chrony_prints_is_understood(lab, debian, recorded, said):
     assert run("probe", debian, document)["fields"]["clock"] == said
 
 
+@pytest.mark.row("B 316")
 def test_a_clock_that_is_far_off_is_reported_with_its_offset(lab, debian, tmp_path, monkeypatch):
     document = document_of(lab, {"clock": {"daemon": "chrony"}})
     made(debian, document)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from components.hosts import changes as effects
 from components.hosts.changes import ORDER, repair_class
 from components.hosts.document import document_text, host_document, target_fields
@@ -25,6 +27,7 @@ def test_a_lab_that_asks_for_nothing_has_nothing_of_this_in_its_documents(lab):
     }  # fmt: skip
 
 
+@pytest.mark.row("B 316")
 def test_everything_asked_for_is_there_and_a_second_run_changes_nothing(lab, server):
     document = document_of(lab, ALL)
     made(server, document)

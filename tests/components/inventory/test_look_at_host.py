@@ -134,6 +134,7 @@ def test_the_gpu_under_the_deepest_common_bridge_is_the_nearest(tree: Tree) -> N
     assert (gpu.pci, gpu.model.value, gpu.memory_mib.value) == (GPU, "NVIDIA H100", 81_559)
 
 
+@pytest.mark.row("C 233-234, 246-247")
 def test_rdma_device_and_vfs_are_read(tree: Tree) -> None:
     pf = pf_of(seen(tree), FIRST)
     [rdma] = pf.rdma.or_else(())

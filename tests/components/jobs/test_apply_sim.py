@@ -58,6 +58,7 @@ def collection(job: dict[str, Any]) -> str:
     return f"/apis/{job['apiVersion']}/namespaces/{job['metadata'].get('namespace', 'default')}/mpijobs"
 
 
+@pytest.mark.row("A 250-270")
 @pytest.mark.parametrize("transport", ["roce", "tcp", "host"])
 @pytest.mark.parametrize("name", JOBS)
 def test_every_field_of_a_job_is_known_and_kept(api: Api, lab: Lab, name: str, transport: str) -> None:
@@ -67,6 +68,7 @@ def test_every_field_of_a_job_is_known_and_kept(api: Api, lab: Lab, name: str, t
     assert list(missing(job, live)) == []
 
 
+@pytest.mark.row("B 440-448", "B 454-458")
 @pytest.mark.parametrize("transport", ["roce", "tcp"])
 def test_rdg_s_job_over_pvrdma_is_known_and_kept(api: Api, transport: str) -> None:
     """hostNetwork, sshd's port and the shared plugin's resource, and the same job over TCP."""

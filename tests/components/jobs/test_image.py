@@ -66,6 +66,7 @@ def calls(place: Path) -> list[list[str]]:
     return [line.split() for line in (place / "calls").read_text().splitlines()]
 
 
+@pytest.mark.row("A 19, 38-40")
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_rendered_recipe_is_the_golden_one(name: str) -> None:
     assert (GOLDEN / f"{name}.Dockerfile").read_text() == RECIPES[name]
@@ -130,6 +131,7 @@ def test_gpu_architectures_are_the_lab_s(lab: Lab) -> None:
     assert "sm_70" not in text
 
 
+@pytest.mark.row("A 247, 258", "C 420-424")
 @pytest.mark.parametrize(("tool", "text"), [("docker", DOCKER), ("podman", PODMAN), ("buildah", PODMAN)])
 def test_push_builds_pushes_and_says_what_belongs_into_the_stack(
     place: Path, tool: str, text: str, capsys: pytest.CaptureFixture[str]

@@ -44,6 +44,7 @@ PFS = st.lists(st.lists(st.sampled_from([1, 2, 3, 0, NO_PF]), min_size=8, max_si
 """By node and rail the number of VFs."""
 
 
+@pytest.mark.row("A 22", "A 250-270")
 @given(
     prefixes=st.lists(st.sampled_from(["intel.com", "nvidia.com"]), min_size=1, max_size=8),
     pfs=PFS,
@@ -119,6 +120,7 @@ def test_the_launcher_fits_beside_the_agents_on_a_node_of_two_cpus_and_2_gib(lab
     assert needs == {"requests": {"cpu": "100m", "memory": "132Mi"}, "limits": {"memory": "1Gi"}}
 
 
+@pytest.mark.row("A 349b")
 def test_without_rails_the_job_runs_over_tcp_as_the_guides_compare_it(lab: Lab) -> None:
     job = rendered(lab, "tf_cnn", "tcp")
 
@@ -340,6 +342,7 @@ def test_in_the_host_s_network_the_launcher_runs_where_mpirun_s_interfaces_are(l
     assert "hostNetwork" not in rendered(lab)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
 
 
+@pytest.mark.row("B 454-458")
 def test_rdg_s_tcp_variant_turns_both_of_its_switches(lab: Lab) -> None:
     """The RDG, below its job: NCCL_IB_DISABLE 0 to 1, HOROVOD_MPI_THREADS_DISABLE 1 to 0."""
     one_rail = delivered(lab.model_copy(update={"rails": lab.rails[:1]}), Pvrdma(profile="pvrdma"))

@@ -83,6 +83,7 @@ def test_the_distribution_s_libraries_speak_it_in_whichever_form_the_image_comes
     assert verbs.packages["ibverbs-providers"] == "44.0-2"
 
 
+@pytest.mark.row("C 355-376")
 @pytest.mark.parametrize("form", FORMS)
 def test_an_image_with_the_vendor_s_libraries_is_refused_with_their_names(tmp_path, form):
     verbs = judge(read_image(FORMS[form](NGC, tmp_path / "image")))
@@ -110,6 +111,7 @@ def test_the_repair_is_the_guide_s_with_names_and_codename_from_the_image_itself
     assert "rm -rf /opt/mellanox/DEBS" in text, "or the entrypoint puts them back"
 
 
+@pytest.mark.row("C 384-411", "C 398-405")
 def test_the_guide_s_whole_image_has_samples_and_client_too(tmp_path):
     package = {"url": "https://mirror.example/bitfusion-client-ubuntu2004_3.0.1-4_amd64.deb", "sha256": "0" * 64}
     client = BitfusionClient.model_validate({"nodes": ["bf01"], "package": package, "servers": ["192.168.30.231"]})
@@ -122,6 +124,7 @@ def test_the_guide_s_whole_image_has_samples_and_client_too(tmp_path):
     assert text == golden.read_text()
 
 
+@pytest.mark.row("C 384-411")
 def test_what_the_repair_does_makes_the_same_image_good(tmp_path):
     """Its layer as apt would leave it: vendor's files whited out, the distribution's in their place."""
     layer: Tree = {
@@ -236,6 +239,7 @@ def run_inside(root: Path, script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
 
 
+@pytest.mark.row("C 384-411")
 @pytest.mark.parametrize("what", INSIDE)
 def test_a_build_ends_well_for_the_images_alone_that_the_check_from_outside_lets_through(what, tmp_path):
     root = as_folder(INSIDE[what], tmp_path / "image")

@@ -20,6 +20,7 @@ def path_at(path_mtu_bytes: int) -> Path:
     return Path(line_rate_gbit_s=100, path_mtu_bytes=path_mtu_bytes, message_bytes=MESSAGE_BYTES)
 
 
+@pytest.mark.row("A 106-109")
 @pytest.mark.parametrize(
     ("path_mtu_bytes", "plain", "vlan", "ipv6", "both"),
     [
@@ -40,6 +41,7 @@ def test_goodput_by_path_mtu(path_mtu_bytes: int, plain: float, vlan: float, ipv
     assert [round(100 * ratio, 2) for ratio in ratios] == [plain, vlan, ipv6, both]
 
 
+@pytest.mark.row("A 106-109")
 def test_deepops_s_92_40_sits_at_the_ceiling_of_path_mtu_1024() -> None:
     run = parse_bandwidth(perftest("deepops.client"))
 

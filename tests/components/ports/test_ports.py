@@ -38,6 +38,7 @@ def ways(lab: Lab) -> set[tuple[str, str, str, str]]:
     return {(row.source, row.target, row.protocol, row.ports) for row in port_matrix(lab)}
 
 
+@pytest.mark.row("B 152-160")
 def test_the_guide_s_four_ports_are_in_the_matrix_of_its_lab():
     """The RDG, lines 152-160: Kubernetes, Calico's 179, the licence server's 7070, and the first of PVRDMA's."""
     licence = {"kind": "legacy", "server": "172.16.7.9"}
@@ -190,6 +191,7 @@ def test_every_worker_tries_the_licence_service(kind, port):
     assert {(node.name, "the license service", port) for node in lab.nodes if node.role == "worker"} <= tries(lab)
 
 
+@pytest.mark.row("B 152-160")
 def test_every_node_is_both_ends_of_calico_s_179():
     lab = lab_of(PVRDMA, ports={"pod_network": "calico_bgp"}).model_copy(update={"kind": "hardware"})
     names = [node.name for node in lab.nodes]

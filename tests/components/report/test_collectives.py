@@ -23,6 +23,7 @@ def texts(figure: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]*)</text>", figure)
 
 
+@pytest.mark.row("A 352-360", "B 494-498")
 def test_bandwidth_and_time_are_drawn_for_roce_tcp_and_the_hosts_network(charts: dict[str, str]) -> None:
     captions = [f"{program} all-reduce: {what}" for program in ("NCCL", "MPI") for what in ("bandwidth", "time")]
     assert list(charts) == captions
@@ -38,6 +39,7 @@ def test_the_time_is_that_of_the_largest_message_at_the_end_of_each_line(charts:
     assert "time, µs" in shown
 
 
+@pytest.mark.row("A 352-360")
 def test_the_time_is_drawn_over_all_sizes_of_the_table(charts: dict[str, str]) -> None:
     ticks = [text for text in texts(charts["NCCL all-reduce: time"]) if re.fullmatch(r"\d+ [KMG]?i?B", text)]
 

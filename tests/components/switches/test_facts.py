@@ -287,6 +287,7 @@ def test_an_answer_of_another_kind_is_an_error_that_names_the_command(system: st
     assert any(command in str(refused.value) for command in answers_of(system))
 
 
+@pytest.mark.row("A 21")
 def test_the_map_is_compared_with_what_is_heard() -> None:
     lab = with_switches(switch_entry())
     cable = cables_of(lab, lab.switches[0])[0]

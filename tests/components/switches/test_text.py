@@ -26,6 +26,7 @@ def text_of(system: str, mode: str | None = "lossy", **changes: object) -> str:
     return switch_text(lab, lab.switches[0])
 
 
+@pytest.mark.row("A 14, 48")
 @pytest.mark.parametrize("mode", ["lossy", "lossless"])
 @pytest.mark.parametrize("system", PORTS)
 def test_the_text_is_the_golden_one(system: str, mode: str) -> None:
@@ -38,6 +39,7 @@ def test_the_text_is_the_golden_one(system: str, mode: str) -> None:
     assert text == path.read_text()
 
 
+@pytest.mark.row("A 41", "A 55")
 def test_onyx_marks_with_the_very_line_of_the_guide() -> None:
     lines = text_of("onyx").splitlines()
 
@@ -140,6 +142,7 @@ def test_a_text_that_must_not_be_saved_still_says_how_to_confirm_it() -> None:
     assert (off in saved, off in unsaved) == (False, True)
 
 
+@pytest.mark.row("A 219-227")
 @pytest.mark.parametrize("system", PORTS)
 def test_every_rails_pods_are_tagged_and_its_hosts_are_not(system: str) -> None:
     lab = with_switches(switch_entry(system))

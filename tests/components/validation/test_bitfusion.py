@@ -93,6 +93,7 @@ def test_both_are_run_on_the_client_and_the_server_s_end_is_asked_for_first(lab:
     assert states(latency.said, "48.20 us", 50)
 
 
+@pytest.mark.row("C 24")
 def test_above_the_limit_it_fails_and_in_a_simulated_lab_it_is_not_rated(lab: Lab) -> None:
     latency = checks(lab)[1]
 
@@ -101,6 +102,7 @@ def test_above_the_limit_it_fails_and_in_a_simulated_lab_it_is_not_rated(lab: La
     assert judged(latency, MEASURED, simulated=True).state == "not rated"
 
 
+@pytest.mark.row("C 338-341")
 def test_a_bandwidth_passes_by_being_reported_and_in_a_simulated_lab_it_is_not_rated(lab: Lab) -> None:
     bandwidth = checks(lab)[2]
 
@@ -206,6 +208,7 @@ def test_a_lab_without_clients_runs_nothing(capsys: pytest.CaptureFixture[str]) 
     assert "bitfusion_client: missing" in capsys.readouterr().err
 
 
+@pytest.mark.row("C 413-416, 428-431")
 def test_the_help_shows_how_the_guide_starts_the_image(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def lab(content: dict[str, Any]) -> Lab:
     return parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml")
 
 
+@pytest.mark.row("C 24")
 def test_the_end_proof_is_the_guide_s_command_and_the_latency_has_its_limit(lab):
     proof, latency = checks(lab)[:2]
 

@@ -63,6 +63,7 @@ def measured(
     return asyncio.run(whole())
 
 
+@pytest.mark.row("C 338-341")
 def test_every_test_and_shape_is_measured_on_the_simulated_hosts(tmp_path: Path) -> None:
     verbs = Verbs(tests=ALL, both_ways=True, incast=3, sizes=(2, 65_536), schedule="ring")
     run, summary = measured(tmp_path, verbs, rated=False)

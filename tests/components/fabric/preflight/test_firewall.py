@@ -71,6 +71,7 @@ def test_a_list_that_has_all_others_or_none_that_is_known_is_passed_without_a_wo
     assert warnings(a_switch(*vmkernels), esx1=allows) == []
 
 
+@pytest.mark.row("B 152-160")
 @pytest.mark.parametrize(
     ("vmkernels", "allows", "said"),
     [

@@ -27,6 +27,7 @@ def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
     )
 
 
+@pytest.mark.row("B 3", "B 59", "B 312-314", "B 386-392")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -59,6 +60,7 @@ def test_an_rdma_device_that_works_or_reports_nothing_passes(state):
     assert verdict(replace(HOST, nics=(replace(NIC, rdma_state=state),))).faults == ()
 
 
+@pytest.mark.row("B 15-23", "B 300", "B 316")
 @pytest.mark.parametrize(
     ("change", "said"),
     [

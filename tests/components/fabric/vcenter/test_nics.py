@@ -17,6 +17,7 @@ NICS = [
 ]
 
 
+@pytest.mark.row("C 76-84")
 @pytest.mark.parametrize(
     ("asked", "name"),
     [
@@ -31,6 +32,7 @@ def test_the_one_that_fits_is_taken(asked, name):
     assert choose("esx1", NICS, UplinkChoice(**asked), "rails", rdma=False).name == name
 
 
+@pytest.mark.row("B 57", "C 39", "C 76-84")
 @pytest.mark.parametrize(
     ("asked", "rdma", "said"),
     [
@@ -54,6 +56,7 @@ def test_a_nic_that_is_this_switchs_uplink_already_is_no_conflict():
         choose("esx1", ours, UplinkChoice(name="vmnic4"), "others", rdma=False)
 
 
+@pytest.mark.row("B 57")
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -98,6 +98,7 @@ def test_a_table_of_other_fields_does_not_count_as_no_device(monkeypatch):
     assert (found.of, states(found.unknown, "esxcli rdma device list", "Paired Uplink", "Device, Uplink")) == ({}, True)
 
 
+@pytest.mark.row("B 57")
 def test_a_refusal_does_not_count_as_no_device(monkeypatch):
     found = answered(monkeypatch, LabError("esx1: cannot run esxcli rdma device list: no privilege"))
 

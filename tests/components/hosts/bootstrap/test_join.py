@@ -33,6 +33,7 @@ def verbs(machines: Machines, verb: str) -> list[str]:
     return [name for done, name in machines.calls if done == verb]
 
 
+@pytest.mark.row("A 10a", "A 184-194", "B 410-420")
 def test_fresh_hosts_become_one_cluster(machines):
     outcome = machines.unite()
 

@@ -145,6 +145,7 @@ def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
     assert "no transport" in result.reasons[0]
 
 
+@pytest.mark.row("A 362-377")
 @pytest.mark.parametrize(
     ("api", "reason"),
     [
@@ -231,6 +232,7 @@ def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
     assert api.deleted == ["bench-r1"]
 
 
+@pytest.mark.row("A 247, 258")
 @pytest.mark.parametrize(
     ("state", "said"),
     [

@@ -14,6 +14,7 @@ def job(transport: str, *samples: float, program: str = "nccl_all_reduce", **fie
     return JobResult.model_validate(known | fields)
 
 
+@pytest.mark.row("A 349b", "B 494-498")
 def test_the_speed_up_is_the_ratio_of_medians_over_all_runs() -> None:
     jobs = [job("tcp", 5.0, 5.2), job("roce", 22.0, 23.0), job("roce", 22.4), job("tcp", 4.9)]
     (found,) = comparisons(jobs)
@@ -41,6 +42,7 @@ def test_an_outlier_moves_nothing() -> None:
     assert found.speedup == pytest.approx(4.4, rel=0.01)
 
 
+@pytest.mark.row("A 349a")
 @pytest.mark.parametrize(("host", "percent", "costs"), [(22.1, 0.45, False), (24.0, 8.33, True), (21.0, -4.76, False)])
 def test_what_virtual_functions_cost_is_against_the_hosts_own_network(host: float, percent: float, costs: bool) -> None:
     (found,) = comparisons([job("roce", 22.0), job("host", host)])

@@ -26,6 +26,7 @@ def seeded(seed: int) -> random.Random:
 VALUES = st.lists(st.floats(90, 110), min_size=1, max_size=30)
 
 
+@pytest.mark.row("A 349c")
 def test_the_two_low_iterations_are_dropped_and_kept_in_sight() -> None:
     found = repeats(DEEPOPS)
 
@@ -45,6 +46,7 @@ def test_with_two_values_either_one_may_be_wrong(values: list[float]) -> None:
     assert repeats(values).dropped == ()
 
 
+@pytest.mark.row("A 349c")
 def test_more_than_a_third_of_strays_is_unstable_and_nothing_is_dropped() -> None:
     found = repeats([100.0, 100.0, 100.0, 100.0, 100.0, 60.0, 61.0, 20.0, 130.0])
 

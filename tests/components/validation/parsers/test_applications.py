@@ -11,6 +11,7 @@ DEEPOPS = sample("training/deepops.txt")
 TF_CNN = composed("tf_cnn_horovod.txt")
 
 
+@pytest.mark.row("A 329-346")
 def test_deepops_s_horovod_run_is_worked_out_again_from_its_iterations() -> None:
     run = parse_training(DEEPOPS)
 

@@ -12,6 +12,7 @@ from tests.components.validation.samples import composed, nccl
 from tests.messages import states, stating
 
 
+@pytest.mark.row("A 280-325")
 def test_deepops_s_old_table_is_read_and_its_average_recomputed() -> None:
     log = parse_nccl(nccl("deepops"))
 
@@ -54,6 +55,7 @@ def test_tags_and_debug_lines_of_all_ranks_are_not_rows_and_show_the_fallback_to
     assert parse_nccl_log(nccl("tagged_debug")).transport == "socket"
 
 
+@pytest.mark.row("A 280-325")
 def test_wrong_elements_are_counted_over_both_placements() -> None:
     text = nccl("broadcast").replace("333.48       0", "333.48       3").replace(" 81.95       0", " 81.95       2")
     text = text.replace("values : 0 OK", "values : 2 FAILED")

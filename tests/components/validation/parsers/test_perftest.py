@@ -11,6 +11,7 @@ from tests.components.validation.parsers.mutations import with_characters_replac
 from tests.components.validation.samples import perftest
 
 
+@pytest.mark.row("A 83-108", "A 105")
 def test_deepops_is_read_although_stderr_stands_between_header_and_row() -> None:
     run = parse_bandwidth(perftest("deepops.client"))
 
@@ -18,6 +19,7 @@ def test_deepops_is_read_although_stderr_stands_between_header_and_row() -> None
     assert [(row.message_bytes, row.average_gbit_s) for row in run.rows] == [(65536, 92.40)]
 
 
+@pytest.mark.row("A 83-108", "C 338-341")
 @pytest.mark.parametrize(
     ("name", "title", "gbit_s"),
     [

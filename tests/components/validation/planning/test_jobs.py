@@ -18,18 +18,21 @@ def with_training(lab: Lab) -> Lab:
     return lab.model_copy(update={"images": Images(training=TrainingRecipe(image="registry:5000/training:1"))})
 
 
+@pytest.mark.row("A 349b")
 def test_transports_run_there_and_back_so_that_drift_favours_none(lab: Lab) -> None:
     jobs = jobs_of(changed(lab, comparison=Comparison()))
 
     assert [job.transport for job in in_turn(jobs)] == ["tcp", "roce", "roce", "tcp"]
 
 
+@pytest.mark.row("A 349a")
 def test_the_hosts_own_network_is_measured_next_to_roce(lab: Lab) -> None:
     jobs = jobs_of(changed(lab, comparison=HOST))
 
     assert [job.transport for job in in_turn(jobs)] == ["tcp", "roce", "host", "host", "roce", "tcp"]
 
 
+@pytest.mark.row("A 352-360")
 def test_all_transports_have_the_same_image_nodes_and_sizes(lab: Lab) -> None:
     jobs = jobs_of(changed(lab, comparison=HOST))
     workers = [job.workers for job in jobs if job.workers]

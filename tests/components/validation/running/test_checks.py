@@ -69,6 +69,7 @@ def test_what_contradicts_the_lab_is_named_with_both_values(
     assert re.search(rf"\b{found}\b.*\b{declared}\b", fault)
 
 
+@pytest.mark.row("A 72-82")
 def test_a_recorded_run_over_the_connection_manager_has_no_fault_where_it_is_asked_for(lab: Lab) -> None:
     run = parse_bandwidth(perftest("wbwR.client"))
     stage, verbs, side = expected(lab)

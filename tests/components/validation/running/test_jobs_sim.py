@@ -26,6 +26,7 @@ def plane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]
         yield plane
 
 
+@pytest.mark.row("A 329-346")
 def test_all_jobs_run_to_their_end_and_only_recorded_ones_show_numbers(plane: Plane, lab: Lab) -> None:
     asked = changed(lab, comparison=Comparison(), application=Application(), budget_s=3600)
     asked = asked.model_copy(update={"images": Images(training=TrainingRecipe(image="registry:5000/training:1"))})

@@ -384,6 +384,7 @@ def test_a_rail_whose_devices_came_back_since_the_scheduler_tried_is_not_blamed(
     assert codes(result) == [("NO_VFS", "gpu02", "rail-a")]
 
 
+@pytest.mark.row("A 22")
 @pytest.mark.parametrize(
     ("change", "code", "rail"),
     [

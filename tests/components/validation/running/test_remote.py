@@ -104,6 +104,7 @@ def test_a_pinned_test_begins_with_what_pins_it(lab: Lab) -> None:
     assert words_of(lab, WRITE, pinned=("taskset", "-c", "0-7")).startswith("taskset -c 0-7 ib_write_bw")
 
 
+@pytest.mark.row("A 72-82")
 @pytest.mark.parametrize("stage", [WRITE, LATENCY])
 def test_the_connection_manager_takes_the_class_by_an_option_of_its_own(lab: Lab, stage: Stage) -> None:
     """perftest refuses --tos without -R ("TOS only valid for rdma_cm based QP"), and with -R it makes no address vector

@@ -467,6 +467,7 @@ def test_without_a_cluster_to_ask_a_vf_in_another_namespace_is_a_rail_in_use(lab
     assert record.transfers[0].reasons == (said,)
 
 
+@pytest.mark.row("A 349c")
 def test_each_transfer_is_measured_as_often_as_the_lab_asks(lab: Lab) -> None:
     record, _ = run(without_nccl(changed(lab, repeats=2)), two_hosts())
 
