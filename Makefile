@@ -15,7 +15,7 @@ setup:  ## Installs Python packages, the Pulumi engine, plugins, pinned upstream
 env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 	@engine/env --stack $(STACK)
 
-doctor:  ## Lists what is installed, where it comes from, and what each command still needs
+doctor:  ## Says what you must install before `make up`, and lists where each part comes from
 	@engine/doctor --stack $(STACK)
 
 # The commands below act on labs of kind virtual only, never on real machines: the guard names the command to use on

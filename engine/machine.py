@@ -25,8 +25,15 @@ MEMORY_OF_A_LAB_MB = 2500
 """Two nodes of 450 MB at most, the control plane, and `pulumi up` with its plugins."""
 
 
-def look(to_build: list[Part]) -> list[Finding]:
-    """All findings, in the order of the table; `to_build` are the parts that only a build can provide."""
+def look(to_build: list[Part], *, simulated: bool = True) -> list[Finding]:
+    """All findings, in the order of the table; only the simulator needs QEMU, an image of its nodes and memory.
+
+    Args:
+        to_build: the parts that only a build can provide.
+        simulated: whether the stack runs on the simulator.
+    """
+    if not simulated:
+        return [_system(), _go(to_build), _ssh(), _disk(to_build)]
     return [_system(), _go(to_build), _qemu(), _kvm(), *nodes_image.findings(), _ssh(), _memory(), _disk(to_build)]
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,12 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which nothing is missing."""
     monkeypatch.setattr(install, "locate", lambda part: install.Located(part, "built", Path("/x")))
     monkeypatch.setattr(doctor, "python_finding", lambda: Finding("python", "3.11", ".venv"))
-    monkeypatch.setattr(machine, "look", lambda _: [Finding("system", "Linux x86_64", "this machine")])
+    monkeypatch.setattr(machine, "look", lambda *_, **__: [Finding("system", "Linux x86_64", "this machine")])
     monkeypatch.setattr("sys.argv", ["doctor"])
 
 
 def by_part(findings: list[Finding]) -> dict[str, Finding]:
     return {one.part: one for one in findings}
-
-
-def wanted_by(part: str) -> str:
-    """The commands that need a part of the engine."""
-    return next(one.wanted_by for one in PARTS if one.name == part)
 
 
 @pytest.mark.usefixtures("sound")
@@ -40,14 +36,49 @@ def test_a_sound_machine_is_a_table_and_zero(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("sound")
-def test_a_missing_part_is_named_with_the_command_that_wants_it(
+def test_a_part_that_setup_provides_is_nothing_that_you_must_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = install.locate
     monkeypatch.setattr(install, "locate", lambda part: None if part.name == "plane" else found(part))
 
+    assert doctor.main() == 0
+    said = capsys.readouterr().out
+    assert lines_naming(said, "plane", "make setup")
+    assert "MISSING" not in said
+    assert "`make up` provides the rest" in said
+
+
+@pytest.mark.usefixtures("sound")
+def test_what_you_must_install_comes_last_with_the_command_that_wants_it_and_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lack = Finding("ssh", "-", "-", "no ssh on PATH", "make up", "install openssh-client")
+    monkeypatch.setattr(machine, "look", lambda *_, **__: [lack])
+
     assert doctor.main() == 1
-    assert lines_naming(capsys.readouterr().out, "plane:", wanted_by("plane"), "make setup")
+    *table, last = capsys.readouterr().out.splitlines()
+    assert ["ssh", "-", "MISSING"] in [line.split() for line in table]
+    assert lines_naming(last, "ssh", "make up", "install openssh-client")
+
+
+def test_a_python_without_the_package_for_environments_must_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.python_env, "installed_locks", dict)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _: None)
+
+    finding = doctor.python_finding()
+
+    assert finding.lack
+    assert re.fullmatch(r"install python3\.\d+-venv", finding.remedy)
+
+
+def test_hardware_needs_nothing_that_only_the_simulator_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    parts = set(by_part(machine.look(list(PARTS), simulated=False)))
+
+    assert {"go", "ssh"} <= parts
+    assert not parts & {"qemu", "kvm", "memory", "image tools", "image source"}
 
 
 @pytest.mark.usefixtures("sound")
@@ -89,10 +120,14 @@ def test_a_program_can_read_the_findings(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr("sys.argv", ["doctor", "--json"])
     monkeypatch.setattr(install, "locate", lambda _: None)
 
+    lack = Finding("go", "-", "-", "no `go` on PATH", "make setup", "install Go")
+    monkeypatch.setattr(machine, "look", lambda *_, **__: [lack])
+
     assert doctor.main() == 1
     found = {one["part"]: one for one in json.loads(capsys.readouterr().out)}
     assert found["python"] == {"part": "python", "version": "3.11", "origin": ".venv", "missing": False}
-    assert (found["kwok"]["missing"], found["kwok"]["wanted_by"]) == (True, wanted_by("kwok"))
+    assert (found["kwok"]["missing"], found["kwok"]["origin"]) == (False, doctor.FROM_SETUP)
+    assert (found["go"]["missing"], found["go"]["wanted_by"]) == (True, "make setup")
 
 
 def test_another_system_is_refused_by_name_with_what_works_there(monkeypatch: pytest.MonkeyPatch) -> None:
