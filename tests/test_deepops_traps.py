@@ -19,7 +19,7 @@ from components.hosts import delivery
 from components.hosts.calls import command_of
 from components.hosts.document import host_document
 from components.hosts.hosts import start_command
-from components.hosts.pack import SOURCES
+from components.hosts.pack import SOURCES, copied
 from components.hosts.program.distribution import family
 from components.hosts.program.machine import StepError
 from components.hosts.program.places import DOCUMENT_FILE, STATE, UNIT_FILE, UNIT_LINK
@@ -88,13 +88,12 @@ COMMANDS = {
     "kubeconfig": READ,
     "bounded": remote.BOUNDED,
     "lease": remote.LEASE,
-    "inspect": remote.INSPECT,
+    "bench": copied("bench"),
     "reach": remote.REACH,
 }
 """Everything that is given to a login shell of a host."""
 MEANT = {
     "lease": "SC2016",  # flock's own shell expands it
-    "inspect": "SC2020",  # tr is to replace either character
     "reach": "SC1010",  # ping's word for "do not fragment"
 }
 

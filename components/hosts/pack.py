@@ -9,7 +9,7 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-from components.hosts.program.places import READER_FILE, SCHEMA
+from components.hosts.program.places import READER_FILE, SCHEMA, copy_of
 
 SOURCES = Path(__file__).with_name("program")
 PACKAGE = "rocelab_host"
@@ -43,6 +43,11 @@ if sys.argv[1:] in (["evidence"], ["evidence", "firmware"]):
 
     sys.exit(record_around(firmware="firmware" in sys.argv))
 
+if sys.argv[1:2] == ["bench"]:
+    from {PACKAGE}.look.bench import print_bench_facts
+
+    sys.exit(print_bench_facts(sys.argv[2:]))
+
 from {PACKAGE}.main import main
 
 with open(sys.path[0], "rb") as archive:
@@ -63,6 +68,8 @@ LOADER = (
 )
 """The first line on stdin: reads the program from stdin and leaves the document there, so that a call needs no rocelab
 file on the host."""
+NO_COPY = 76
+"""Exit code of a login without a copy of this very program in its home."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -95,6 +102,13 @@ def read_as_root(verb: str) -> str:
     """
     installed = f'echo "{digest()}  {READER_FILE}" | sha256sum --check --status 2>/dev/null'
     return f"{installed} && sudo -n {PYTHON} {READER_FILE} {verb}"
+
+
+def copied(verb: str) -> str:
+    """The command that runs a verb of the copy in the login's home, without sudo; ends with `NO_COPY` without one."""
+    copy = copy_of(digest())
+    there = f'echo "{digest()}  {copy}" | sha256sum --check --status 2>/dev/null'
+    return f'cd "$HOME" && {there} || exit {NO_COPY}; exec {PYTHON} {copy} {verb}'
 
 
 def on_stdin(document: str = "") -> bytes:

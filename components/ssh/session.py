@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from components.ssh.connection import CONNECT_S, BrokenError, Connection, NoAnswerError, in_short
 
@@ -71,7 +71,7 @@ class Pool:
         self._started = 0
         self._opening = asyncio.Lock()
 
-    async def create_process(self, command: str, **options: str) -> "asyncssh.SSHClientProcess[str]":
+    async def create_process(self, command: str, **options: Any) -> "asyncssh.SSHClientProcess[str]":
         """As the method of a connection."""
         process = await self._on_open_connection(command, options)
         if process is not None:
@@ -86,7 +86,7 @@ class Pool:
             return process
 
     async def _on_open_connection(
-        self, command: str, options: dict[str, str]
+        self, command: str, options: dict[str, Any]
     ) -> "asyncssh.SSHClientProcess[str] | None":
         """The program on a connection that has room for it, each connection the first choice in its turn."""
         import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
@@ -141,7 +141,7 @@ async def run(
         raise NoAnswerError(f"no answer within {timeout_s:.0f} s") from None
 
 
-async def feed(connection: Connection, command: str, sent: bytes) -> CommandResult:
+async def feed(connection: "Connection | Pool", command: str, sent: bytes) -> CommandResult:
     """Runs a remote program that reads these bytes and then the end of its input.
 
     Raises:
@@ -152,7 +152,11 @@ async def feed(connection: Connection, command: str, sent: bytes) -> CommandResu
     try:
         # an empty input would leave the other side's stdin open
         given = {"input": sent} if sent else {"stdin": asyncssh.DEVNULL}
-        done = await connection.run(command, encoding=None, **given)
+        process = await connection.create_process(command, encoding=None, **given)
+        try:
+            done = await process.wait()
+        finally:
+            process.close()
     except TimeoutError:
         raise
     except (OSError, asyncssh.Error) as error:

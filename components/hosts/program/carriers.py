@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Dict, Iterable, List, Tuple, Union
+from typing import Dict, Iterable, List, NamedTuple, Tuple, Union
 
 from .host import Host
 from .machine import Machine, StepError, load_json
@@ -14,14 +14,27 @@ NETWORK_FILESYSTEMS = re.compile(
     r"^(nfs4?|cifs|smb3|ceph|lustre|(fuse\.)?glusterfs|beegfs|9p|wekafs|gpfs|orangefs|pvfs2|afs)$"
 )
 """Most name their servers in /proc/mounts; GPFS and BeeGFS name none, and only their connections show them."""
-QUEUE_PAIR = re.compile(r"^link (\S+)/\S+ .*\btype (\S+) .*\bcomm (.+?)\s*$", re.MULTILINE)
-"""A line of `rdma resource show qp`. Not its JSON: older versions print fields into an array (rdma/res-qp.c)."""
+QUEUE_PAIRS = ("rdma", "resource", "show", "qp")
+QUEUE_PAIR = re.compile(r"^link (\S+)/\S+ .*\btype (\S+) (?:.*\bpid (\d+) )?.*\bcomm (.+?)\s*$", re.MULTILINE)
+"""A line of its output. Not its JSON: older versions print fields into an array (rdma/res-qp.c), and some print what no
+parser takes ("rdma: Fix core dump when pretty is used", linux-rdma, January 2024)."""
 DATA_QUEUE_PAIRS = ("RC", "UC", "UD", "RAW_PACKET", "XRC_INI", "XRC_TGT", "DRIVER")
 """Types that carry data (rdma/res.c of iproute2); SMI and GSI are the kernel's own."""
 KERNELS_OWN = {"queue pairs of [ib_core]", "queue pairs of [mlx5_ib]"}
 ESTABLISHED = "01"
 Address = Union[IPv4Address, IPv6Address]
 SHOWN_USERS = 3
+
+
+class QueuePair(NamedTuple):
+    """A queue pair of a process, or of a part of the kernel."""
+
+    device: str
+    kind: str
+    pid: str
+    """Empty for the kernel's own."""
+    program: str
+    """Name of the process; a part of the kernel is in brackets."""
 
 
 def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
@@ -66,11 +79,19 @@ def _queue_pair_users(host: Host, pf: str) -> List[str]:
     devices = host.rdma_devices(pf)
     if not devices:
         return []
-    done = host.machine.run("rdma", "resource", "show", "qp")
+    done = host.machine.run(*QUEUE_PAIRS)
     if done.code:
         return [f"queue pairs may be open: `rdma resource show qp` fails ({done.err.strip()[:80]})"]
-    pairs = [(kind, comm) for device, kind, comm in QUEUE_PAIR.findall(done.out) if device in devices]
-    return sorted({f"queue pairs of {comm}" for kind, comm in pairs if kind in DATA_QUEUE_PAIRS} - KERNELS_OWN)
+    users = set()
+    for pair in queue_pairs(done.out):
+        if pair.device in devices and pair.kind in DATA_QUEUE_PAIRS:
+            users.add(f"queue pairs of {pair.program}")
+    return sorted(users - KERNELS_OWN)
+
+
+def queue_pairs(text: str) -> List[QueuePair]:
+    """Of the output of `rdma resource show qp`."""
+    return [QueuePair(*fields) for fields in QUEUE_PAIR.findall(text)]
 
 
 def _tcp_peers(host: Host, pf: str) -> List[str]:

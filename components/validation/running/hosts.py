@@ -1,15 +1,15 @@
 """Prepares the hosts of a plan: connects, takes the leases, reads the ports, and refuses a fabric in use."""
 
 import asyncio
-import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from components.hosts.pack import NO_COPY, copied, on_stdin, started
 from components.kubernetes.client import KubernetesApi
-from components.ssh.connection import Connection, connected
+from components.ssh.connection import Connection, NoAnswerError, connected
 from components.ssh.credentials import LabAccess, Login
-from components.ssh.session import Pool, run, session
-from components.validation.benchmarks.verbs.commands import HELD, INSPECT, inspect, inspect_words, lease
+from components.ssh.session import CommandResult, Pool, feed, session
+from components.validation.benchmarks.verbs.commands import HELD, facts_words, lease
 from components.validation.benchmarks.verbs.ports import HostPorts, parse_ports
 from components.validation.benchmarks.verbs.run import Bench, BusyError, as_raw
 from components.validation.cluster.kube import holders
@@ -21,10 +21,10 @@ AT_ONCE = 64
 """Connections being opened at a time."""
 KEEPALIVE_S = 5
 """A host that dies under a test should not hold the others up."""
-INSPECT_S = 30
+FACTS_S = 30
 LEASE_S = 15
-LOOKS, SCRIPT = "hosts/", "look.sh"
-"""Names of the raw outputs of each host's look, and of the script."""
+FACTS = "hosts/"
+"""Begins the names of what each host reported of itself, among the raw outputs."""
 LEASE_MARGIN_S = 900
 """A lease lasts this much longer than the estimate, but never survives a lost connection."""
 
@@ -46,13 +46,12 @@ async def taken(plan: Plan, access: LabAccess, run_id: str, notes: list[str]) ->
             faults = await asyncio.gather(*held)
             unreachable |= {node: fault for node, fault in zip(group, faults, strict=True) if fault}
         leased = [node for node in reachable if node not in unreachable]
-        looks = asyncio.gather(*(_inspect(plan, connections[node], node) for node in leased))
+        looks = asyncio.gather(*(_facts(plan, connections[node], node) for node in leased))
         pods = asyncio.to_thread(_pods, plan, access.kubeconfig)
         looked, (unasked, foreign) = await asyncio.gather(looks, pods)
         ports = {node: found for node, found, _ in looked if isinstance(found, HostPorts)}
         unreachable |= {node: found for node, found, _ in looked if isinstance(found, str)}
-        raw = {f"{LOOKS}{node}": text for node, _, text in looked if text}
-        raw |= {f"{LOOKS}{SCRIPT}": INSPECT} if raw else {}
+        raw = {f"{FACTS}{node}": text for node, _, text in looked if text}
         _refuse_busy(ports, foreign, asked=not unasked)
         notes += [unasked] if unasked else []
         notes += sorted({found.version for found in ports.values()})
@@ -96,18 +95,40 @@ async def _lease(stack: AsyncExitStack, connection: Pool, node: str, run_id: str
     return f"{node}: no lease: {said or done.err.strip()[:160] or f'exit {done.code}'} (does sudo require a password?)"
 
 
-async def _inspect(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPorts | str, str]:
+async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPorts | str, str]:
     """The node, its ports or why they are unknown, and the raw output."""
-    ends = [end for rail in plan.rails for end in rail.ends if end.node == node]
+    verb = facts_words(plan.verbs.tests, [end for rail in plan.rails for end in rail.ends if end.node == node])
+    output = ""
     try:
-        done = await run(connection, inspect(plan.verbs.tests, ends), INSPECT_S)
+        done = await _answer(connection, verb)
+        output = as_raw(["host.pyz", verb], done)
+        ports = parse_ports(done.out)
     except LabError as error:
-        return node, f"{node}: {error}", ""
-    said = as_raw(["sh", SCRIPT, *map(shlex.quote, inspect_words(plan.verbs.tests, ends))], done)
-    ports = parse_ports(done.out)
-    if missing := [test for test in plan.verbs.tests if test not in ports.tests]:
-        return node, f"{node}: {missing[0]} is not installed (package perftest, in system.packages)", said
-    return node, ports, said
+        return node, f"{node}: {error}", output
+    missing = [test for test in plan.verbs.tests if test not in ports.tests]
+    if "programs" in ports.unread:
+        return node, f"{node}: {ports.unread['programs']}", output
+    if missing:
+        return node, f"{node}: {missing[0]} is not installed (package perftest, in system.packages)", output
+    return node, ports, output
+
+
+async def _answer(connection: Pool, verb: str) -> CommandResult:
+    """What the host program prints: of its copy on the host, or else of the program as it is sent.
+
+    Raises:
+        LabError: when the host does not answer in time, or does not run the program.
+    """
+    try:
+        async with asyncio.timeout(FACTS_S):
+            done = await feed(connection, copied(verb), b"")
+            if done.code == NO_COPY:
+                done = await feed(connection, started(verb), on_stdin())
+    except TimeoutError:
+        raise NoAnswerError(f"no answer within {FACTS_S} s") from None
+    if done.code:
+        raise LabError((done.err or done.out).strip()[-300:] or f"exit {done.code}")
+    return done
 
 
 def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:

@@ -9,7 +9,6 @@ from components.report.sources import Material, raw_files
 from components.ssh.session import CommandResult
 from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
 from components.validation.benchmarks.nccl.table import parse_nccl
-from components.validation.benchmarks.verbs.commands import INSPECT
 from components.validation.benchmarks.verbs.run import as_raw
 from components.validation.judging.states import not_run
 from components.validation.memory.document import DeclaredRail, RunDocument
@@ -28,7 +27,7 @@ from components.validation.records import (
     median_of,
     outcome_counts,
 )
-from components.validation.running.hosts import LOOKS, SCRIPT
+from components.validation.running.hosts import FACTS
 from components.validation.summary import JudgedTest, Pair, Regression, Summary
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
@@ -75,10 +74,9 @@ class Model:
         transfers += [self._curve(rail, test) for rail in self.rails for test in ("ib_write_bw", "ib_write_lat")]
         self.raw[NCCL_LOG] = ALL_REDUCE
         table = parse_nccl(ALL_REDUCE)
-        self.raw[f"{LOOKS}{SCRIPT}"] = INSPECT
-        self.raw[f"{LOOKS}gpu01"] = as_raw(
-            ["sh", SCRIPT, "ib_write_bw", "mlx5_0", "enp5s0"],
-            CommandResult(code=0, out="speed mlx5_0 100000\n", err=""),
+        self.raw[f"{FACTS}gpu01"] = as_raw(
+            ["host.pyz", "bench", "ib_write_bw", "mlx5_0", "enp5s0"],
+            CommandResult(code=0, out='{"schema":1,"host":{},"ports":[]}\n', err=""),
         )
         return RunRecord(
             run_id=self.run_id,

@@ -14,7 +14,7 @@ import asyncssh
 
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
-from components.validation.benchmarks.verbs.commands import BOUNDED, INSPECT, LEASE, LISTENING, REACH
+from components.validation.benchmarks.verbs.commands import BOUNDED, LEASE, LISTENING, REACH
 
 Process = asyncssh.SSHServerProcess[str]
 Program = Callable[[Process, list[str]], Awaitable[None]]
@@ -49,8 +49,8 @@ def role_of(words: list[str]) -> str:
     """What a remote command is for."""
     if LEASE in words:
         return "lease"
-    if INSPECT in words:
-        return "inspect"
+    if "bench" in words:
+        return "facts"
     if REACH in words:
         return "reach"
     assert BOUNDED in words, words

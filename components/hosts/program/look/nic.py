@@ -34,10 +34,10 @@ MOST_COUNTERS = 1000
 class NicReader:
     """One network function, read once."""
 
-    def __init__(self, machine: ReadOnly, address: str) -> None:
+    def __init__(self, machine: ReadOnly, address: str, interface: str = "") -> None:
         self.machine, self.address = machine, address
         self.device = f"{pci.DEVICES}/{address}"
-        self.interfaces = self._interfaces()
+        self.interfaces = [interface] if interface else self._interfaces()
         self.name = self.interfaces[0] if self.interfaces else ""
         self.net = f"/sys/class/net/{self.name}"
         self.host = Host(machine, {"pfs": []}, b"")
@@ -51,7 +51,8 @@ class NicReader:
 
     def leaves(self, firmware: bool) -> List[Leaf]:
         """All leaves; those that run a program come last, since a program may hang where a file does not."""
-        return [*self._of_pci(), *self._of_the_port(), *self._of_programs(), *(self._of_firmware() if firmware else [])]
+        of_firmware = self._of_firmware() if firmware else []
+        return [*self.pci_leaves(), *self.port_leaves(), *self._of_programs(), *of_firmware]
 
     def _of_firmware(self) -> List[Leaf]:
         """Only NVIDIA's tools read them, and only on NVIDIA's NICs."""
@@ -92,7 +93,7 @@ class NicReader:
             *file_leaves(self.machine, {"cnp_dscp": (cnp[0], number), "cnp_priority": (cnp[1], number)}),
         ]
 
-    def _of_pci(self) -> List[Leaf]:
+    def pci_leaves(self) -> List[Leaf]:
         machine, device = self.machine, self.device
         return [
             Leaf("interfaces", f"{device}/net", lambda: self.interfaces),
@@ -122,7 +123,7 @@ class NicReader:
             Leaf("iommu_group_type", f"{device}/iommu_group/type", lambda: pci.iommu_type(machine, self.address)),
         ]
 
-    def _of_the_port(self) -> List[Leaf]:
+    def port_leaves(self) -> List[Leaf]:
         net = self.net
         files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]] = {
             "dev_port": (f"{net}/dev_port", number),

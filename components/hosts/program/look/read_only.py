@@ -44,6 +44,11 @@ class ReadOnly(Machine):
         with open(self.path(path), "rb") as file:
             return file.read(LARGEST_FILE)
 
+    def installed(self, program: str) -> bool:
+        """Whether a program is on the path of this machine."""
+        folders = self._environment["PATH"].split(":")
+        return any(os.access(f"{folder}/{program}", os.X_OK) for folder in folders)
+
     def once(self, *words: str) -> Done:
         """The answer of a program that reports on the whole host; it runs only once."""
         key = " ".join(words)

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence
 
 from . import network, nic, pci, system
 from .leaves import Json, LookSection, reading
@@ -39,19 +39,24 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
         pf: Json = {"pci": address, "qos": {}}
         pfs.append(pf)
         sections += [LookSection(each.leaves(firmware=firmware), pf), LookSection(each.qos_leaves(), pf["qos"])]
-    threads = [(section, _started(section.read)) for section in sections]
     gpus: Dict[str, Json] = {}
     of_gpus = _started(lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine))))
-    for section, thread in threads:
-        if not _ended_by(thread, end_s):
-            section.give_up(deadline_s)
+    read_at_once(sections, end_s, deadline_s)
     _ended_by(of_gpus, end_s)
     late = {"unknown": f"not read within {deadline_s:.0f} s", "source": pci.DEVICES}
     found["gpus"] = dict(gpus).get("all", late)
     known = "value" in listed.get("nics", {})
     found["pfs"] = {"value": pfs, "source": pci.DEVICES} if known else dict(listed).get("nics", late)
     found["system"]["sudo"] = os.geteuid() == 0
-    return dict(_copied(found))
+    return dict(copied(found))
+
+
+def read_at_once(sections: Sequence[LookSection], end_s: float, deadline_s: float) -> None:
+    """Reads sections at the same time until `end_s`; what hangs is recorded as not read within `deadline_s`."""
+    threads = [(section, _started(section.read)) for section in sections]
+    for section, thread in threads:
+        if not _ended_by(thread, end_s):
+            section.give_up(deadline_s)
 
 
 def _readers(machine: ReadOnly) -> Dict[str, nic.NicReader]:
@@ -69,11 +74,11 @@ def _ended_by(thread: threading.Thread, end_s: float) -> bool:
     return not thread.is_alive()
 
 
-def _copied(found: Any) -> Any:
+def copied(found: Any) -> Any:
     """A copy that a hung thread can no longer change."""
     if isinstance(found, dict):
-        return {key: _copied(value) for key, value in list(found.items())}
-    return [_copied(value) for value in found] if isinstance(found, list) else found
+        return {key: copied(value) for key, value in list(found.items())}
+    return [copied(value) for value in found] if isinstance(found, list) else found
 
 
 def look_around(firmware: bool) -> int:

@@ -91,80 +91,6 @@ fi
 """
 """Holds the host's lease until the session's input closes; the kernel drops the lock of a dead holder."""
 
-INSPECT = """
-tests=$1
-shift
-PATH=/usr/sbin:/sbin:$PATH
-moved() {
-  net=/sys/class/net/$2/statistics ib=/sys/class/infiniband/$1/ports/1/counters
-  cat "$net/rx_bytes" "$net/tx_bytes" 2>/dev/null | sed "s|^|$3 $1 net |"
-  cat "$ib/port_rcv_data" "$ib/port_xmit_data" 2>/dev/null | sed "s|^|$3 $1 rdma |"
-}
-all() {
-  say=$1
-  shift
-  while [ $# -gt 0 ]; do moved "$1" "$2" "$say"; shift 2; done
-}
-all before "$@"
-sleep 1 &
-for test in $tests; do
-  if command -v "$test" >/dev/null; then echo "has $test"; fi
-done
-echo "version $("${tests%% *}" --version 2>&1 | tr '\\n' ' ')"
-echo "cpu $(sed -n '/^vendor_id/ { s/.*: //p; q; }' /proc/cpuinfo 2>/dev/null)"
-if command -v numactl >/dev/null; then echo "has numactl"; fi
-echo "memlock $(id -u) $(sed -n 's/^Max locked memory *//p' /proc/self/limits)"
-echo "qps $(rdma -j resource show qp 2>/dev/null)"
-gpus=/sys/bus/pci/drivers/nvidia
-if [ -d "$gpus" ]; then
-  ib_write_bw --help 2>&1 | grep -o -e '--use_cuda[a-z_]*' | sort -u | sed 's/^/cuda /'
-  for gpu in "$gpus"/*:*; do
-    if [ -e "$gpu" ]; then
-      echo "gpu ${gpu##*/} $(readlink -f "$gpu")"
-      echo "gpu_numa ${gpu##*/} $(cat "$gpu/numa_node" 2>/dev/null)"
-    fi
-  done
-fi
-for node in /sys/devices/system/node/node[0-9]*; do
-  if [ -e "$node/cpulist" ]; then echo "cpus ${node##*/node} $(cat "$node/cpulist")"; fi
-done
-(
-  while [ $# -gt 0 ]; do
-    device=$1 net=/sys/class/net/$2 ib=/sys/class/infiniband/$1
-    echo "speed $1 $(cat "$net/speed" 2>/dev/null)"
-    echo "mtu $1 $2 $(cat "$net/mtu" 2>/dev/null)"
-    echo "numa $1 $(cat "$net/device/numa_node" 2>/dev/null)"
-    link=$(cat "$net/device/current_link_speed" 2>/dev/null)
-    echo "pcie $1 $(cat "$net/device/current_link_width" 2>/dev/null) $link"
-    echo "slot $1 $(basename "$(readlink -f "$net/device" 2>/dev/null)")"
-    if [ -d "$gpus" ]; then echo "path $1 $(readlink -f "$net/device" 2>/dev/null)"; fi
-    for vf in "$net"/device/virtfn*/infiniband/*; do
-      if [ -e "$vf" ]; then echo "vf $1 ${vf##*/}"; fi
-    done
-    for vf in "$net"/device/virtfn*; do
-      if [ -e "$vf/driver" ] && [ -z "$(ls "$vf/net" 2>/dev/null)" ]; then
-        echo "away $1 $(basename "$(readlink -f "$vf")")"
-      fi
-    done
-    shift 2
-    cd "$ib/ports/1" 2>/dev/null || continue
-    grep -s . gid_attrs/types/* | sed "s|^gid_attrs/types/|type $device |; s|:| |"
-    grep -s . gid_attrs/ndevs/* | sed "s|^gid_attrs/ndevs/|ndev $device |; s|:| |"
-    grep -v 0000:0000:0000:0000:0000:0000:0000:0000 gids/* | sed "s|^gids/|gid $device |; s|:| |"
-  done
-)
-wait
-all after "$@"
-"""
-"""Prints the facts of a host's ports, their other users, and what they carried within a second.
-
-A VF with a driver and without a netdev is in use: a pod or a container has it in its own network, or vfio has bound it.
-The kubelet's list of allocated devices is not read: it outlives pods and reboots.
-The limit of locked memory holds for every program of this user's sessions, perftest included.
-Boot ID, MTU and PCIe link are read although the Fleet has a report of them: it may be days old, or of before a reboot,
-and a run by hand has none.
-"""
-
 REACH = """
 running=0
 while [ $# -gt 0 ]; do
@@ -226,14 +152,12 @@ def lease(run_id: str, limit_s: int) -> str:
     return shlex.join(["sudo", "-n", "timeout", "-k", "2", str(limit_s), "sh", "-c", LEASE, "sh", run_id, LEASE_FILE])
 
 
-def inspect(tests: Sequence[str], ends: Sequence[End]) -> str:
-    """The remote command that looks at a host's ports."""
-    return shlex.join(["sh", "-c", INSPECT, "sh", *inspect_words(tests, ends)])
-
-
-def inspect_words(tests: Sequence[str], ends: Sequence[End]) -> list[str]:
-    """Arguments of `INSPECT`: the tests in one word, then device and interface of each port."""
-    return [" ".join(tests), *(word for end in ends for word in (end.device, end.interface))]
+def facts_words(tests: Sequence[str], ends: Sequence[End]) -> str:
+    """The verb of the host program that reads the ports under test."""
+    words = ["bench", " ".join(tests)]
+    for end in ends:
+        words += [end.device, end.interface]
+    return shlex.join(words)
 
 
 def reach(peers: Sequence[tuple[str, IPv4Address, int]]) -> str:

@@ -1,12 +1,13 @@
 """A host's ports: the facts that a test needs and a report shows, and other users of the ports. Pure."""
 
+import json
 import os.path
 import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from components.physics.pcie import pcie_link
 from components.validation.planning.plan import End
@@ -18,15 +19,6 @@ IDLE_SHARE = 0.01
 """Share of the line rate; address resolution and keepalives stay far below it."""
 IDLE_BYTES_S = 1_000_000
 """For ports without a known line rate."""
-RDMA_WORD_BYTES = 4
-"""port_xmit_data and port_rcv_data count words (InfiniBand specification, PortCounters)."""
-
-QUEUE_PAIR = re.compile(r'"ifname"\s*:\s*')
-NAME, PID, COMM = re.compile(r'^"([^"]+)"'), re.compile(r'"pid"\s*:\s*(\d+)'), re.compile(r'"comm"\s*:\s*"([^"]*)"')
-"""Of `rdma -j resource show qp`, read piece by piece: some releases of iproute2 print JSON that no parser takes
-(rdma/res-qp.c; "rdma: Fix core dump when pretty is used", linux-rdma, January 2024), and a host that cannot be read
-must not look like one that is idle.
-"""
 NO_GPU, NO_CUDA = "the NVIDIA driver has no GPU", "perftest has no CUDA"
 ROOT_BUS = re.compile(r"/pci[0-9a-f]+:[0-9a-f]{2}(?:/.*)?$")
 """Below /sys/devices; on Azure its parents are those of the VMBus."""
@@ -78,6 +70,8 @@ class HostPorts:
     """By device; empty where no NVIDIA driver has a GPU."""
     memlock_bytes: int | None = None
     """Memory that a program of the SSH user may pin; None where there is no limit, or it is unknown."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Why something is unknown, such as a program that hangs: by its name, behind the device if it is a port's."""
     facts: MeasuredHost = field(default_factory=MeasuredHost)
 
     def gid_index(self, end: End) -> int:
@@ -90,6 +84,9 @@ class HostPorts:
             mapped = IPv6Address(address).ipv4_mapped
             if (device, kind, netdev, mapped) == (end.device, "RoCE v2", end.interface, end.address):
                 return index
+        unread = self.unread.get(f"{end.device} gids")
+        if unread:
+            raise LabError(f"{end.node}: the GIDs of {end.device} cannot be read: {unread}")
         if not any(device == end.device for device, _ in self.gids):
             raise LabError(f"{end.node}: there is no RDMA device {end.device}")
         raise LabError(f"{end.node}: {end.device} has no RoCE v2 GID for {end.address} on {end.interface}")
@@ -134,44 +131,95 @@ class HostPorts:
 
 
 def parse_ports(text: str) -> HostPorts:
-    """Reads the answer of `INSPECT`."""
-    said: dict[str, list[str]] = defaultdict(list)
-    for line in text.splitlines():
-        kind, _, rest = line.partition(" ")
-        said[kind].append(rest.strip())
-    by_device = {kind: _pairs(said[kind]) for kind in ("speed", "numa", "pcie", "slot")}
-    # -1 where the link is down or virtual
-    speeds = {device: int(text) / 1000 for device, text in by_device["speed"].items() if text.isdecimal()}
-    devices = {*by_device["speed"], *(words[1] for rest in said["vf"] if len(words := rest.split()) > 1)}
-    version = next((rest for rest in said["version"] if "Version" in rest), "")
-    mtus = (rest.split() for rest in said["mtu"])
-    cpus = {int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus}
+    """The answer of the host program's verb `bench`.
+
+    Raises:
+        LabError: when it is not such an answer.
+    """
+    line = text.strip().rpartition("\n")[2]
+    try:
+        answer = json.loads(line)
+        if failed := answer.get("failed"):
+            raise LabError(f"{failed['reason']}: {failed['hint']}")
+        return _host_ports(answer)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LabError(f"printed {line[-200:]!r} instead of what it has") from None
+
+
+def _host_ports(answer: dict[str, Any]) -> HostPorts:
+    host = _values(answer["host"])
+    ports = {port["device"]: _values(port["leaves"]) for port in answer["ports"]}
+    speeds = {}
+    for device, speed_mbit_s in _by_device(ports, "speed_mbit_s"):
+        speeds[device] = speed_mbit_s / 1000
     return HostPorts(
-        version=version,
-        tests=frozenset(said["has"]),
+        version=host.get("version", ""),
+        tests=frozenset(host.get("programs", ())),
         line_rate_gbit_s=speeds,
-        gids=_gids(said),
-        users=tuple(_users(next(iter(said["qps"]), ""), devices)),
-        moved_bytes=_moved(said["before"], said["after"]),
-        away=tuple(sorted(said["away"])),
-        cuda=frozenset(said["cuda"]),
-        nearest_gpu=nearest_gpus(
-            _places(_pairs(said["path"]), by_device["numa"]),
-            _places(_pairs(said["gpu"]), _pairs(said["gpu_numa"])),
-            len(cpus),
-        ),
-        cpus=cpus,
-        memlock_bytes=_memlock_bytes(next(iter(said["memlock"]), "")),
-        facts=MeasuredHost(
-            cpu_vendor=next(iter(said["cpu"]), ""),
-            perftest=version.removeprefix("Version:").strip(),
-            mtu_bytes={words[1]: int(words[2]) for words in mtus if len(words) == 3 and words[2].isdecimal()},
-            line_rate_gbit_s=speeds,
-            pcie={device: _link(text) for device, text in by_device["pcie"].items() if _link(text)},
-            numa_node={device: int(text) for device, text in by_device["numa"].items() if text.isdecimal()},
-            slot={device: found[1] for device, text in by_device["slot"].items() if (found := PCI.fullmatch(text))},
-        ),
+        gids=_gids(ports),
+        users=_users(host, ports),
+        moved_bytes=dict(_by_device(ports, "moved_bytes")),
+        away=_away(ports),
+        cuda=frozenset(host.get("cuda_options", ())),
+        nearest_gpu=_nearest_gpu(host, ports),
+        cpus={int(node): cpus for node, cpus in host.get("cpus_of_numa_node", {}).items()},
+        memlock_bytes=host.get("memlock_bytes"),
+        unread=_reasons(answer),
+        facts=_measured_host(host, ports, speeds, answer),
     )
+
+
+def _measured_host(
+    host: dict[str, Any], ports: dict[str, dict[str, Any]], speeds: dict[str, float], answer: dict[str, Any]
+) -> MeasuredHost:
+    mtus = {}
+    for port in answer["ports"]:
+        mtu_bytes = ports[port["device"]].get("mtu_bytes")
+        if mtu_bytes:
+            mtus[port["interface"]] = mtu_bytes
+    numa_nodes = {device: node for device, node in _by_device(ports, "numa_node") if node >= 0}
+    slots = {}
+    for device, place in _by_device(ports, "pci"):
+        function = PCI.fullmatch(place)
+        if function:
+            slots[device] = function[1]
+    links = {}
+    for device, values in ports.items():
+        link = pcie_link(f"{values.get('pcie_speed_gt_s')} GT/s", str(values.get("pcie_width")))
+        if link:
+            links[device] = f"{link.gtransfers_s:.1f} GT/s x{link.lanes}"
+    return MeasuredHost(
+        cpu_vendor=host.get("cpu_vendor", ""),
+        perftest=host.get("version", "").removeprefix("Version:").strip(),
+        mtu_bytes=mtus,
+        line_rate_gbit_s=speeds,
+        pcie=links,
+        numa_node=numa_nodes,
+        slot=slots,
+    )
+
+
+def _values(leaves: dict[str, Any]) -> dict[str, Any]:
+    """What could be read, by the name of its leaf."""
+    return {name: leaf["value"] for name, leaf in leaves.items() if "value" in leaf}
+
+
+def _by_device(ports: dict[str, dict[str, Any]], name: str) -> list[tuple[str, Any]]:
+    """A leaf of each port that has it."""
+    return [(device, values[name]) for device, values in ports.items() if name in values]
+
+
+def _reasons(answer: dict[str, Any]) -> dict[str, str]:
+    """Why leaves are unknown: of the host by their name, of a port by device and name."""
+    sections = {"": answer["host"]}
+    for port in answer["ports"]:
+        sections[f"{port['device']} "] = port["leaves"]
+    reasons = {}
+    for prefix, leaves in sections.items():
+        for name, leaf in leaves.items():
+            if "value" not in leaf:
+                reasons[prefix + name] = f"{leaf['source']}: {leaf['unknown']}"
+    return reasons
 
 
 def differing_versions(ports: Mapping[str, HostPorts]) -> str:
@@ -237,64 +285,36 @@ def _closeness(nic: PciPlace, gpu: PciPlace) -> int:
     return int(nic.numa_node == gpu.numa_node >= 0)
 
 
-def _places(paths: Mapping[str, str], numa_nodes: Mapping[str, str]) -> dict[str, PciPlace]:
-    """PCI devices by name; a device without a known NUMA node has -1."""
-    places: dict[str, PciPlace] = {}
-    for name, path in paths.items():
-        node = numa_nodes.get(name, "")
-        if path:
-            places[name] = PciPlace(path, int(node) if node.isdecimal() else -1)
-    return places
+def _nearest_gpu(host: dict[str, Any], ports: dict[str, dict[str, Any]]) -> dict[str, NearestGpu]:
+    nics = {}
+    for device, path in _by_device(ports, "path"):
+        nics[device] = PciPlace(path, ports[device].get("numa_node", -1))
+    gpus = {gpu["pci"]: PciPlace(gpu["path"], gpu["numa_node"]) for gpu in host.get("gpus", ())}
+    return nearest_gpus(nics, gpus, len(host.get("cpus_of_numa_node", ())))
 
 
-def _memlock_bytes(answer: str) -> int | None:
-    """The user ID, then soft and hard limit. The kernel does not limit what root pins (CAP_IPC_LOCK, ib_umem_get)."""
-    user, limit = [*answer.split(), "", ""][:2]
-    return int(limit) if limit.isdecimal() and user != "0" else None
+def _gids(ports: dict[str, dict[str, Any]]) -> dict[tuple[str, int], tuple[str, str, str]]:
+    gids = {}
+    for device, entries in _by_device(ports, "gids"):
+        for entry in entries:
+            gids[device, entry["index"]] = (entry["gid"], entry["type"], entry["interface"])
+    return gids
 
 
-def _pairs(lines: list[str]) -> dict[str, str]:
-    return {name: rest.strip() for name, _, rest in (line.partition(" ") for line in lines)}
+def _away(ports: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    away = []
+    for device, vfs in _by_device(ports, "vfs"):
+        away += [f"{device} {vf['pci']}" for vf in vfs if vf["away"]]
+    return tuple(sorted(away))
 
 
-def _link(text: str) -> str:
-    """`16 16.0 GT/s PCIe` as `16.0 GT/s x16`; empty where the slot does not report it."""
-    width, _, speed = text.partition(" ")
-    link = pcie_link(speed, width)
-    return f"{link.gtransfers_s:.1f} GT/s x{link.lanes}" if link else ""
-
-
-def _gids(said: Mapping[str, list[str]]) -> dict[tuple[str, int], tuple[str, str, str]]:
-    parts: dict[str, dict[tuple[str, int], str]] = {"gid": {}, "type": {}, "ndev": {}}
-    for kind, found in parts.items():
-        for rest in said.get(kind, []):
-            words = rest.split(" ", 2)
-            if len(words) == 3 and words[1].isdecimal():
-                found[words[0], int(words[1])] = words[2]
-    return {
-        key: (address, parts["type"].get(key, ""), parts["ndev"].get(key, "")) for key, address in parts["gid"].items()
-    }
-
-
-def _moved(before: list[str], after: list[str]) -> dict[str, int]:
-    """Growth of the busiest counter of each device: netdev counters miss what the NIC carries by itself."""
-    found: dict[str, int] = {}
-    if len(before) != len(after):
-        return found  # a device came or went meanwhile
-    for early, late in zip(before, after, strict=True):
-        device, kind, count = [*late.split(), "", "", ""][:3]
-        was = early.split()
-        if was[:2] == [device, kind] and len(was) == 3 and count.isdecimal() and was[2].isdecimal():
-            grown = (int(count) - int(was[2])) * (RDMA_WORD_BYTES if kind == "rdma" else 1)
-            found[device] = max(found.get(device, 0), grown)
-    return found
-
-
-def _users(qps: str, devices: set[str]) -> list[str]:
-    """Kernel queue pairs have no pid; a process with some is using the port."""
-    found = set()
-    for entry in QUEUE_PAIR.split(qps)[1:]:
-        name, pid, comm = (match[1] if (match := one.search(entry)) else "" for one in (NAME, PID, COMM))
-        if name in devices and pid:
-            found.add(f"{comm or '?'} ({pid}) on {name}")
-    return sorted(found)
+def _users(host: dict[str, Any], ports: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    devices = set(ports)
+    for _, vfs in _by_device(ports, "vfs"):
+        for vf in vfs:
+            devices.update(vf["devices"])
+    users = set()
+    for pair in host.get("queue_pairs", ()):
+        if pair["device"] in devices:
+            users.add(f"{pair['program']} ({pair['pid']}) on {pair['device']}")
+    return tuple(sorted(users))

@@ -20,7 +20,7 @@ from tests.components.validation.labs import changed, plan_for
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "lab"
-PORTS = (SAMPLES / "ports_gpu01.txt").read_text()
+PORTS = (SAMPLES / "ports_gpu01.json").read_text()
 
 
 def said(rail: str, client: str, server: str, role: str) -> str:
@@ -43,7 +43,7 @@ def good_host(name: str, peer: str) -> Host:
     ports = ports_of(name)
     programs = {
         "lease": held,
-        "inspect": answering(ports),
+        "facts": answering(ports),
         "reach": reaching,
         "client": client,
         "server": server,

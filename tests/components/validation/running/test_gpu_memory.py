@@ -5,37 +5,47 @@ memories; NVIDIA's GPU operator documentation a pair of pods at 100 Gbit/s; linu
 """
 
 import asyncio
-import os
-import subprocess
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from components.hosts.program.look.bench import bench_facts
+from components.hosts.program.look.read_only import ReadOnly
 from components.ssh.session import CommandResult
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
-from components.validation.benchmarks.verbs.commands import inspect
 from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth
-from components.validation.benchmarks.verbs.ports import PciPlace, nearest_gpus, parse_ports
+from components.validation.benchmarks.verbs.ports import HostPorts, PciPlace, nearest_gpus, parse_ports
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.planning.plan import Plan
 from components.validation.records import GpuTransfer, TransferResult
 from stacks.base import LabError
 from stacks.lab import Lab
+from tests.components.inventory.tree import GPU, SWITCHES, Tree
 from tests.components.validation.labs import hardware, measured, plan_for, with_nodes
+from tests.components.validation.running.bench_facts import answer_of, with_values
 from tests.messages import states
 
+
+def gpu(address: str, path: str, numa_node: int = -1) -> dict[str, str | int]:
+    return {"pci": address, "path": path, "numa_node": numa_node}
+
+
 SWITCH = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17"
-LOOK = f"""has ib_write_bw
-version Version: 6.22
-cuda --use_cuda
-cuda --use_cuda_bus_id
-cuda --use_cuda_dmabuf
-gpu 0000:1b:00.0 {SWITCH}:00.0/0000:1b:00.0
-gpu 0000:43:00.0 /sys/devices/pci0000:37/0000:37:01.0/0000:38:00.0/0000:43:00.0
-path rxe0 {SWITCH}:02.0/0000:18:00.0
-path rxe1 /sys/devices/pci0000:37/0000:37:01.0/0000:38:00.0/0000:44:00.0
-"""
+LOOK = answer_of(
+    {
+        "programs": ["ib_write_bw"],
+        "version": "Version: 6.22",
+        "cuda_options": ["--use_cuda", "--use_cuda_bus_id", "--use_cuda_dmabuf"],
+        "gpus": [
+            gpu("0000:1b:00.0", f"{SWITCH}:00.0/0000:1b:00.0"),
+            gpu("0000:43:00.0", "/sys/devices/pci0000:37/0000:37:01.0/0000:38:00.0/0000:43:00.0"),
+        ],
+    },
+    rxe0={"path": f"{SWITCH}:02.0/0000:18:00.0"},
+    rxe1={"path": "/sys/devices/pci0000:37/0000:37:01.0/0000:38:00.0/0000:44:00.0"},
+)
 CUDA = """initializing CUDA
 Listing all CUDA devices in system:
 CUDA device 0: PCIe address is 1B:00
@@ -100,15 +110,13 @@ class GpuBench(Bench):
         return done[0], done[1]
 
 
-def looked(plan: Plan, node: str, text: str = LOOK):  # type: ignore[no-untyped-def]  # the ports of a host
-    gids = "".join(
-        f"type {end.device} 3 RoCE v2\nndev {end.device} 3 {end.interface}\n"
-        f"gid {end.device} 3 {IPv6Address(f'::ffff:{end.address}').exploded}\n"
-        for rail in plan.rails
-        for end in rail.ends
-        if end.node == node
-    )
-    return parse_ports(text + gids)
+def looked(plan: Plan, node: str, text: str = LOOK) -> HostPorts:
+    gids = {}
+    for end in (end for rail in plan.rails for end in rail.ends if end.node == node):
+        gid = IPv6Address(f"::ffff:{end.address}").exploded
+        entry = {"index": 3, "gid": gid, "type": "RoCE v2", "interface": end.interface}
+        gids[end.device] = {"gids": [entry]}
+    return parse_ports(with_values(text, **gids))
 
 
 def bench_of(plan: Plan, text: str = LOOK) -> GpuBench:
@@ -145,34 +153,36 @@ def test_two_nics_that_are_equally_near_take_two_gpus(plan: Plan) -> None:
     assert taken == {"0000:1b:00.0", "0000:43:00.0"}
 
 
-OWN_ROOT_BUSES = """cpus 0 0-31
-cpus 1 32-63
-gpu 0000:37:00.0 /sys/devices/pci0000:36/0000:36:01.0/0000:37:00.0
-gpu_numa 0000:37:00.0 0
-gpu 0000:a7:00.0 /sys/devices/pci0000:a6/0000:a6:01.0/0000:a7:00.0
-gpu_numa 0000:a7:00.0 1
-numa mlx5_0 0
-path mlx5_0 /sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0
-numa mlx5_1 1
-path mlx5_1 /sys/devices/pci0000:97/0000:97:01.0/0000:98:00.0
-"""
-"""A Xeon server without PCIe switches, each slot below a root bus of its own; composed."""
+def own_root_buses(
+    below: str = "/sys/devices", nic: int = 1, gpu_node: int = 1, cpus: tuple[str, ...] = ("0-31", "32-63")
+) -> str:
+    """A Xeon server without PCIe switches, each slot below a root bus of its own; composed.
+
+    Args:
+        below: where its root buses are.
+        nic: NUMA node of the second NIC.
+        gpu_node: NUMA node of the second GPU.
+        cpus: of each NUMA node.
+    """
+    gpus = [
+        gpu("0000:37:00.0", f"{below}/pci0000:36/0000:36:01.0/0000:37:00.0", 0),
+        gpu("0000:a7:00.0", f"{below}/pci0000:a6/0000:a6:01.0/0000:a7:00.0", gpu_node),
+    ]
+    return answer_of(
+        {"cpus_of_numa_node": {str(number): listed for number, listed in enumerate(cpus)}, "gpus": gpus},
+        mlx5_0={"numa_node": 0, "path": f"{below}/pci0000:17/0000:17:01.0/0000:18:00.0"},
+        mlx5_1={"numa_node": nic, "path": f"{below}/pci0000:97/0000:97:01.0/0000:98:00.0"},
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "gpus"),
     [
-        (OWN_ROOT_BUSES, {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:a7:00.0", False)}),
+        (own_root_buses(), {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:a7:00.0", False)}),
+        (own_root_buses(gpu_node=0), {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:37:00.0", True)}),
+        (own_root_buses(nic=-1, gpu_node=-1), {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:37:00.0", True)}),
         (
-            OWN_ROOT_BUSES.replace("gpu_numa 0000:a7:00.0 1", "gpu_numa 0000:a7:00.0 0"),
-            {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:37:00.0", True)},
-        ),
-        (
-            OWN_ROOT_BUSES.replace("numa mlx5_1 1", "numa mlx5_1 -1").replace("a7:00.0 1", "a7:00.0 -1"),
-            {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:37:00.0", True)},
-        ),
-        (
-            OWN_ROOT_BUSES.replace("cpus 1 32-63\n", "").replace("numa mlx5_1 1", "numa mlx5_1 -1"),
+            own_root_buses(nic=-1, cpus=("0-31",)),
             {"mlx5_0": ("0000:37:00.0", False), "mlx5_1": ("0000:a7:00.0", False)},
         ),
     ],
@@ -185,7 +195,7 @@ def test_without_a_common_bridge_a_nic_takes_a_gpu_of_its_socket(text: str, gpus
 def test_the_parents_of_a_root_bus_say_nothing_about_distance() -> None:
     """On Azure each device has a root bus of its own below the VMBus."""
     below = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-0001-0000-3130-444531334632"
-    text = OWN_ROOT_BUSES.replace("/sys/devices", below).replace("gpu_numa 0000:a7:00.0 1", "gpu_numa 0000:a7:00.0 0")
+    text = own_root_buses(below, gpu_node=0)
 
     assert parse_ports(text).nearest_gpu["mlx5_1"].far
 
@@ -270,8 +280,8 @@ def test_on_published_topologies_a_nic_takes_the_nearest_gpu_and_only_sys_is_far
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (LOOK.replace("cuda --", "no --"), ["perftest", "--use_cuda_bus_id", "CUDA"]),
-        ("\n".join(line for line in LOOK.splitlines() if not line.startswith("gpu ")) + "\n", ["gpu01", "GPU"]),
+        (with_values(LOOK, {"cuda_options": []}), ["perftest", "--use_cuda_bus_id", "CUDA"]),
+        (with_values(LOOK, {"gpus": []}), ["gpu01", "GPU"]),
     ],
 )
 def test_what_a_host_cannot_run_is_skipped_with_the_reason(plan: Plan, text: str, reason: list[str]) -> None:
@@ -301,7 +311,8 @@ def test_each_nic_sends_and_receives_once_and_is_held_against_host_memory(plan: 
 
 def test_a_transfer_names_the_nodes_whose_gpu_is_on_another_socket(plan: Plan) -> None:
     bench = bench_of(plan)
-    far = LOOK.replace(f"{SWITCH}:02.0", "/sys/devices/pci0000:97/0000:97:01.0") + "cpus 0 0-31\ncpus 1 32-63\n"
+    on_other_socket = LOOK.replace(f"{SWITCH}:02.0", "/sys/devices/pci0000:97/0000:97:01.0")
+    far = with_values(on_other_socket, {"cpus_of_numa_node": {"0": "0-31", "1": "32-63"}})
     bench.ports["gpu02"] = looked(plan, "gpu02", far)
 
     done = ran(bench, in_host_memory(plan))
@@ -349,24 +360,15 @@ def test_memory_that_cannot_be_registered_is_distinguished_by_its_owner() -> Non
     assert "memlock" in str(cause_of(refused))
 
 
-def test_the_inventory_of_a_host_has_gpus_where_the_driver_has_some(plan: Plan, tmp_path: Path) -> None:
-    driver = tmp_path / "nvidia"
-    perftest = tmp_path / "ib_write_bw"
-    perftest.write_text("#!/bin/sh\necho '      --use_cuda=<cuda device id>'\necho '      --use_cuda_bus_id=<id>'\n")
-    perftest.chmod(0o700)
-    command = inspect(["ib_write_bw"], plan.rails[0].ends).replace("/sys/bus/pci/drivers/nvidia", str(driver))
+def test_a_host_reports_gpus_and_cuda_where_the_driver_has_some(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.script("ib_write_bw", "echo '      --use_cuda=<cuda device id>'\necho '      --use_cuda_bus_id=<id>'")
 
-    def told() -> list[str]:
-        path = f"{tmp_path}:{os.environ['PATH']}"
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, env={"PATH": path})
-        return [line for line in done.stdout.splitlines() if line.split()[0] in ("cuda", "gpu", "gpu_numa", "path")]
+    def host() -> dict[str, Any]:
+        facts = bench_facts(ReadOnly(str(tree.root), str(tree.programs)), ["ib_write_bw"], [])
+        return {name: facts["host"][name]["value"] for name in ("gpus", "cuda_options")}
 
-    assert told() == [], "a host without the driver is asked for nothing more"
-    (driver / "0000:1b:00.0").mkdir(parents=True)
-    (driver / "0000:1b:00.0" / "numa_node").write_text("1\n")
-    assert told()[:4] == [
-        "cuda --use_cuda",
-        "cuda --use_cuda_bus_id",
-        f"gpu 0000:1b:00.0 {driver}/0000:1b:00.0",
-        "gpu_numa 0000:1b:00.0 1",
-    ]
+    assert host() == {"gpus": [], "cuda_options": []}, "a host without the driver is asked for nothing more"
+    tree.file(f"/sys/bus/pci/drivers/nvidia/{GPU}/numa_node", "0")
+    path = f"{tree.root.resolve()}/sys/devices/pci0000:1a/{SWITCHES[GPU]}/{GPU}"
+    assert host() == {"gpus": [gpu(GPU, path, 0)], "cuda_options": ["--use_cuda", "--use_cuda_bus_id"]}

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from components.hosts.pack import copied
 from components.jobs.mpijob import nccl_variables
 from components.validation.benchmarks.verbs.commands import (
-    INSPECT,
     LEASE,
     TAKEN,
     Side,
     bounded,
+    facts_words,
     grown,
-    inspect,
     perftest,
 )
 from components.validation.planning.plan import Plan
@@ -142,7 +142,7 @@ def test_counters_that_grew_are_read_and_nothing_else() -> None:
 def test_values_are_words_and_never_shell(lab: Lab) -> None:
     end = plan_for(lab).rails[0].end("gpu01").model_copy(update={"device": "$(touch x); rm -rf /"})
 
-    assert "'$(touch x); rm -rf /'" in inspect(["ib_write_bw"], [end])
+    assert "'$(touch x); rm -rf /'" in copied(facts_words(["ib_write_bw"], [end]))
     assert "'$(touch x); rm -rf /'" in bounded(["ib_write_bw"], 5, 0, end)
 
 
@@ -228,26 +228,6 @@ def test_a_port_that_is_taken_is_left_alone() -> None:
         process = remote(bounded(["sh", "-c", "echo started"], 5, other.getsockname()[1]))
 
         assert ended(process) == ("", "", TAKEN)
-
-
-def test_a_vf_with_a_driver_and_without_a_netdev_is_in_use_and_an_idle_one_is_not(tmp_path: Path) -> None:
-    """So it looks from the host when a pod has the netdev, and under vfio; one without driver serves nobody."""
-    device = tmp_path / "sys/class/net/enp5s0/device"
-    for number, (driver, netdev) in enumerate([("mlx5_core", True), ("mlx5_core", False), ("", False)]):
-        vf = tmp_path / f"sys/devices/0000:05:10.{number}"
-        (vf / "net" / ("eth7" if netdev else "")).mkdir(parents=True)
-        if driver:
-            (vf / "driver").symlink_to(driver)
-            (vf / driver).mkdir()
-        device.mkdir(parents=True, exist_ok=True)
-        (device / f"virtfn{number}").symlink_to(vf)
-    script = INSPECT.replace("/sys/", f"{tmp_path}/sys/").replace("sleep 1", "true")
-    done = subprocess.run(
-        ["sh", "-c", script, "sh", "true", "mlx5_0", "enp5s0"], capture_output=True, text=True, check=True
-    )
-
-    away = [line for line in done.stdout.splitlines() if line.startswith("away")]
-    assert away == ["away mlx5_0 0000:05:10.1"]
 
 
 def test_a_lease_is_held_by_one_run_and_falls_with_its_session(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 import time
 from contextlib import AsyncExitStack
 
@@ -13,7 +12,7 @@ from components.ssh.credentials import LabAccess, Login
 from components.ssh.session import LARGEST_OUTPUT, session
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
-from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN, bounded
+from components.validation.benchmarks.verbs.commands import TAKEN, bounded
 from components.validation.benchmarks.verbs.course import fewest, no_longer_gains
 from components.validation.benchmarks.verbs.ports import parse_ports
 from components.validation.records import PodFault, PodRails, RunRecord
@@ -31,6 +30,7 @@ from tests.components.validation.fakes import (
     stalled,
 )
 from tests.components.validation.labs import changed, function_of, plan_for
+from tests.components.validation.running.bench_facts import with_values
 from tests.components.validation.running.recorded_hosts import (
     PORTS,
     ports_of,
@@ -87,9 +87,9 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
     assert function_of(plan, done.record) == "fail"
 
 
-def test_what_each_host_reported_of_its_ports_is_kept_with_the_script_that_asked(lab: Lab) -> None:
+def test_what_each_host_reported_of_its_ports_is_kept_with_the_verb_that_read_it(lab: Lab) -> None:
     hosts = two_hosts()
-    hosts[1].programs["inspect"] = answering(PORTS.replace("has ib_write_bw\n", ""))
+    hosts[1].programs["facts"] = answering(with_values(PORTS, {"programs": ["ib_read_bw"]}))
 
     async def whole() -> Run:
         async with running(hosts) as login:
@@ -97,8 +97,7 @@ def test_what_each_host_reported_of_its_ports_is_kept_with_the_script_that_asked
 
     done = asyncio.run(whole())
 
-    assert done.raw["hosts/look.sh"] == INSPECT
-    assert done.raw["hosts/gpu01"].startswith("$ sh look.sh ib_write_bw rxe0 enp5s0 rxe1 enp132s0\nexit 0\n")
+    assert done.raw["hosts/gpu01"].startswith("$ host.pyz bench ib_write_bw rxe0 enp5s0 rxe1 enp132s0\nexit 0\n")
     said = done.raw["hosts/gpu01"].split("exit 0\n", 1)[1].partition("\n[stderr]\n")[0]
     assert parse_ports(said).facts == done.record.hosts["gpu01"]
     assert "is not installed" in done.record.transfers[0].reasons[0]
@@ -113,7 +112,8 @@ def test_rails_behind_one_slot_share_its_link_as_long_as_they_run_at_once(
 ) -> None:
     hosts, plan = two_hosts(), without_nccl(lab)
     for host in hosts:
-        host.programs["inspect"] = answering(f"slot rxe0 0000:3b:00.0\nslot rxe1 {second}\n{ports_of(host.name)}")
+        places = {"rxe0": {"pci": "0000:3b:00.0"}, "rxe1": {"pci": second}}
+        host.programs["facts"] = answering(with_values(ports_of(host.name), **places))
     record, _ = run(plan.model_copy(update={"rails": plan.rails[:rails]}), hosts)
 
     assert {(t.outcome, t.ports_on_slot) for t in record.transfers} == {("measured", ports)}
@@ -246,8 +246,8 @@ def test_a_lease_held_by_another_run_loads_nothing(lab: Lab) -> None:
 
 def test_open_queue_pairs_of_another_program_prevent_any_load(lab: Lab) -> None:
     hosts = two_hosts()
-    user = 'qps [{"ifname":"rxe0","comm":"python3","pid":42,"type":"RC"}]'
-    hosts[1].programs["inspect"] = answering(re.sub("qps .*", lambda _: user, PORTS))
+    pairs = [{"device": "rxe0", "program": "python3", "pid": "42"}]
+    hosts[1].programs["facts"] = answering(with_values(PORTS, {"queue_pairs": pairs}))
     record, _ = run(without_nccl(lab), hosts)
 
     assert record.transfers[0].outcome == "skipped"
@@ -293,7 +293,7 @@ def test_truncated_output_gives_no_number(lab: Lab) -> None:
 
 def test_a_host_without_perftest_is_told_apart(lab: Lab) -> None:
     hosts = two_hosts()
-    hosts[0].programs["inspect"] = answering(PORTS.replace("has ib_write_bw\n", ""))
+    hosts[0].programs["facts"] = answering(with_values(PORTS, {"programs": ["ib_read_bw"]}))
     record, _ = run(without_nccl(lab), hosts)
 
     (reason,) = {t.reasons[0] for t in record.transfers}
@@ -304,7 +304,7 @@ def test_a_host_without_perftest_is_told_apart(lab: Lab) -> None:
 def test_two_versions_of_perftest_are_reported_before_anything_is_measured(lab: Lab) -> None:
     hosts = two_hosts()
     old = ports_of("gpu02").replace("Version: 6.06", "Version: 5.60")
-    hosts[1].programs["inspect"] = answering(old)
+    hosts[1].programs["facts"] = answering(old)
 
     record, lines = run(without_nccl(lab), hosts)
 
@@ -314,18 +314,14 @@ def test_two_versions_of_perftest_are_reported_before_anything_is_measured(lab: 
 
 
 @pytest.mark.parametrize(
-    ("answer", "limited"),
-    [
-        ("memlock 1000 65536 65536 bytes", True),
-        ("memlock 1000 unlimited unlimited bytes", False),
-        ("memlock 0 65536 65536 bytes", False),
-    ],
+    ("memlock_bytes", "limited"),
+    [(65536, True), (None, False)],
 )
 def test_a_low_limit_of_locked_memory_is_reported_before_anything_is_measured(
-    lab: Lab, answer: str, *, limited: bool
+    lab: Lab, memlock_bytes: int | None, *, limited: bool
 ) -> None:
     hosts = two_hosts()
-    hosts[1].programs["inspect"] = answering(f"{ports_of('gpu02')}{answer}\n")
+    hosts[1].programs["facts"] = answering(with_values(ports_of("gpu02"), {"memlock_bytes": memlock_bytes}))
     record, lines = run(without_nccl(lab), hosts)
 
     warnings = [line for line in lines[:2] if line.startswith("warning")]
@@ -439,7 +435,7 @@ def test_a_later_test_leaves_out_what_an_earlier_one_found_broken(lab: Lab) -> N
     plan = without_nccl(lab)
     both = plan.model_copy(update={"verbs": plan.verbs.model_copy(update={"tests": ("ib_write_bw", "ib_write_lat")})})
     for host in hosts:
-        host.programs["inspect"] = answering(ports_of(host.name))
+        host.programs["facts"] = answering(ports_of(host.name))
     record, _ = run(both, hosts)
 
     skipped = [(t.rail, t.reasons) for t in record.transfers if t.test == "ib_write_lat" and t.outcome == "skipped"]
@@ -449,8 +445,7 @@ def test_a_later_test_leaves_out_what_an_earlier_one_found_broken(lab: Lab) -> N
 
 def test_other_traffic_prevents_any_load(lab: Lab) -> None:
     hosts = two_hosts()
-    busy = re.sub(r"(after rxe1 net) .*\n(after rxe1 net) .*\n", r"\1 0\n\2 99000000\n", PORTS)
-    hosts[0].programs["inspect"] = answering(busy)
+    hosts[0].programs["facts"] = answering(with_values(PORTS, rxe1={"moved_bytes": 98_999_660}))
     record, _ = run(without_nccl(lab), hosts)
 
     assert record.transfers[0].outcome == "skipped"
@@ -460,7 +455,8 @@ def test_other_traffic_prevents_any_load(lab: Lab) -> None:
 
 def test_without_a_cluster_to_ask_a_vf_in_another_namespace_is_a_rail_in_use(lab: Lab) -> None:
     hosts = two_hosts()
-    hosts[0].programs["inspect"] = answering(f"away rxe0 0000:05:10.0\n{PORTS}")
+    vf = {"pci": "0000:05:10.0", "devices": [], "away": True}
+    hosts[0].programs["facts"] = answering(with_values(PORTS, rxe0={"vfs": [vf]}))
     record, _ = run(without_nccl(lab), hosts)
 
     said = "busy: a VF is in another network namespace or under vfio: gpu01: rxe0 0000:05:10.0"
