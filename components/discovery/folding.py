@@ -1,21 +1,29 @@
-"""Groups for a flat lab: the other way round of `stacks/expand.py`. What does not fold stays as it is."""
+"""Groups for a flat lab: the other way round of `stacks/expand.py`.
 
-import itertools
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+Only what counts up evenly folds: nodes of the same class, rails, and switches with one rail each.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any, TypeVar
 
-from components.discovery.fold_switches import fold_switches
-from components.discovery.notation import LEAST, MOST_STEPS, one_set, plain, progression
 from components.discovery.plan import Entry
 from stacks.sets import folded, names_of
 
-H = TypeVar("H", bound=Hashable)
+T = TypeVar("T")
+LEAST = 3
+"""Entries that are a group; two are easier to read one by one."""
+MOST_STEPS = 65_536
+"""What a progression allows."""
 OF_NODES = ("management_interface", "ssh_port", "gpus")
 """Fields of a node that its class has."""
-OF_PFS = ("pci", "interface", "driver", "vfs", "rdma_device")
+OF_PFS = ("rail", "pci", "interface", "driver", "vfs", "rdma_device")
+OF_RAILS = {"name", "mtu_bytes", "host_subnet"}
+"""Fields of a rail that a group has."""
 
 
 def fold(lab: Mapping[str, Any], servers: Mapping[str, str]) -> Entry:
@@ -25,330 +33,277 @@ def fold(lab: Mapping[str, Any], servers: Mapping[str, str]) -> Entry:
         lab: rails, nodes and switches one by one.
         servers: server class by node.
     """
-    rails = _Rails(lab["rails"], lab["nodes"])
-    nodes, classes = _NodeGroups(rails, servers).fold(lab["nodes"])
-    switches = fold_switches(lab.get("switches", []), lab["nodes"])
-    found: Entry = {}
+    rails, host_numbers = _fold_rails(lab["rails"], lab["nodes"])
+    nodes, classes = _fold_nodes(lab["nodes"], servers, host_numbers)
+    groups: Entry = {}
     for key, value in lab.items():
-        if key == "nodes":
-            found |= {"node_classes": classes} if classes else {}
-        found[key] = {"rails": rails.folded, "nodes": nodes, "switches": switches}.get(key, value)
-    return found
+        if key == "nodes" and classes:
+            groups["node_classes"] = classes
+        groups[key] = value
+    groups |= {"rails": rails, "nodes": nodes}
+    if "switches" in lab:
+        groups["switches"] = _fold_switches(lab["switches"], lab["nodes"])
+    return groups
+
+
+# sets and progressions
+
+
+def one_set(names: Sequence[str]) -> str | None:
+    """A set that holds these names in this order; None where there is none."""
+    sets = folded(names)
+    return sets[0] if len(sets) == 1 and list(names_of(sets[0])) == list(names) else None
+
+
+def progression(values: Sequence[Any]) -> Any:
+    """Numbers, addresses or subnets as one value or as first and step; None where they are no progression."""
+    first = _plain(values[0])
+    numbers = [_number(value) for value in values]
+    if len(set(values)) == 1:
+        return first
+    step = numbers[1] - numbers[0]
+    same_size = len({value.prefixlen for value in values if isinstance(value, IPv4Network)}) < 2
+    counted = [numbers[0] + step * n for n in range(len(numbers))]
+    if not same_size or not 1 <= step <= MOST_STEPS or numbers != counted:
+        return None
+    return {"first": first, "step": step} if step > 1 else {"first": first}
+
+
+def runs(items: Sequence[T], numbers: Callable[[T], tuple[int, ...]]) -> list[list[T]]:
+    """The items in order, cut where their numbers no longer count up by the same steps."""
+    parts: list[list[T]] = []
+    last_steps: tuple[int, ...] = ()
+    for item in items:
+        if not parts:
+            parts.append([item])
+            continue
+        run = parts[-1]
+        pairs = zip(numbers(run[-1]), numbers(item), strict=True)
+        steps = tuple(after - before for before, after in pairs)
+        if len(run) == 1 or steps == last_steps:
+            run.append(item)
+        elif len(run) == 2:
+            parts[-1:] = [run[:1], [run[1], item]]
+        else:
+            parts.append([item])
+        last_steps = steps
+    return parts
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, IPv4Network):
+        return int(value.network_address) // value.num_addresses
+    return int(value)
+
+
+def _plain(value: Any) -> int | str:
+    return value if isinstance(value, int) else str(value)
 
 
 # rails
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """How a rail's nodes get their addresses."""
+class _HostNumbers:
+    """How a rail counts the addresses of its nodes."""
 
-    kind: str
-    """`host`, `links` or `segments`."""
     subnet: IPv4Network
-    place: int = 0
-    rails: int = 1
-    """Of links that are counted rail by rail."""
+    links: tuple[int, int] | None = None
+    """Where each cable is a /31: the rail's place, and how many rails share the subnet."""
 
-    def number_of(self, address: IPv4Interface) -> int | None:
+    def number_of(self, address: str) -> int | None:
         """What `rail_host` has to be for an address."""
-        offset = int(address.ip) - int(self.subnet.network_address)
-        if self.kind == "host":
+        offset = int(IPv4Interface(address).ip) - int(self.subnet.network_address)
+        if self.links is None:
             return offset
-        whole, place = divmod(offset // 2, self.rails)
-        return whole if place == self.place else None
+        place, rails = self.links
+        number, own_place = divmod(offset // 2, rails)
+        return number if own_place == place else None
 
 
-class _Rails:
-    """The rails of a lab, as a group where they differ by numbers only."""
+def _fold_rails(rails: Sequence[Entry], nodes: Sequence[Entry]) -> tuple[Sequence[Entry], dict[str, _HostNumbers]]:
+    """Rails, and how those count whose nodes can fold."""
+    pfs = [pf for node in nodes for pf in node["pfs"]]
+    routed = {pf["rail"] for pf in pfs if "gateway" in pf}
+    subnets = {rail["name"]: IPv4Network(rail["host_subnet"]) for rail in rails}
+    group = _rail_group(rails)
+    if group is None or routed != subnets.keys():
+        bridged = {name: _HostNumbers(subnets[name]) for name in subnets if name not in routed}
+        if group is None or routed or len(rails) < LEAST:
+            return rails, bridged
+        return [group], bridged
+    links = _links(pfs)
+    if links is None:
+        return rails, {}
+    if len(rails) == 1 or len(set(subnets.values())) > 1:
+        own = {name: _HostNumbers(subnet, (0, 1)) for name, subnet in subnets.items()}
+        return [{**group, "links": links}], own
+    shared: dict[str, _HostNumbers] = {}
+    for place, (name, subnet) in enumerate(subnets.items()):
+        shared[name] = _HostNumbers(subnet, (place, len(subnets)))
+    return [{**group, "links": {**links, "order": "rail"}}], shared
 
-    def __init__(self, rails: Sequence[Entry], nodes: Sequence[Entry]) -> None:
-        self._rails = rails
-        self._pfs: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
-        for node in nodes:
-            for pf in node["pfs"]:
-                self._pfs[pf["rail"]].append((node["name"], pf))
-        self.ways: dict[str, _Way] = {}
-        self.folded: list[Entry] = self._group() or list(rails)
-        if not self.ways:
-            self.ways = {
-                rail["name"]: _Way("host", IPv4Network(rail["host_subnet"])) for rail in rails if not self._routed(rail)
-            }
 
-    def _routed(self, rail: Entry) -> bool:
-        return any("gateway" in pf for _, pf in self._pfs[rail["name"]])
+def _rail_group(rails: Sequence[Entry]) -> Entry | None:
+    names = one_set([rail["name"] for rail in rails])
+    subnets = progression([IPv4Network(rail["host_subnet"]) for rail in rails])
+    mtus = {rail["mtu_bytes"] for rail in rails}
+    has_pods = any(rail.keys() - OF_RAILS for rail in rails)
+    if names is None or subnets is None or len(mtus) > 1 or has_pods:
+        return None
+    return {"names": names, "mtu_bytes": mtus.pop(), "host_subnet": subnets}
 
-    def _group(self) -> list[Entry] | None:
-        names = one_set([rail["name"] for rail in self._rails])
-        subnets = progression([IPv4Network(rail["host_subnet"]) for rail in self._rails])
-        mtus = {rail["mtu_bytes"] for rail in self._rails}
-        pods = self._pods()
-        routed = {self._routed(rail) for rail in self._rails}
-        few = len(self._rails) < LEAST and routed != {True}  # routers of many nodes are written in groups only
-        if few or not names or subnets is None or len(mtus) > 1 or pods is None or len(routed) > 1:
+
+def _links(pfs: Sequence[Entry]) -> Entry | None:
+    """Which end of its /31 each PF has; None where there are other subnets, or both ends."""
+    ends = set()
+    for pf in pfs:
+        own, router = IPv4Interface(pf["address"]), IPv4Address(pf["gateway"])
+        if own.network.prefixlen != 31:
             return None
-        host_side = self._host_side() if routed == {True} else {}
-        named = self._named()
-        if host_side is None or named is None:
-            return None
-        group = {"names": names, "mtu_bytes": mtus.pop(), "host_subnet": subnets, **host_side, **pods, **named}
-        if not host_side:
-            self.ways = {rail["name"]: _Way("host", IPv4Network(rail["host_subnet"])) for rail in self._rails}
-        return [group]
-
-    def _named(self) -> Entry | None:
-        found: Entry = {}
-        for key in ("resource_prefix", "resource_name", "network_name"):
-            values = [rail.get(key) for rail in self._rails]
-            if values.count(None) == len(values):
-                continue
-            if None in values:
-                return None
-            text = [str(value) for value in values]
-            shared = text[0] if len(set(text)) == 1 and key == "resource_prefix" else None
-            said = shared or (None if key == "resource_prefix" else one_set(text))
-            if said is None:
-                return None
-            found[key] = said
-        return found
-
-    def _pods(self) -> Entry | None:
-        pods = [rail.get("pod") for rail in self._rails]
-        if not any(pods):
-            return {}
-        if not all(pods):
-            return None
-        subnets = [IPv4Network(pod["subnet"]) for pod in pods if pod]
-
-        def offsets(key: str) -> set[int | None]:
-            return {
-                int(IPv4Address(pod[key])) - int(subnet.network_address) if key in pod else None
-                for pod, subnet in zip(pods, subnets, strict=True)
-                if pod
-            }
-
-        vlans = [pod["vlan_id"] for pod in pods if pod]
-        vlan = None if None in vlans else progression(vlans)
-        places = [offsets(key) for key in ("first_address", "last_address", "gateway")]
-        blocks = {pod["addresses_per_node"] for pod in pods if pod}
-        where = progression(subnets)
-        if where is None or any(len(place) > 1 for place in (*places, blocks)) or (vlan is None and any(vlans)):
-            return None
-        first, last, gateway = (place.pop() for place in places)
-        return {
-            "pod": {
-                "vlan_id": vlan,
-                "subnet": where,
-                "pool": [first, last],
-                **({"gateway": gateway} if gateway is not None else {}),
-                "addresses_per_node": blocks.pop(),
-            }
-        }
-
-    def _host_side(self) -> Entry | None:
-        """`links` or `segments` of routed rails."""
-        prefixes = {IPv4Interface(pf["address"]).network.prefixlen for pfs in self._pfs.values() for _, pf in pfs}
-        return self._links() if prefixes == {31} else self._segments()
-
-    def _links(self) -> Entry | None:
-        low = {
-            int(IPv4Interface(pf["address"]).ip) < int(IPv4Address(pf["gateway"]))
-            for pfs in self._pfs.values()
-            for _, pf in pfs
-        }
-        subnets = {rail["host_subnet"] for rail in self._rails}
-        by_rail = len(subnets) == 1 and len(self._rails) > 1
-        if len(low) > 1:
-            return None
-        self.ways = {
-            rail["name"]: _Way(
-                "links", IPv4Network(rail["host_subnet"]), n if by_rail else 0, len(self._rails) if by_rail else 1
-            )
-            for n, rail in enumerate(self._rails)
-        }
-        return {"links": {"host": "low" if low.pop() else "high", **({"order": "rail"} if by_rail else {})}}
-
-    def _segments(self) -> Entry | None:
-        """A subnet per leaf: the same nodes in it on every rail, and the same host numbers."""
-        blocks: list[dict[tuple[str, ...], tuple[IPv4Network, int, int]]] = []
-        for rail in self._rails:
-            by_subnet: dict[IPv4Network, list[tuple[str, Entry]]] = defaultdict(list)
-            for node, pf in self._pfs[rail["name"]]:
-                by_subnet[IPv4Interface(pf["address"]).network].append((node, pf))
-            found = {}
-            for subnet, pfs in by_subnet.items():
-                numbers = [int(IPv4Interface(pf["address"]).ip) - int(subnet.network_address) for _, pf in pfs]
-                routers = {int(IPv4Address(pf["gateway"])) - int(subnet.network_address) for _, pf in pfs}
-                if len(routers) > 1 or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-                    return None
-                found[tuple(node for node, _ in pfs)] = (subnet, routers.pop(), numbers[0])
-            blocks.append(found)
-        if len({frozenset(block) for block in blocks}) > 1:
-            return None
-        segments = []
-        for nodes in blocks[0]:
-            subnets = progression([block[nodes][0] for block in blocks])
-            rest = {block[nodes][1:] for block in blocks}
-            names = one_set(nodes)
-            if subnets is None or len(rest) > 1 or names is None:
-                return None
-            gateway, first = rest.pop()
-            segments.append({"nodes": names, "subnet": subnets, "gateway": gateway, "first_host": first})
-        self.ways = {rail["name"]: _Way("segments", IPv4Network(rail["host_subnet"])) for rail in self._rails}
-        return {"segments": segments}
+        ends.add("low" if own.ip < router else "high")
+    return {"host": ends.pop()} if len(ends) == 1 else None
 
 
 # nodes
 
 
-class _NodeGroups:
-    """Nodes in groups by server class."""
-
-    def __init__(self, rails: _Rails, servers: Mapping[str, str]) -> None:
-        self._ways = rails.ways
-        self._servers = servers
-        self._classes: dict[str, Entry] = {}
-
-    def fold(self, nodes: Sequence[Entry]) -> tuple[list[Entry], dict[str, Entry]]:
-        """Groups and single nodes, and the classes of the groups."""
-        alike: dict[tuple[str, tuple[str, ...]], list[Entry]] = defaultdict(list)
-        found: list[Entry] = []
-        for node in nodes:
-            rails = tuple(pf["rail"] for pf in node["pfs"])
-            alike[self._servers.get(node["name"], ""), rails].append(node)
-        for (server, rails), same in alike.items():
-            if len(same) < LEAST or not set(rails) <= self._ways.keys():
-                found += same
-            else:
-                found += self._groups(server, same)
-        place = {node["name"]: n for n, node in enumerate(nodes)}
-        found.sort(key=lambda entry: place[names_of(entry["names"])[0] if "names" in entry else entry["name"]])
-        return found, self._classes
-
-    def _groups(self, server: str, nodes: Sequence[Entry]) -> list[Entry]:
-        name, number = server or "server", 2
-        while name in self._classes:
-            name, number = f"{server or 'server'}-{number}", number + 1
-        common = _class_of(nodes)
-        by_name = {node["name"]: node for node in nodes}
-        found: list[Entry] = []
-        for text in folded(by_name):
-            members = [by_name[each] for each in names_of(text)]
-            for chunk in self._chunks(members):
-                found += self._group(name, common, chunk) or chunk
-        if any("names" in entry for entry in found):
-            self._classes[name] = common
-        return found
-
-    def _chunks(self, nodes: Sequence[Entry]) -> list[list[Entry]]:
-        """The nodes whole where most follow one progression, else cut where it breaks."""
-        addresses = [int(IPv4Address(node["address"])) for node in nodes]
-        numbers = [_most(self._numbers(node).values()) or 0 for node in nodes]
-        if all(_off(values) * 8 <= len(nodes) for values in (addresses, numbers)):
-            return [list(nodes)]
-        way_of = [_step(values) for values in (addresses, numbers)]
-        offsets = [
-            (address - n * way_of[0], number - n * way_of[1])
-            for n, (address, number) in enumerate(zip(addresses, numbers, strict=True))
-        ]
-        counts = Counter(offsets)
-        chunks: list[list[Entry]] = []
-        last: tuple[int, int] | None = None
-        for node, offset in zip(nodes, offsets, strict=True):
-            if last is None or (offset != last and counts[offset] >= LEAST):
-                chunks.append([])
-                last = offset
-            chunks[-1].append(node)  # a single one that differs is an exception
-        return chunks
-
-    def _numbers(self, node: Entry) -> dict[str, int]:
-        """`rail_host` of a node by each rail that counts."""
-        found = {}
-        for pf in node["pfs"]:
-            way = self._ways[pf["rail"]]
-            number = None if way.kind == "segments" else way.number_of(IPv4Interface(pf["address"]))
-            if number is not None:
-                found[pf["rail"]] = number
-        return found
-
-    def _group(self, server: str, common: Entry, nodes: Sequence[Entry]) -> list[Entry]:
-        """One group; empty where the nodes are too few or too different."""
-        names = one_set([node["name"] for node in nodes])
-        address = _fitted([int(IPv4Address(node["address"])) for node in nodes])
-        counted = [_most(self._numbers(node).values()) for node in nodes]
-        counts = any(self._ways[pf["rail"]].kind != "segments" for pf in nodes[0]["pfs"])
-        known = [number for number in counted if number is not None]
-        number = _fitted(known) if counts and len(known) == len(nodes) else None
-        if len(nodes) < LEAST or names is None or address is None or (counts and number is None):
-            return []
-        exceptions: dict[str, Entry] = {}
-        for n, node in enumerate(nodes):
-            different = self._exception(node, common, address[0] + n * address[1], number and number[0] + n * number[1])
-            if different:
-                exceptions[node["name"]] = different
-        if len(exceptions) * 2 > len(nodes):
-            return []
-        group: Entry = {"names": names, "class": server, "address": _as_progression(address, IPv4Address)}
-        if number is not None:
-            group["rail_host"] = _as_progression(number, int)
-        return [{**group, **({"except": exceptions} if exceptions else {})}]
-
-    def _exception(self, node: Entry, common: Entry, address: int, number: int | None) -> Entry:
-        found: Entry = {key: node[key] for key in ("state",) if key in node}
-        if int(IPv4Address(node["address"])) != address:
-            found["address"] = node["address"]
-        found |= {key: node.get(key, 22) for key in OF_NODES if node.get(key) != common.get(key)}
-        pfs: dict[str, Entry] = {}
-        for pf, usual in zip(node["pfs"], common["pfs"], strict=True):
-            different = {key: pf.get(key, "mlx5_core") for key in OF_PFS if pf.get(key) != usual.get(key)}
-            way = self._ways[pf["rail"]]
-            if way.kind != "segments" and way.number_of(IPv4Interface(pf["address"])) != number:
-                different["address"] = pf["address"]
-                different |= {"gateway": pf["gateway"]} if "gateway" in pf else {}
-            if different:
-                pfs[pf["rail"]] = different
-        return {**found, **({"pfs": pfs} if pfs else {})}
+def _fold_nodes(
+    nodes: Sequence[Entry], servers: Mapping[str, str], rails: Mapping[str, _HostNumbers]
+) -> tuple[list[Entry], dict[str, Entry]]:
+    """Groups and single nodes, and the classes of the groups."""
+    alike: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    entries: list[tuple[str, Entry]] = []
+    for node in nodes:
+        if "state" in node or _rail_host(node, rails) is None:
+            entries.append((node["name"], node))
+        else:
+            alike[servers[node["name"]] or "server", json.dumps(_class_of(node))].append(node)
+    classes: dict[str, Entry] = {}
+    for (server, text), same in alike.items():
+        others = sum(1 for name in classes if name == server or name.startswith(f"{server}-"))
+        name = f"{server}-{others + 1}" if others else server
+        by_name = {node["name"]: node for node in same}
+        for names in folded(by_name):
+            members = [by_name[member] for member in names_of(names)]
+            for run in runs(members, lambda node: _numbers(node, rails)):
+                group = _node_group(name, run, rails)
+                if group is None:
+                    entries += [(node["name"], node) for node in run]
+                else:
+                    classes[name] = json.loads(text)
+                    entries.append((run[0]["name"], group))
+    places = {node["name"]: place for place, node in enumerate(nodes)}
+    entries.sort(key=lambda entry: places[entry[0]])
+    return [entry for _, entry in entries], classes
 
 
-def _class_of(nodes: Sequence[Entry]) -> Entry:
-    """What most of the nodes have."""
-    found: Entry = {key: value for key in OF_NODES if (value := _most(node.get(key) for node in nodes)) is not None}
+def _class_of(node: Entry) -> Entry:
+    own = {key: node[key] for key in OF_NODES if key in node}
     pfs = []
-    for place, pf in enumerate(nodes[0]["pfs"]):
-        values = {key: _most(node["pfs"][place].get(key) for node in nodes) for key in OF_PFS}
-        pfs.append({"rail": pf["rail"], **{key: value for key, value in values.items() if value is not None}})
-    return {**found, "pfs": pfs}
+    for pf in node["pfs"]:
+        pfs.append({key: pf[key] for key in OF_PFS if key in pf})
+    return {**own, "pfs": pfs}
 
 
-def _most(values: Iterable[H]) -> H | None:
-    counts = Counter(values).most_common(1)
-    return counts[0][0] if counts else None
+def _rail_host(node: Entry, rails: Mapping[str, _HostNumbers]) -> int | None:
+    """The one number of a node on all its rails."""
+    numbers: set[int | None] = set()
+    for pf in node["pfs"]:
+        counting = rails.get(pf["rail"])
+        numbers.add(counting.number_of(pf["address"]) if counting else None)
+    return numbers.pop() if len(numbers) == 1 else None
 
 
-def _step(values: Sequence[int]) -> int:
-    """How far apart most neighbours are."""
-    return Counter(after - before for before, after in itertools.pairwise(values)).most_common(1)[0][0]
+def _numbers(node: Entry, rails: Mapping[str, _HostNumbers]) -> tuple[int, ...]:
+    number = _rail_host(node, rails) or 0
+    return _last_number(node["name"]), int(IPv4Address(node["address"])), number
 
 
-def _fitted(values: Sequence[int]) -> tuple[int, int] | None:
-    """First and step of the progression that most of the values follow."""
-    if len(values) < 2:
+def _node_group(server: str, nodes: Sequence[Entry], rails: Mapping[str, _HostNumbers]) -> Entry | None:
+    address = progression([IPv4Address(node["address"]) for node in nodes])
+    number = progression([_rail_host(node, rails) for node in nodes])
+    if len(nodes) < LEAST or address is None or number is None:
         return None
-    step = _step(values)
-    if not 1 <= step <= MOST_STEPS:
+    names = one_set([node["name"] for node in nodes])
+    return {"names": names, "class": server, "address": address, "rail_host": number}
+
+
+def _last_number(name: str) -> int:
+    numbers = re.findall(r"\d+", name)
+    return int(numbers[-1]) if numbers else 0
+
+
+# switches
+
+Cable = tuple[str, str]
+"""Node and switch port."""
+
+
+def _fold_switches(switches: Sequence[Entry], nodes: Sequence[Entry]) -> Sequence[Entry]:
+    """Switches with one rail each and the same nodes at the same ports as one group."""
+    rails = {(node["name"], pf["interface"]): pf["rail"] for node in nodes for pf in node["pfs"]}
+    order: list[str] = []
+    tables: list[list[Cable]] = []
+    for switch in switches:
+        own = set()
+        cables = []
+        for node, ports in switch["ports"].items():
+            for interface, port in ports.items():
+                own.add(rails[node, interface])
+                cables.append((node, port))
+        order += own
+        tables.append(cables)
+    same = [{**switch, "name": "", "address": "", "ports": ""} for switch in switches]
+    if len(switches) < LEAST or len(order) != len(switches) or any(other != same[0] for other in same):
+        return switches
+    group = _switch_group(switches, order)
+    if group is None or any(cables != tables[0] for cables in tables):
+        return switches
+    return [{**group, "ports": _cable_groups(tables[0], group["ports"])}]
+
+
+def _switch_group(switches: Sequence[Entry], rails: Sequence[str]) -> Entry | None:
+    """The group, with the set of its rails in place of its ports."""
+    names = one_set([switch["name"] for switch in switches])
+    address = progression([IPv4Address(switch["address"]) for switch in switches])
+    rail_set = one_set(rails)
+    if names is None or address is None or rail_set is None:
         return None
-    first = Counter(value - n * step for n, value in enumerate(values)).most_common(1)[0][0]
-    return (first, step) if first >= 0 else None
+    group = {"names": names, **switches[0], "address": address, "ports": rail_set}
+    del group["name"]
+    vlans: Mapping[str, int] = group.get("native_vlans", {})
+    if vlans:
+        tags = progression([vlans.get(rail, 0) for rail in rails])
+        if tags is None or vlans.keys() != set(rails):
+            return None
+        group["native_vlans"] = {rail_set: tags}
+    return group
 
 
-def _off(values: Sequence[int]) -> int:
-    """How many values do not follow the progression of most."""
-    fitted = _fitted(values)
-    if fitted is None:
-        return len(values)
-    return sum(1 for n, value in enumerate(values) if value != fitted[0] + n * fitted[1])
+def _cable_groups(cables: Sequence[Cable], rails: str) -> list[Entry]:
+    groups = []
+    port_of = dict(cables)
+    for text in folded(port_of):  # 99 and 100 are of two sets where numbers are padded
+        members = [(node, port_of[node]) for node in names_of(text)]
+        for run in runs(members, lambda cable: (_last_number(cable[0]), _last_number(cable[1]))):
+            nodes, ports = one_set([node for node, _ in run]), _port_set([port for _, port in run])
+            if nodes and ports:
+                groups.append({"nodes": nodes, "rails": rails, "port": ports})
+            else:
+                groups += [{"nodes": node, "rails": rails, "port": port} for node, port in run]
+    return groups
 
 
-def _as_progression(fitted: tuple[int, int], kind: Callable[[int], Any]) -> Entry:
-    first, step = fitted
-    return {"first": plain(kind(first)), **({"step": step} if step > 1 else {})}
+def _port_set(ports: Sequence[str]) -> str | None:
+    """A set of ports in this order, also with a step: `Ethernet[0-252/4]`."""
+    head = ports[0].rstrip("0123456789")
+    numbers = [port.removeprefix(head) for port in ports]
+    if len(ports) < 3 or not all(number.isdecimal() for number in numbers):
+        return one_set(ports)
+    step = int(numbers[1]) - int(numbers[0])
+    text = f"{head}[{numbers[0]}-{numbers[-1]}/{step}]".replace("/1]", "]")
+    try:
+        return text if list(names_of(text)) == list(ports) else None
+    except ValueError:
+        return None

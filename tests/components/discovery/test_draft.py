@@ -152,7 +152,6 @@ def test_a_missing_vf_is_drafted_as_it_is() -> None:
 
     assert set(states(draft).values()) == {"active"}
     assert (pf_of(draft, "gpu02", "rail-1").vfs, pf_of(draft, "gpu01", "rail-1").vfs) == (3, 4)
-    assert written(draft)["nodes"][0]["except"] == {"gpu02": {"pfs": {"rail-1": {"vfs": 3}}}}
 
 
 def test_a_port_in_question_drains_its_node_and_one_of_all_nodes_drains_none() -> None:
@@ -408,13 +407,14 @@ def segmented(routes: bool = True) -> Inventory:
     return replace(inventory, hosts=tuple(routed(n, host) for n, host in enumerate(inventory.hosts, 1)))
 
 
-def test_a_subnet_per_leaf_is_drafted_as_segments(tmp_path: Path) -> None:
+def test_a_subnet_per_leaf_is_spelled_out_with_its_routers(tmp_path: Path) -> None:
     draft = drafted(segmented())
 
     assert loaded(draft, tmp_path) == draft.lab
-    assert written(draft)["rails"][0]["segments"] == [
-        {"nodes": "gpu[01-03]", "subnet": {"first": "10.10.1.0/26", "step": 4}, "gateway": 1, "first_host": 11},
-        {"nodes": "gpu[04-06]", "subnet": {"first": "10.10.1.64/26", "step": 4}, "gateway": 1, "first_host": 11},
+    ports = [pf_of(draft, node, "rail-2") for node in ("gpu03", "gpu04")]
+    assert [(str(pf.address), str(pf.gateway)) for pf in ports] == [
+        ("10.10.2.13/26", "10.10.2.1"),
+        ("10.10.2.75/26", "10.10.2.65"),
     ]
 
 
@@ -427,7 +427,7 @@ def test_a_subnet_per_leaf_without_known_routers_is_a_question() -> None:
 # groups
 
 
-def test_exceptions_and_gaps_of_a_group_are_kept_exactly(tmp_path: Path) -> None:
+def test_nodes_fold_around_gaps_and_those_that_differ(tmp_path: Path) -> None:
     inventory = bare(40, 4)
     inventory = one_pf(inventory, "gpu17", 3, interfaces=known(("enp91s0np0",), "sysfs"))
     inventory = one_pf(inventory, "gpu23", 1, addresses=address("10.11.7.7/16"))
@@ -437,8 +437,17 @@ def test_exceptions_and_gaps_of_a_group_are_kept_exactly(tmp_path: Path) -> None
     draft = drafted(inventory)
 
     assert loaded(draft, tmp_path) == draft.lab
-    assert len(draft.text.splitlines()) < 40
-    assert {node["names"] for node in written(draft)["nodes"]} == {"gpu[01-04]", "gpu[06-40]"}
+    assert [node.get("names") or node["name"] for node in written(draft)["nodes"]] == [
+        "gpu[01-04]",
+        "gpu[06-16]",
+        "gpu17",
+        "gpu[18-22]",
+        "gpu23",
+        "gpu[24-30]",
+        "gpu31",
+        "gpu[32-40]",
+    ]
+    assert len(written(draft)["node_classes"]) == 1
 
 
 def test_two_server_models_are_a_class_each(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.discovery.draft import are_alike, draft_of
-from components.discovery.folding import fold
-from components.discovery.notation import one_set, progression
+from components.discovery.folding import fold, one_set, progression, runs
 from components.discovery.questions import Answers
-from components.inventory.model import Inventory, Pf
+from components.inventory.model import Inventory
 from components.inventory.reading import known
 from stacks.read import expanded_lab, parse_lab
 from tests.components.discovery.spoilt import address, bare, each_pf, one_pf
@@ -84,11 +83,14 @@ def test_a_progression_is_one_step_all_the_way(values: list[int], found: object)
     assert progression(values) == found
 
 
-def test_a_stray_address_is_an_exception_and_not_a_group_of_its_own() -> None:
-    def moved(_n: int, k: int, pf: Pf) -> Pf:
-        return replace(pf, addresses=address("10.11.200.200/16")) if k == 1 else pf
-
-    draft = draft_of(each_pf(bare(8, 3), moved, ["gpu04"]), "pod1", "known_hosts")
-
-    assert "gpu04: {pfs: {rail-1: {address: 10.11.200.200/16}}}" in draft.text
-    assert draft.text.count("- names:") == 2
+@pytest.mark.parametrize(
+    ("numbers", "cut"),
+    [
+        ([1, 2, 3, 7, 8, 9], [[1, 2, 3], [7, 8, 9]]),
+        ([1, 3, 4, 5, 6], [[1], [3, 4, 5, 6]]),
+        ([0, 4, 8, 9], [[0, 4, 8], [9]]),
+        ([], []),
+    ],
+)
+def test_a_run_is_cut_where_the_step_changes(numbers: list[int], cut: list[list[int]]) -> None:
+    assert runs(numbers, lambda number: (number,)) == cut
