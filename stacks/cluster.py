@@ -51,6 +51,9 @@ class Cluster(Section):
     """What gives pods their addresses on the rails: `kind: nv_ipam | whereabouts | dhcp | static`."""
     gpus: GpuDelivery = "none"
     """What offers GPUs to pods; none: the cluster has something that does."""
+    gate: Literal["condition", "taint"] = "condition"
+    """What `rocelab gate --publish` sets on the nodes. condition: `RocelabGate`, which keeps no pod away. taint: also
+    `rocelab.dev/gate=closed:NoSchedule` while the gate is closed; running pods stay."""
     kubelet_version: str | None = Field(default=None, pattern=r"^v?1\.\d{1,2}(\.\d{1,2})?$")
     """Version that every active node must run, such as 1.35 or 1.35.2. Nodes on other versions get no jobs."""
     rdma_vendor_ids: tuple[VendorId, ...] = Field(default=("15b3",), min_length=1)

@@ -18,6 +18,7 @@ VERBS = {
     "Measure a lab": {
         "measure": "Measure a lab and print the verdict, without changing its state.",
         "report": "Show the verdict of a stack, or write it as a report.",
+        "gate": "Say in one line whether jobs may start on the nodes of a lab now.",
         "judge": "Judge the log of any benchmark by what physics allows; needs no lab.",
         "history": "List a lab's last runs and what they are compared with.",
         "bitfusion": "Prove that each Bitfusion client works with each server.",

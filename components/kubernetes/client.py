@@ -17,6 +17,7 @@ CALL_S = 15
 LOG_S = 60
 """Bound on reading a log."""
 JSON, MERGE = "application/json", "application/merge-patch+json"
+MERGE_LISTS = "application/strategic-merge-patch+json"
 
 Object = dict[str, JsonValue]
 
@@ -91,6 +92,10 @@ class KubernetesApi:
         """Changes fields of an object (RFC 7386)."""
         self._call("PATCH", path, body=body)
 
+    def merge_lists(self, path: str, body: Object) -> None:
+        """Changes fields, and entries of lists by their key, such as a condition by its type."""
+        self._call("PATCH", path, body=body, content=MERGE_LISTS)
+
     def delete(self, path: str) -> None:
         """Deletes an object and, in the background, what it owns; fine when it is gone already."""
         try:
@@ -102,13 +107,14 @@ class KubernetesApi:
     def close(self) -> None:
         self._client.close()
 
-    def _call(
+    def _call(  # noqa: PLR0913  # one request of HTTP
         self,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
         *,
         body: Object | None = None,
+        content: str = MERGE,
         timeout_s: int = CALL_S,
     ) -> bytes:
         from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
@@ -117,7 +123,7 @@ class KubernetesApi:
             method,
             path,
             query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json, */*", "Content-Type": MERGE if method == "PATCH" else JSON},
+            header_params={"Accept": "application/json, */*", "Content-Type": content if method == "PATCH" else JSON},
             body=body,
             auth_settings=["BearerToken"],
         )

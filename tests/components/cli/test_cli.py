@@ -35,6 +35,7 @@ OVA, IMAGE, INVENTORY = "appliance.ova", "image", "inventory.json"
 CALLS = {
     "measure": ["--plan"],
     "report": ["--outputs", str(RUN / "outputs.json"), "--store", str(RUN)],
+    "gate": [],
     "judge": [str(JUDGED), "--nic", "100G"],
     "history": [],
     "bitfusion": ["--plan", "--config-file", str(BITFUSION)],
@@ -61,8 +62,8 @@ CALLS = {
     "sudoers": ["read", "--user", "ops"],
 }
 """How each verb is called where only Python is installed."""
-NEEDS_A_TOOL = {"image build", "image push", "look", "plan", "evidence"}
-"""They find no docker and no host here; tests/components/jobs/test_image.py and inventory/test_command.py try them."""
+NEEDS_A_TOOL = {"image build", "image push", "look", "plan", "evidence", "gate"}
+"""They find no docker, host or pulumi here; tests/components has tests of each, such as jobs/test_image.py."""
 IN_A_FORMAT_OF_ITS_OWN = {"schema", "image show", "image repair", "sudoers"}
 """They print JSON Schema, a Dockerfile or sudoers lines, so that they know no --json."""
 HEAVY = ("pulumi", "matplotlib", "pyVmomi", "kubernetes", "asyncssh", "rich", "stacks.lab")

@@ -1,0 +1,86 @@
+"""The last measurement as the state of a stack keeps it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from components.gate.measured import MeasuredState
+from components.stack import Stack, ask_pulumi
+from components.validation.measured import verdict_by
+from components.validation.memory.document import declared_rails
+from components.validation.memory.store import folder_of, read_document
+from components.validation.planning.plan import plan_of
+from components.validation.summary import Summary
+from stacks.base import LabError
+from stacks.files import read_text
+from stacks.lab import Lab
+
+MEASUREMENT = "rocelab:validation:Measurement"
+
+
+def measured_state(stack: Stack, lab: Lab, file: Path | None) -> MeasuredState | None:
+    """The last measurement; None if there is none.
+
+    Args:
+        stack: whose state is read.
+        lab: of its file as it is now.
+        file: output of `pulumi stack export`, to read instead.
+
+    Raises:
+        UnreachableError: when the state cannot be read.
+        LabError: when it is of another version of this program.
+    """
+    outputs = _outputs(stack, file)
+    if outputs is None or "verdict" not in outputs:
+        return None
+    try:
+        verdict = Summary.model_validate(outputs["verdict"])
+    except ValidationError:
+        raise LabError(
+            f"stack {stack.name}: another version of this program wrote the verdict: run pulumi up"
+        ) from None
+    changes = _moved_cables(lab, verdict, stack.root)
+    plan = plan_of(lab)
+    if plan is not None and outputs.get("plan_digest") != plan.digest:
+        changes[""] = ["the lab file sets other measurements"]
+    return MeasuredState(
+        verdict=verdict_by(lab, verdict, stack.root),
+        hosts=outputs.get("hosts") or {},
+        lab_changes=changes,
+    )
+
+
+def _outputs(stack: Stack, file: Path | None) -> dict[str, Any] | None:
+    name = file or f"stack {stack.name}"
+    if file:
+        text = read_text(file)
+    else:
+        text = ask_pulumi("stack", "export", "--stack", stack.name)
+    try:
+        resources = json.loads(text)["deployment"].get("resources", [])
+        for resource in resources:
+            if resource["type"] == MEASUREMENT:
+                outputs: dict[str, Any] = resource.get("outputs", {})
+                return outputs
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LabError(f"{name}: not the output of `pulumi stack export`") from None
+    return None
+
+
+def _moved_cables(lab: Lab, verdict: Summary, root: Path) -> dict[str, list[str]]:
+    """Declared cables that the measurement had otherwise, by node, if its document is here."""
+    folder = folder_of(verdict.lab, root, simulated=verdict.simulated, store=verdict.store)
+    document = read_document(folder, verdict.run_id, verdict.document_sha256)
+    if document is None:
+        return {}
+    before = document.leaves
+    moved: dict[str, list[str]] = {}
+    for rail in declared_rails(lab):
+        for node, leaf in rail.leaves.items():
+            old = before.get((node, rail.rail), leaf)
+            if old != leaf:
+                text = f"{rail.rail} was cabled to {old}, and is to {leaf} now"
+                moved.setdefault(node, []).append(text)
+    return moved
