@@ -72,7 +72,8 @@ def command(
     """
     if markdown and as_json:
         raise click.UsageError("--markdown and --json both print to stdout: use only one")
-    from components.judge.judge import judge  # noqa: PLC0415  # these take longer than --help
+    # these take longer than --help
+    from components.judge.judge import SERIOUS, judge  # noqa: PLC0415
     from components.judge.known import KnownHardware, nic_gbit_s  # noqa: PLC0415
     from components.judge.reading import read_results, text_of  # noqa: PLC0415
     from components.judge.show import as_markdown, as_text, document_of  # noqa: PLC0415
@@ -103,18 +104,10 @@ def command(
         if markdown:
             shown = as_markdown
         click.echo(shown(placed), nl=False)
-    serious = (
-        "IMPOSSIBLE",
-        "ABOVE_BOUND",
-        "CONTRADICTION",
-        "RANKS_CONTRADICT",
-        "NODES_CONTRADICT",
-        "ONE_NODE_TABLE",
-    )
     bad = False
     for _, assessment in placed:
         codes = {finding.code for finding in assessment.findings}
-        bad = bad or assessment.verdict in ("slow", "broken") or not codes.isdisjoint(serious)
+        bad = bad or assessment.verdict in ("slow", "broken") or not codes.isdisjoint(SERIOUS)
     return exit_of(
         findings=bad,
         unreached=any(assessment.verdict == "cannot judge" for _, assessment in placed),

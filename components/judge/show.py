@@ -7,7 +7,7 @@ from textwrap import fill
 from pydantic import JsonValue
 
 from components.finding import bullets, escaped, plain, table
-from components.judge.judge import Assessment
+from components.judge.assessment import Assessment
 from stacks.words import bytes_text
 
 SCHEMA = 1

@@ -14,6 +14,8 @@ Framing = Literal["roce_v2", "roce_v1", "infiniband"]
 AROUND_PACKET: dict[Framing, int] = {"roce_v2": PACKET_BYTES, "roce_v1": 94, "infiniband": 26}
 """RoCE v1 has a GRH of 40 bytes in place of IP and UDP. InfiniBand has LRH 8, BTH 12, ICRC 4, VCRC 2
 within a subnet, and its link rate is that of the data."""
+INFINIBAND_DATA_GBIT_S = {10.0: 8.0, 20.0: 16.0, 40.0: 32.0, 56.0: 54.54}
+"""Of SDR, DDR, QDR and FDR with four lanes: their names count the bits of the line's encoding too."""
 RETH_BYTES = 16
 """Once per message: the target of an RDMA write, or the source of a read."""
 AETH_BYTES = 4

@@ -4,7 +4,8 @@ import csv
 import shlex
 from dataclasses import dataclass
 
-from components.judge.judge import Assessment, judge
+from components.judge.assessment import Assessment
+from components.judge.judge import judge
 from components.judge.known import KnownHardware, nic_gbit_s
 from components.judge.reading import read_results
 from tests.conftest import ROOT
@@ -12,7 +13,7 @@ from tests.conftest import ROOT
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """One row of tests/samples/judge/public.tsv."""
+    """One row of a table in tests/samples/judge."""
 
     id: str
     source: str
@@ -48,6 +49,6 @@ class Published:
         return judge(result, self.known)
 
 
-def published() -> list[Published]:
-    with (ROOT / "tests" / "samples" / "judge" / "public.tsv").open() as file:
+def published(name: str = "public") -> list[Published]:
+    with (ROOT / "tests" / "samples" / "judge" / f"{name}.tsv").open() as file:
         return [Published(**row) for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]

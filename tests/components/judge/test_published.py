@@ -4,7 +4,8 @@ import pytest
 
 from tests.components.judge.published import Published, published
 
-ALL = published()
+ALL = published() + published("threads")
+"""Results with their authors' verdicts, and raw outputs that threads quote."""
 
 
 @pytest.mark.parametrize("row", ALL, ids=lambda row: row.id)

@@ -7,7 +7,8 @@ import pytest
 
 from components.judge.judge import judge
 from components.judge.known import KnownHardware
-from components.judge.reading import Result, read_results, text_of
+from components.judge.reading import read_results, text_of
+from components.judge.results import Result
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from components.finding import Finding
 from components.physics.ceilings import Path, bandwidth_ceiling
 from components.physics.nccl import Ring, nccl_ceiling
+from components.physics.signs import GPUDIRECT_HINT
 from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
 from components.validation.planning.plan import Plan
 from components.validation.records import LogResult, NcclResult, RunRecord, median_of, outcome_counts
@@ -160,5 +161,5 @@ def _used(where: str, result: LogResult, gpu_direct: object) -> Iterator[Finding
             code="GPUDIRECT_OFF",
             where=where,
             evidence=f"{'no channel' if gpu_direct == 'none' else 'only some channels'} over the network with GDRDMA",
-            hint="look for nvidia_peermem or DMA-BUF on the hosts, and for a NIC and GPU under one PCIe switch",
+            hint=GPUDIRECT_HINT,
         )

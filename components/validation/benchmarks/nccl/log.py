@@ -99,6 +99,7 @@ def parse_nccl_log(text: str) -> NcclNetwork:
     wanted: dict[str, tuple[str, ...]] = {}
     settings: dict[str, str] = {}
     names: set[str] = set()
+    sockets: set[str] = set()
     for match in said:
         line = match["text"]
         if using := _USING.match(line):
@@ -109,13 +110,16 @@ def parse_nccl_log(text: str) -> NcclNetwork:
         elif network := _NETWORK.match(line):
             names.add(network["name"])
         elif _SOCKET.match(line):
-            names.add("Socket")
+            sockets.add(match["host"])
         elif setting := _SET.match(line):
             settings[setting["name"]] = setting["value"]
             if setting["name"] == "NCCL_IB_HCA":
                 wanted[match["host"]] = _devices(setting["value"])
     channels = tuple(channel for match in said if (channel := _channel(match, adapters)))
     names |= {channel.net for channel in channels}
+    if sockets - adapters.keys():
+        # NCCL up to 2.4 names them also where it goes on to use RDMA
+        names.add("Socket")
     everything = "\n".join(each.text for each in lines if "NCCL version" in each.text)
     version = _VERSION.search(everything)
     driver = next((m["version"] for match in said if (m := _DRIVER.match(match["text"]))), None)

@@ -8,6 +8,7 @@ from components.finding import Finding
 from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
 from components.kubernetes.client import KubernetesApi
 from components.physics.nccl import rails_gbyte_s
+from components.physics.signs import GPU_PEERS_HINT
 from components.validation import Say
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
 from components.validation.benchmarks.nccl.table import parse_nccl
@@ -167,7 +168,7 @@ def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iter
             where=", ".join(ring.node for ring in through[:MOST_NODES]),
             evidence=f"NCCL moves data between GPUs of one node through the host's memory (via SHM), at "
             f"{_slowest(through).of_itself:.1f} GB/s where the rails carry {_rails_gbyte_s(plan, record):.1f}",
-            hint="check nvidia-smi topo -p2p r, ACS and IOMMU, and NCCL_P2P_DISABLE or NCCL_P2P_LEVEL",
+            hint=GPU_PEERS_HINT,
         )
 
 

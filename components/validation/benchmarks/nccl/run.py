@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from components.jobs.programs import NcclPlan, all_reduce_job, job_name
 from components.jobs.workers import Transport
 from components.kubernetes.client import KubernetesApi
+from components.physics.signs import reasons_in
 from components.validation import Say
 from components.validation.benchmarks.nccl.log import (
     NcclNetwork,
@@ -74,7 +75,8 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
     try:
         table = parse_nccl(log)
     except LabError as error:
-        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),), raw=NCCL_LOG)
+        reasons = (str(error), *reasons_in(log))
+        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=reasons, raw=NCCL_LOG)
     network = parse_nccl_log(log)
     # a recorded log comes from other machines, so it cannot contradict this lab's plan
     faults = [] if replayed else faults_of_table(table, network, "roce", plan.largest_bytes)

@@ -152,3 +152,12 @@ def test_lists_of_wanted_adapters_are_read_in_all_their_forms(value: str) -> Non
     expected = {"^mlx5_0": (), "=mlx5_4:1,mlx5_2:1": ("mlx5_4", "mlx5_2"), "mlx5_4": ("mlx5_4",)}
 
     assert parse_nccl_log(log).wanted_adapters == {"h": expected[value]}
+
+
+def test_an_old_nccl_names_sockets_where_it_goes_on_to_use_rdma() -> None:
+    socket = "n1:11:12 [0] NCCL INFO NET/Socket : Using [0]ib0:192.0.2.1<0>\n"
+    rdma = "n1:11:12 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB ib0:192.0.2.1<0>\n"
+
+    assert parse_nccl_log(socket + rdma).transport == "ib"
+    assert parse_nccl_log(socket).transport == "socket"
+    assert parse_nccl_log(rdma + socket.replace("n1:", "n2:")).transport == "socket"
