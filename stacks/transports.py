@@ -8,7 +8,7 @@ from stacks.base import Seconds, Section, repeated
 
 Transport = Literal["roce", "tcp", "host"]
 Training = Literal["horovod", "tf_cnn"]
-"""A training benchmark: `components/validation/training/` has a file for each."""
+"""A training benchmark: `components/validation/benchmarks/training/` has a file for each."""
 
 
 class Comparison(Section):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.plan import plan_of
 from engine.recover import PROJECT
 from stacks.read import KEY, read_stack_file
 from tests.components.cluster.conftest import without_upstream

@@ -26,7 +26,7 @@ from components.inventory.model import Host
 from components.inventory.reading import known
 from components.report.formats import FORMATS
 from components.switches.dialect import Dialect
-from components.validation.benchmarks.verbs.programs import PROGRAMS
+from components.validation.benchmarks.verbs.read import PROGRAMS
 from stacks.base import members
 from stacks.benchmarks import VerbsTest
 from stacks.ipam import Ipam
@@ -114,7 +114,7 @@ Ipam = Annotated[HostLocalRanges | '''
         },
     ),
     "training_benchmark": Addition(
-        file="components/validation/training/toy_net.py",
+        file="components/validation/benchmarks/training/toy_net.py",
         edits={"stacks/transports.py": {"\nTraining = Literal[": '\nTraining = Literal["toy_net", '}},
     ),
     "report_format": Addition(
@@ -131,7 +131,7 @@ Ipam = Annotated[HostLocalRanges | '''
     "verbs_test": Addition(
         edits={
             "stacks/benchmarks.py": {"\nVerbsTest = Literal[": '\nVerbsTest = Literal["ib_atomic_lat", '},
-            "components/validation/benchmarks/verbs/programs.py": {
+            "components/validation/benchmarks/verbs/read.py": {
                 "] = {\n": '] = {\n    "ib_atomic_lat": VerbsProgram(title="Atomic FETCH_AND_ADD Latency Test"),\n'
             },
         }
@@ -407,8 +407,8 @@ def test_a_new_training_benchmark_is_planned_offered_read_and_shown(copy: Copy) 
 
     answer = copy.evaluated(f"""
 from pathlib import Path
-from components.validation.training import training_benchmark
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.training import training_benchmark
+from components.validation.benchmarks.plan import plan_of
 from components.validation.benchmarks.jobs.run import without_a_run
 from stacks.read import read_stack_file
 
@@ -437,8 +437,8 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from components.validation.benchmarks.verbs.commands import Side, perftest
 from components.validation.benchmarks.verbs.judge import judge_stage
-from components.validation.benchmarks.verbs.reading import read
-from components.validation.planning.plan import End, plan_of
+from components.validation.benchmarks.verbs.read import read
+from components.validation.benchmarks.plan import End, plan_of
 from components.validation.records import RunRecord, TransferResult
 from stacks.read import read_stack_file
 
@@ -524,7 +524,7 @@ def test_a_word_without_a_file_is_named_with_the_page_that_helps() -> None:
 
 VERBS_TESTS = {
     "stacks/benchmarks.py",
-    "components/validation/benchmarks/verbs/programs.py",
+    "components/validation/benchmarks/verbs/read.py",
     # the two commands of its guide
     "components/validation/bitfusion.py",
 }
@@ -534,7 +534,7 @@ REGISTRIES: dict[str, tuple[str, Collection[str]]] = {
     # folder whose files are the things, and their names
     "switch OS": ("components/switches/os", members(Switch, "os")),
     "IPAM": ("components/cluster/ipam", members(Ipam, "kind")),
-    "training benchmark": ("components/validation/training", get_args(Training)),
+    "training benchmark": ("components/validation/benchmarks/training", get_args(Training)),
 }
 
 

@@ -8,7 +8,7 @@ from components.audit.findings import Audit, AuditFinding, NotChecked, Severity
 from components.audit.registry import checks
 from components.finding import Finding
 from components.report.lines import when
-from components.validation.memory.redact import redacted
+from components.validation.redact import redacted
 from stacks.sets import folded, folded_places
 from stacks.words import plural
 

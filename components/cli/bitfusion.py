@@ -22,7 +22,7 @@ from components.validation.bitfusion import (
     placed,
     prove,
 )
-from components.validation.running.screen import Screen, until_told
+from components.validation.by_hand import Screen, until_told
 
 
 @click.command(

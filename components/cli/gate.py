@@ -25,7 +25,7 @@ from components.inventory.model import Inventory
 from components.kubernetes.client import KubernetesApi
 from components.ssh import credentials
 from components.stack import Stack
-from components.validation.memory.store import store_of
+from components.validation.store import store_of
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.sets import folded

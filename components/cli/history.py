@@ -7,10 +7,10 @@ from rich.console import Console
 
 from components.cli.exits import Exit
 from components.cli.options import examples, json_option, print_json, stack_options
+from components.report.history import PIPED_COLUMNS, history_in_state, how_to_measure, show
 from components.stack import Stack
-from components.validation.history import PIPED_COLUMNS, history_in_state, how_to_measure, show
-from components.validation.memory import store
-from components.validation.memory.history import history_of
+from components.validation import store
+from components.validation.history import history_of
 
 
 @click.command(epilog=examples("rocelab history --stack dgx"))

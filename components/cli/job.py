@@ -8,7 +8,7 @@ from components.cli.exits import Exit
 from components.cli.options import examples, json_option, print_json, stack_options
 from components.jobs.workers import Transport
 from components.stack import Stack
-from components.validation.lab_job import JOBS, job_of
+from components.validation.benchmarks.jobs.plan import JOBS, job_of
 from stacks.benchmarks import Benchmarks
 from stacks.safe_yaml import to_yaml
 

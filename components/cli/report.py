@@ -13,7 +13,7 @@ from components.report.formats import FORMATS, write
 from components.report.sources import gather, read_outputs, summary_in
 from components.report.terminal import show
 from components.stack import Stack
-from components.validation.judging.stale import after_up
+from components.validation.stale import after_up
 from components.validation.summary import closed
 
 INSTANT, WRITTEN = "2026-01-31T12:00:00Z", "%Y-%m-%dT%H:%M:%SZ"

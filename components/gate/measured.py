@@ -5,8 +5,8 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from components.inventory.model import Host
-from components.validation.judging.stale import HostStates, changed_since
-from components.validation.planning.part import TAKES_PART
+from components.validation.benchmarks.part import TAKES_PART
+from components.validation.stale import HostStates, changed_since
 from components.validation.summary import Summary, closed
 from stacks.sets import names_of
 

@@ -8,11 +8,10 @@ from pydantic import ValidationError
 
 from components.gate.measured import MeasuredState
 from components.stack import Stack, ask_pulumi
-from components.validation.measured import verdict_by
-from components.validation.memory.document import declared_rails
-from components.validation.memory.store import folder_of, read_document
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.plan import plan_of
+from components.validation.store import declared_rails, folder_of, read_document
 from components.validation.summary import Summary
+from components.validation.verdict import verdict_by
 from stacks.base import LabError
 from stacks.files import read_text
 from stacks.lab import Lab

@@ -113,6 +113,11 @@ LAUNCHER_MIB, LAUNCHER_MIB_A_WORKER = 128, 2
 """mpirun, and one ssh per worker."""
 
 
+def job_name(run_id: str) -> str:
+    """The name of a run's job, short enough for a DNS label with `-worker-NNNN`."""
+    return f"bench-{run_id}".lower()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MpiProgram:
     """What every rank runs, and the variables that it needs besides those of NCCL or UCX."""

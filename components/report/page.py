@@ -28,7 +28,7 @@ from components.report.lines import (
 from components.report.shapes import Matrix, Trend, matrices, mtu_chains, sizes, trends
 from components.report.sources import Material, RawFile
 from components.validation.benchmarks.jobs.judge import comparisons
-from components.validation.planning.jobs import ALL_REDUCE, MPI_ALL_REDUCE
+from components.validation.benchmarks.jobs.plan import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.records import CurvePoint, JobResult, MeasuredHost, RunRecord, TransferResult, unit_text
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import bytes_text, plural, some

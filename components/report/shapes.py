@@ -6,9 +6,9 @@ from statistics import median, quantiles
 
 from components.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.report.lines import test_name
-from components.validation.memory.document import RunDocument
-from components.validation.memory.history import Entry
+from components.validation.history import Entry
 from components.validation.records import CurvePoint, RunRecord, TransferResult
+from components.validation.store import RunDocument
 from components.validation.summary import Summary
 from stacks.benchmarks import VerbsTest
 from stacks.words import some

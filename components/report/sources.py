@@ -11,9 +11,8 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from components.stack import Stack, ask_pulumi
-from components.validation.memory.document import RunDocument
-from components.validation.memory.store import RAW, folder_of, read_document
 from components.validation.records import RunRecord
+from components.validation.store import RAW, RunDocument, folder_of, read_document
 from components.validation.summary import Summary
 from stacks.base import LabError, UnreachableError
 from stacks.files import read_text

@@ -11,8 +11,27 @@ from rich.text import Text
 
 from components.finding import plain
 from components.report.lines import COLUMNS, cells, headline, other_hints
-from components.validation.colours import COLOUR, colour_of
 from components.validation.summary import Summary
+
+COLOUR = {
+    "pass": "green",
+    "partial": "yellow",
+    "warn": "yellow",
+    "fail": "bold red",
+    "skip": "yellow",
+    "error": "bold red",
+    "unstable": "yellow",
+    "replayed": "default",
+    "not run": "default",
+    "not rated": "default",
+}
+"""Styles of `rich`. Only a pass is green, and only broken or unknown states are red."""
+
+
+def colour_of(state: str, *, stale: bool = False) -> str:
+    """The style of a state; empty for any other text. A stale pass is not green."""
+    return COLOUR.get("warn" if stale and state == "pass" else state, "")
+
 
 SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
 

@@ -18,7 +18,7 @@ from components.finding import (
     table,
 )
 from components.review.effects import Effect, Kind, Rank, Review
-from components.validation.memory.redact import redacted
+from components.validation.redact import redacted
 from stacks.sets import folded, folded_places
 from stacks.words import plural
 

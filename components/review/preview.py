@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from components.validation.memory.redact import needles, redacted
+from components.validation.redact import needles, redacted
 from stacks.base import LabError
 from stacks.faults import SECRET_KEY
 

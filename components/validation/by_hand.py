@@ -1,29 +1,111 @@
 """A run by hand: measures a lab, keeps the raw outputs, and judges them by this run alone. It changes no state."""
 
 import asyncio
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from components.ssh.credentials import LabAccess, Setting, access_to
 from components.stack import Stack
+from components.validation.benchmarks.part import only
+from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.benchmarks.verbs.hcas import hcas_of
-from components.validation.memory.document import RunDocument, declared_rails
-from components.validation.memory.redact import needles_of
-from components.validation.memory.store import RAW, store_of, write_bundle, write_document
-from components.validation.planning.part import only
-from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import RunRecord
-from components.validation.running.parent import while_alive
-from components.validation.running.runner import RunContext, measure
-from components.validation.running.screen import Screen, until_told
+from components.validation.redact import needles_of
+from components.validation.runner import RunContext, measure
+from components.validation.store import RAW, RunDocument, declared_rails, store_of, write_bundle, write_document
 from components.validation.summary import Summary
 from components.validation.verdict import verdict_on
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
+
+T = TypeVar("T")
+
+
+class Screen:
+    """Prints to stderr: stdout belongs to the verdict. A pipe gets the lines alone."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        # a test must not compete with the display of it
+        self._bar = Progress(*columns, console=self._console, transient=True, refresh_per_second=2)
+        self._task = self._bar.add_task("measuring", total=1.0, left="")
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, line: str) -> None:
+        """One thing that happened."""
+        self._console.print(f"{time.monotonic() - self._begun:6.1f} s  {line}")
+
+    def progress(self, share: float, left_s: float, what: str) -> None:
+        """How far it is."""
+        left = f"{what} about {left_s:.0f} s left".strip()
+        self._bar.update(self._task, completed=min(share, 1.0), left=left)
+
+
+async def until_told(work: Coroutine[object, object, T]) -> T:
+    """Does the work; SIGTERM, SIGINT and SIGHUP end it cleanly, as both ends of a test must be stopped."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(sign) != signal.SIG_IGN:  # what nohup ignores stays ignored
+            loop.add_signal_handler(sign, task.cancel)
+    return await task
+
+
+POLL_S = 0.5
+
+
+class OrphanedError(LabError):
+    """The process that asked for the run has died."""
+
+
+async def while_alive(work: Coroutine[object, object, T]) -> T:
+    """Runs the work, and cancels it when the process's parent ends first.
+
+    Raises:
+        OrphanedError: when it was cancelled for that.
+    """
+    parent = os.getppid()
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        if os.getppid() != parent:
+            task.cancel()
+            await asyncio.wait([task])
+            raise OrphanedError("the run was stopped because the process that started it has died")
+        try:
+            await asyncio.wait([task], timeout=POLL_S)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+    return task.result()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

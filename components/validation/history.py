@@ -1,137 +1,342 @@
-"""The last runs of a lab: verdicts, values, and the run that new ones are compared with."""
+"""The history of a lab: a few numbers per run, what makes two runs comparable, and the comparison. Pure."""
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from statistics import median
+from typing import Literal
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from pydantic import ValidationError
 
-from components.stack import NoEngineError, ask_pulumi
-from components.validation.colours import colour_of
-from components.validation.memory.entry import unproven
-from components.validation.memory.history import Entry, History, history_in, history_of
-from components.validation.memory.regression import change
-from components.validation.records import unit_text
-from stacks.base import LabError, UnreachableError
-from stacks.lab import Lab
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.verbs.pvrdma import NOT_PROVEN, PATH, proof_in_words
+from components.validation.records import Frozen, JobResult, RunHead, RunRecord, TransferResult, median_of, unit_of
+from components.validation.statistics import cv
+from components.validation.summary import Regression, Summary, function_of_tests
 
-SHOWN = 20
-PIPED_COLUMNS = 160
-CELL_COLUMNS = 17
-"""A value with its change and the lines around it."""
-MEASUREMENT = "rocelab:validation:Measurement::"
-"""Part of the resource's URN, between the types of its parents and its name."""
+KEPT = 10
+"""Runs in the stack's state; the store has all."""
 
 
-def show(console: Console, lab: Lab, entries: list[Entry], history: History, store: Path) -> None:
-    """Prints the last runs, their values, and where they come from."""
-    shown = entries[-SHOWN:]
-    console.print(runs(lab, shown, len(entries), history.baseline))
-    if any(entry.values for entry in shown):
-        console.print()
-        console.print(values(shown, console.width))
-    console.print(notes(lab, entries, history, store), soft_wrap=True)
+class Value(Frozen):
+    """One number of a run that can be compared with that of another run."""
+
+    median: float
+    unit: str
+    cv: float | None = None
+    """Coefficient of variation over the repeats, pooled over all pairs; None where nothing was repeated."""
+    again: float | None = None
+    """Value of the confirming run, if the first run was worse than the baseline."""
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether it is a time."""
+        return self.unit == "us"
 
 
-def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> Table:
-    """One line a run: when, how it was judged, and which of them can be compared."""
-    title = f"lab {lab.name}: {len(entries)} of {known} runs" if known > len(entries) else f"lab {lab.name}"
-    shown = Table(title=title, title_justify="left", show_edge=False)
-    letters = _letters(entries)
-    for column in ("run", "began UTC", "took", "function", "performance"):
-        shown.add_column(column, no_wrap=True)
-    if len(set(letters)) > 1:
-        shown.add_column("config")
-    for entry, letter in zip(entries, letters, strict=True):
-        mark = " *" if baseline and baseline.run_id == entry.run_id else ""
-        began, took = entry.started_at[5:16].replace("T", " "), f"{entry.duration_s:.0f} s"
-        cells = [f"{entry.run_id}{mark}", began, took, _coloured(entry.function), _coloured(entry.performance)]
-        shown.add_row(*cells, *([letter] if len(set(letters)) > 1 else []))
-    return shown
+class Entry(RunHead):
+    schema_version: Literal[1] = 1
+    lab: str
+    function: str
+    performance: str
+    passed: bool
+    """Whether it may be a baseline: everything that can be known works, and no axis fails."""
+    config: dict[str, str]
+    """What two runs must share to be compared, by name."""
+    values: dict[str, Value]
+    """By test, shape and rail, or by job and transport."""
+    document_sha256: str = ""
 
 
-def values(entries: list[Entry], width: int) -> Table:
-    """One line a value, one column a run, the last ones that fit; each with its change since the run before."""
-    names = list(dict.fromkeys(name for entry in entries for name in entry.values))
-    titles = [_title(name, entries) for name in names]
-    shown = Table(show_edge=False)
-    shown.add_column("value", no_wrap=True)
-    measured = [entry for entry in entries if entry.values]
-    before = dict(zip((entry.run_id for entry in measured[1:]), measured, strict=False))
-    columns = measured[-max(1, (width - max(map(len, titles)) - 2) // CELL_COLUMNS) :]
-    for entry in columns:
-        shown.add_column(entry.run_id.rpartition("-")[2], justify="right")
-    for name, title in zip(names, titles, strict=True):
-        shown.add_row(escape(title), *(_cell(entry, before.get(entry.run_id), name) for entry in columns))
-    return shown
+class History(Frozen):
+    """The history in the state: the last runs, the oldest first, and the last one that passed."""
+
+    entries: tuple[Entry, ...] = ()
+    baseline: Entry | None = None
+
+    def with_entry(self, entry: Entry) -> "History":
+        """The history after a run."""
+        return history_of([*self.known, entry])
+
+    def merged(self, others: Iterable[Entry]) -> "History":
+        """Joined with the runs of another place: the state may be new, or the store empty."""
+        return history_of([*others, *self.known])
+
+    def before(self, run_id: str) -> "History":
+        """The history without a run, with which the run is compared."""
+        return history_of(entry for entry in self.known if entry.run_id != run_id)
+
+    def entry(self, run_id: str) -> Entry | None:
+        """The run of that name."""
+        return next((entry for entry in self.entries if entry.run_id == run_id), None)
+
+    def baseline_for(self, config: dict[str, str]) -> Entry | None:
+        """The last run that passed with the same configuration; else the last one that passed at all."""
+        passing = [entry for entry in self.known if entry.passed and entry.values]
+        same = [entry for entry in passing if entry.config == config]
+        return (same or passing)[-1] if passing else None
+
+    def comparable(self, config: dict[str, str]) -> list[Entry]:
+        """Runs that passed with the same configuration."""
+        return [entry for entry in self.known if entry.passed and entry.config == config]
+
+    @property
+    def known(self) -> list[Entry]:
+        """All of them: the baseline may be older than the last runs."""
+        old = [self.baseline] if self.baseline and self.entry(self.baseline.run_id) is None else []
+        return [*old, *self.entries]
 
 
-def _title(name: str, entries: Iterable[Entry]) -> str:
-    unit = next(entry.values[name].unit for entry in entries if name in entry.values)
-    return f"{name.replace(' one_way', '')} [{unit_text(unit)}]"
+def history_of(entries: Iterable[Entry]) -> History:
+    """The history of any runs in any order: each run counts once, and the last `KEPT` stay."""
+    by_run = {entry.run_id: entry for entry in entries}
+    ordered = sorted(by_run.values(), key=lambda entry: (entry.started_at, entry.run_id))
+    passing = [entry for entry in ordered if entry.passed and entry.values]
+    return History(entries=tuple(ordered[-KEPT:]), baseline=passing[-1] if passing else None)
 
 
-def _letters(entries: list[Entry]) -> list[str]:
-    """A letter for each configuration: only runs of the same one are compared."""
-    known: list[dict[str, str]] = []
-    for entry in entries:
-        known += [] if entry.config in known else [entry.config]
-    return [chr(ord("A") + known.index(entry.config)) for entry in entries]
+def history_in(kept: object) -> History:
+    """The history in a stack's state; an unreadable one counts as empty, so it never prevents a measurement."""
+    try:
+        return History.model_validate(kept)
+    except ValidationError:
+        return History()
 
 
-def _cell(entry: Entry, before: Entry | None, name: str) -> str:
-    value = entry.values.get(name)
-    if value is None:
-        return ""
-    text = f"{value.median:.4g}"
-    old = before.values.get(name) if before else None
-    if before and old and before.config == entry.config:
-        text += f" {change(value.median, old.median):+.1%}"
-    return text + (f" (again {value.again:.4g})" if value.again is not None else "")
+REBASELINE = "rebaseline"
+"""Part of a configuration that only you change: it discards earlier baselines."""
+PVRDMA_PATH = "PVRDMA path"
+"""Part of a configuration: whether the HCAs' counters proved that the values are those of RDMA."""
+RATED = ("one_way", "both_ways")
 
 
-def _coloured(state: str) -> str:
-    colour = colour_of(state)
-    return f"[{colour}]{state}[/]" if colour else escape(state)
+def entry_of(plan: Plan, record: RunRecord, rebaselined: str = "") -> Entry:
+    """A run as the history has it, before it is judged.
 
-
-def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
-    """Remarks on the tables, and the folder of the runs."""
-    lines = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
-    lines += ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
-    lines += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
-    lines += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
-    return f"{'; '.join(lines)}\nstore: {escape(str(store))}"
-
-
-def how_to_measure(lab: Lab) -> str:
-    """How to get a first run."""
-    if lab.benchmarks is None or lab.benchmarks.mode == "off":
-        return "benchmarks.mode is off, set it to warn or enforce"
-    return "make up does that" if lab.simulated else "pulumi up does that"
-
-
-def history_in_state(stack: str, lab: Lab, store: Path) -> History:
-    """The history of this lab that the stack's state keeps; that of another lab, which a file of its own names, is not.
-
-    Raises:
-        UnreachableError: when there is no such stack, or no engine to ask.
-        LabError: when what the engine prints is no state.
+    Args:
+        plan: what was measured.
+        record: what came of it.
+        rebaselined: the run from which comparisons start over.
     """
-    try:
-        text = ask_pulumi("stack", "export", "--stack", stack)
-    except NoEngineError as error:
-        raise UnreachableError(f"the store has no runs, and {error}") from None
-    except UnreachableError as error:
-        raise UnreachableError(
-            f"no run of lab {lab.name} was found: {error}. Where it has never been measured, {how_to_measure(lab)}; "
-            f"its store is {store}"
-        ) from None
-    try:
-        resources = json.loads(text)["deployment"].get("resources", [])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise LabError(f"pulumi stack export --stack {stack}: no deployment in JSON was found") from None
-    measured: dict[str, object] = next((one.get("outputs", {}) for one in resources if MEASUREMENT in one["urn"]), {})
-    return history_of(entry for entry in history_in(measured.get("history", {})).known if entry.lab == lab.name)
+    return Entry(
+        **record.head,
+        lab=plan.lab,
+        function="skip",
+        performance="not rated",
+        passed=False,
+        config=config_of(plan, record) | ({REBASELINE: rebaselined} if rebaselined else {}),
+        values=values_of(plan, record),
+    )
+
+
+def passes(summary: Summary) -> bool:
+    """Whether a run may be a baseline. Warnings pass: otherwise a lab with a known warning could never be compared.
+
+    A run over an unproven PVRDMA path passes too: the path is part of its configuration, so it is only compared with
+    runs of the same kind.
+    """
+    unknown = [test for test in summary.tests if test.test == PATH and test.function == "skip"]
+    rest = [test.function for test in summary.tests if test not in unknown]
+    works = summary.function == "pass"
+    if unknown and summary.function == "skip" and not summary.stale:
+        works = function_of_tests(rest) == "pass"
+    return works and summary.performance not in ("fail", "unstable")
+
+
+def unproven(entry: Entry) -> bool:
+    """Whether it is not known that all its values are those of RDMA."""
+    return entry.config.get(PVRDMA_PATH, "").startswith(NOT_PROVEN)
+
+
+def judged(entry: Entry, summary: Summary) -> Entry:
+    """The entry with its verdict."""
+    same = {name: getattr(summary, name) for name in ("function", "performance", "raw_sha256")}
+    return entry.model_copy(update={"passed": passes(summary), **same})
+
+
+def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
+    """The values that two runs are compared by: medians over all pairs of a rail, and those of jobs."""
+    found: dict[str, Value] = {}
+    for stage in plan.stages:
+        for rail in plan.rails:
+            measured = record.measured_of(stage.test, stage.shape, rail.name)
+            middle = median_of(measured)
+            if middle is not None and stage.shape in RATED:
+                value = Value(median=middle, unit=unit_of(stage.test), cv=_pooled_cv(measured))
+                found[f"{stage.test} {stage.shape} {rail.name}"] = value
+    direct = [one for one in record.gpu_memory if one.outcome == "measured" and one.gbit_s and not one.far]
+    if slowest := min(direct, key=lambda one: one.ratio, default=None):
+        found["gpu_memory"] = Value(median=slowest.gbit_s or 0.0, unit="Gbit/s")
+    if alone := [ring.of_itself for ring in record.rings if ring.outcome == "measured"]:
+        found["nccl_one_node"] = Value(median=min(alone), unit="GB/s")
+    if record.nccl and record.nccl.busbw_gbyte_s is not None and not record.nccl.replayed:
+        found["nccl_all_reduce"] = Value(median=record.nccl.busbw_gbyte_s, unit="GB/s")
+    jobs: dict[str, list[JobResult]] = {}
+    for job in record.jobs:
+        if job.value is not None and not job.replayed:
+            jobs.setdefault(f"{job.program} {job.transport}", []).append(job)
+    for name, several in jobs.items():
+        values = [job.value for job in several if job.value is not None]
+        found[name] = Value(median=median(values), unit=several[0].unit)
+    return found
+
+
+def _pooled_cv(transfers: Iterable[TransferResult]) -> float | None:
+    """Coefficient of variation over the repeats of all transfers; None where nothing was repeated."""
+    found = [cv(t.samples) for t in transfers if len(t.samples) > 1]
+    return round(math.sqrt(math.fsum(one * one for one in found) / len(found)), 4) if found else None
+
+
+def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:
+    """What makes two runs comparable, by name; unknown parts are left out."""
+    hosts = record.hosts.values()
+    lines = {f"{t.line_rate_gbit_s:g}" for t in record.transfers if t.line_rate_gbit_s}
+    # ports and bounds of time change nothing that is measured
+    tests = plan.verbs.model_dump_json(exclude={"first_port", "timeout_s"})
+    parts = {
+        "nodes": str(len(plan.nodes)),
+        "rails": _joined({rail.name for rail in plan.rails}),
+        "path MTU": _joined({str(rail.path_mtu_bytes) for rail in plan.rails}),
+        "NIC": _joined({host.nic for host in hosts}),
+        "driver": _joined({host.driver for host in hosts}),
+        "firmware": _joined({host.firmware for host in hosts}),
+        "line rate": _joined(lines),
+        "image": plan.nccl.image if plan.nccl else "",
+        "tests": hashlib.sha256(tests.encode()).hexdigest()[:12],
+        PVRDMA_PATH: proof_in_words(plan, record),
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def _joined(values: set[str]) -> str:
+    return ", ".join(sorted(value for value in values if value))[:120]
+
+
+LEAST_BANDWIDTH, LEAST_LATENCY = 0.05, 0.10
+"""Changes below these are noise on any fabric."""
+SPREADS = 3.0
+"""Coefficients of variation that a change has to exceed."""
+CREEP = 0.08
+"""Loss against the best known run that counts as a slow decline: many steps, each too small to report."""
+LEAST_CREEP_RUNS = 2
+MOST_REASONS = 6
+
+
+def change(now: float, before: float) -> float:
+    """Relative change; -0.05 is five per cent less."""
+    return (now - before) / before if before else 0.0
+
+
+def limit(now: Value, before: Value) -> float:
+    """The relative loss that noise explains."""
+    pooled = math.sqrt(((now.cv or 0.0) ** 2 + (before.cv or 0.0) ** 2) / 2)
+    return max(LEAST_LATENCY if now.lower_is_better else LEAST_BANDWIDTH, SPREADS * pooled)
+
+
+def loss(now: Value, before: float, value: float | None = None) -> float:
+    """Relative loss of a value; negative if it is better."""
+    moved = change(now.median if value is None else value, before)
+    return moved if now.lower_is_better else -moved
+
+
+def worse_values(entry: Entry, history: History) -> tuple[str, ...]:
+    """Names of the values that lost more than noise against the baseline; a confirming run measures them again."""
+    return tuple(name for name, pair in _comparable(entry, history).items() if _is_worse(*pair))
+
+
+def relative_changes(entry: Entry, history: History) -> dict[str, float]:
+    """Relative change of each value against the baseline; empty where nothing can be compared."""
+    pairs = _comparable(entry, history)
+    return {name: round(change(now.median, before.median), 4) for name, (now, before) in pairs.items()}
+
+
+def confirmed_losses(entry: Entry, history: History) -> tuple[str, ...]:
+    """Names of the values that were worse in the confirming run too."""
+    pairs = _comparable(entry, history)
+    return tuple(name for name, pair in pairs.items() if _is_worse(*pair) and _again_worse(*pair))
+
+
+def compared(entry: Entry, history: History) -> Regression | None:
+    """The comparison; None for the first run of a lab and in the simulator."""
+    baseline = history.baseline_for(entry.config)
+    if baseline is None or entry.simulated or baseline.simulated:
+        return None
+    if baseline.config != entry.config:
+        reasons = (*_other_config(entry, baseline), *_moved(entry, baseline))
+        return Regression(baseline_run=baseline.run_id, verdict="not comparable", reasons=reasons[:MOST_REASONS])
+    pairs, found, creeping = _shared(entry, baseline), worse_values(entry, history), tuple(_creep(entry, history))
+    if not found and not creeping:
+        better = any(_is_better(*pair) for pair in pairs.values())
+        return Regression(baseline_run=baseline.run_id, verdict="better" if better else "same")
+    reasons = (*(_line(name, *pairs[name]) for name in found), *creeping)
+    return Regression(
+        baseline_run=baseline.run_id,
+        verdict="unconfirmed" if found and not confirmed_losses(entry, history) else "worse",
+        reasons=reasons[:MOST_REASONS],
+    )
+
+
+def _comparable(entry: Entry, history: History) -> dict[str, tuple[Value, Value]]:
+    """The values that run and baseline share; none where the configurations differ, or in the simulator."""
+    baseline = history.baseline_for(entry.config)
+    if baseline is None or baseline.config != entry.config or entry.simulated or baseline.simulated:
+        return {}
+    return _shared(entry, baseline)
+
+
+def _shared(entry: Entry, baseline: Entry) -> dict[str, tuple[Value, Value]]:
+    """The values that both have, now and before, by name."""
+    return {name: (now, baseline.values[name]) for name, now in entry.values.items() if name in baseline.values}
+
+
+def _is_worse(now: Value, before: Value) -> bool:
+    return loss(now, before.median) > limit(now, before)
+
+
+def _is_better(now: Value, before: Value) -> bool:
+    return -loss(now, before.median) > limit(now, before)
+
+
+def _again_worse(now: Value, before: Value) -> bool:
+    return now.again is not None and loss(now, before.median, now.again) > limit(now, before)
+
+
+def _creep(entry: Entry, history: History) -> Iterator[str]:
+    runs = history.comparable(entry.config)
+    for name, now in entry.values.items():
+        known = [run.values[name] for run in runs if name in run.values]
+        if len(known) < LEAST_CREEP_RUNS:
+            continue
+        best = (min if now.lower_is_better else max)(value.median for value in known)
+        spread = median([value.cv or 0.0 for value in (*known, now)])
+        if loss(now, best) > max(CREEP, SPREADS * spread, LEAST_LATENCY if now.lower_is_better else 0.0):
+            yield (
+                f"{name}: {now.median:.4g} {now.unit} is {loss(now, best):.1%} worse than the best of the last "
+                f"{len(known)} runs ({best:.4g}), in small steps"
+            )
+
+
+def _line(name: str, now: Value, before: Value) -> str:
+    lost = loss(now, before.median)
+    if now.again is None:
+        again = "no second run confirmed it"
+    elif _again_worse(now, before):
+        again = f"a second run confirms it: {now.again:.4g}"
+    else:
+        again = f"a second run does not: {now.again:.4g}"
+    more = "more" if now.lower_is_better else "less"
+    return f"{name}: {now.median:.4g} {now.unit} is {lost:.1%} {more} than {before.median:.4g}; {again}"
+
+
+def _other_config(entry: Entry, baseline: Entry) -> Iterator[str]:
+    for key in sorted({*entry.config, *baseline.config}):
+        now, before = entry.config.get(key, ""), baseline.config.get(key, "")
+        if now != before:
+            yield f"{key} was {before or 'unknown'}, is {now or 'unknown'}"
+
+
+def _moved(entry: Entry, baseline: Entry) -> Iterator[str]:
+    """Values that changed together with the configuration: shown, not judged."""
+    for name, (now, before) in _shared(entry, baseline).items():
+        if abs(change(now.median, before.median)) > limit(now, before):
+            yield f"{name} was {before.median:.4g} {now.unit}, is {now.median:.4g}: seen, not judged"

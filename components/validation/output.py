@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from components.finding import Finding
-from components.validation.judging.states import ORDER, few, shortened
-from components.validation.summary import JudgedTest, Summary
+from components.validation.summary import ORDER, JudgedTest, Summary, few, shortened
 from stacks.words import plural
 
 LARGEST_BYTES = 8_000

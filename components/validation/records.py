@@ -295,7 +295,7 @@ class JobResult(LogResult):
     samples: tuple[float, ...] = ()
     """Per iteration, or one value."""
     dropped: tuple[float, ...] = ()
-    """Outliers among the samples, by the rule of `judging.statistics`; still part of samples."""
+    """Outliers among the samples, by the rule of `statistics.py`; still part of samples."""
     value: float | None = None
     """Median without the outliers."""
     details: dict[str, JsonValue] = {}

@@ -10,15 +10,14 @@ import pulumi_kubernetes as kubernetes
 from pydantic import JsonValue
 
 from components.provider.program import Declaration
+from components.validation.benchmarks.part import quarantined
+from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.gate import Gate
-from components.validation.judging.stale import HostStates, changed_since, fingerprint_of, host_states, made_stale
-from components.validation.measured import verdict_by
 from components.validation.measurement import Measurement
 from components.validation.output import output_of
-from components.validation.planning.part import quarantined
-from components.validation.planning.plan import Plan, plan_of
+from components.validation.stale import HostStates, changed_since, fingerprint_of, host_states, made_stale
 from components.validation.summary import Summary
-from components.validation.verdict import in_cluster
+from components.validation.verdict import in_cluster, verdict_by
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab

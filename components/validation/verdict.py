@@ -3,29 +3,42 @@
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from components.finding import Finding
 from components.validation.benchmarks.gpu_memory import gpu_memory_findings, gpu_memory_reasons, judge_gpu_memory
 from components.validation.benchmarks.jobs.judge import comparison_findings, job_findings, job_reasons, judge_jobs
 from components.validation.benchmarks.nccl.judge import judge_nccl, nccl_reasons, network_findings
 from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings, ring_reasons
-from components.validation.benchmarks.pod_rails.judge import judge_pods, pod_findings, pod_reasons
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.pods.judge import judge_pods, pod_findings, pod_reasons
 from components.validation.benchmarks.verbs.judge import (
+    Topology,
+    compared_stage,
     crowded_reasons,
     judge_stage,
+    located,
     second_try_findings,
     transfer_reasons,
 )
-from components.validation.benchmarks.verbs.levels import Topology, compared_stage, located
+from components.validation.benchmarks.verbs.pvrdma import PATH, path_findings, path_reasons, path_tests
 from components.validation.benchmarks.verbs.signs import (
     counter_findings,
     jitter_findings,
     mtu_findings,
     pcie_findings,
 )
-from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
-from components.validation.judging.states import (
+from components.validation.history import History, confirmed_losses, history_of, relative_changes
+from components.validation.history import compared as compared_with_baseline
+from components.validation.records import RunRecord
+from components.validation.stale import made_stale
+from components.validation.store import RunDocument, folder_of, read_document
+from components.validation.summary import (
     SHOWN_ONLY,
+    JudgedTest,
+    Performance,
+    Regression,
+    Summary,
     few,
     function_of_tests,
     not_run,
@@ -33,13 +46,8 @@ from components.validation.judging.states import (
     too_many,
     worse_of,
 )
-from components.validation.memory import regression
-from components.validation.memory.document import RunDocument
-from components.validation.memory.history import History, history_of
-from components.validation.planning.plan import Plan
-from components.validation.records import RunRecord
-from components.validation.summary import JudgedTest, Performance, Regression, Summary
 from stacks.benchmarks import Benchmarks
+from stacks.lab import Lab
 from stacks.words import plural
 
 MOST_FINDINGS = 8
@@ -75,8 +83,8 @@ class Judgement:
         entry, compared = history.entry(record.run_id), None
         if entry is not None:
             earlier = history.before(record.run_id)
-            compared = regression.compare(entry, earlier)
-            changes, confirmed = regression.changes(entry, earlier), regression.confirmed(entry, earlier)
+            compared = compared_with_baseline(entry, earlier)
+            changes, confirmed = relative_changes(entry, earlier), confirmed_losses(entry, earlier)
             tests = [_compared(test, changes, confirmed) for test in tests]
         performance, because = performance_of_tests(tests, simulated=plan.simulated)
         if compared and compared.verdict == "worse":
@@ -123,6 +131,21 @@ def verdict_on(document: RunDocument, benchmarks: Benchmarks) -> Summary:
     """The verdict on a stored run by these bounds."""
     judgement = judge(document.plan, benchmarks, document.record, document.leaves)
     return judgement.verdict(history_of(document.history))
+
+
+def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
+    """The verdict by the current bounds; after an edit of the bounds, the stored run is judged again."""
+    benchmarks = lab.benchmarks or Benchmarks()
+    mode = {"mode": benchmarks.mode}
+    if verdict.bounds == bounds_digest(benchmarks):
+        return verdict.model_copy(update=mode)
+    folder = folder_of(verdict.lab, root, simulated=verdict.simulated, store=verdict.store)
+    document = read_document(folder, verdict.run_id, verdict.document_sha256)
+    if document is None:
+        why = f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store here: judged as before"
+        return made_stale(verdict.model_copy(update=mode), (why,))
+    kept = {"store": verdict.store, "document_sha256": verdict.document_sha256}
+    return verdict_on(document, benchmarks).model_copy(update=kept)
 
 
 def bounds_digest(benchmarks: Benchmarks) -> str:

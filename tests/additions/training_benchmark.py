@@ -1,8 +1,8 @@
-"""A benchmark that prints one number, as `components/validation/training/toy_net.py`."""
+"""A benchmark that prints one number, as `components/validation/benchmarks/training/toy_net.py`."""
 
 from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
-from components.validation.training import LogReading, TrainingBenchmark
+from components.validation.benchmarks.training import LogReading, TrainingBenchmark
 
 
 class ToyNet(TrainingBenchmark):

@@ -8,9 +8,9 @@ import pytest
 from components.fabric.fabric import fabric_outline
 from components.finding import Finding
 from components.outputs import few_faults, outline
-from components.validation.judging.stale import made_stale
 from components.validation.output import LARGEST_BYTES, output_of
 from components.validation.records import TransferResult
+from components.validation.stale import made_stale
 from components.validation.summary import Regression, Summary
 from components.validation.verdict import in_cluster, judge
 from stacks.lab import Lab

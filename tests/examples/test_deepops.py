@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from components.jobs.image.build import target_of
-from components.validation.lab_job import job_of
+from components.validation.benchmarks.jobs.plan import job_of
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import parse_lab, read_stack_file

@@ -8,8 +8,8 @@ import pytest
 
 from components.hosts.document import host_document
 from components.ports.matrix import port_matrix
-from components.validation.lab_job import job_of
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.jobs.plan import job_of
+from components.validation.benchmarks.plan import plan_of
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.read import read_stack_file

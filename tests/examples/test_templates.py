@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from components.validation.lab_job import job_of
+from components.validation.benchmarks.jobs.plan import job_of
 from stacks.read import read_stack_file
 from stacks.schema import SCHEMA_FILE
 from tests.conftest import ROOT

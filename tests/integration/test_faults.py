@@ -14,8 +14,8 @@ from components.hosts.calls import HostCalls, Report
 from components.hosts.records import HostRecord, target_record
 from components.hosts.repair import Crew, Outcome, converge, undo_all
 from components.ssh.credentials import access_to, host_keys
-from components.validation.planning.plan import plan_of
-from components.validation.running.runner import measure
+from components.validation.benchmarks.plan import plan_of
+from components.validation.runner import measure
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.access import read_private_key

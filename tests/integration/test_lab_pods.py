@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from components.validation.benchmarks.pod_rails import run as pod_rails
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.plan import plan_of
+from components.validation.benchmarks.pods import run as pod_rails
 from components.validation.records import PodRails
 from simulator.nodes.pod_images import MPI_IMAGE, SHELL_IMAGE
 from simulator.plane.api import Api

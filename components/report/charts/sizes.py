@@ -7,7 +7,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from components.report.charts.canvas import INK, MUTED, SMALL, Canvas, end_labels, frame, series_colour
 from components.report.shapes import Band, Sizes, three
-from components.validation.benchmarks.verbs.programs import PROGRAMS
+from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.records import CurvePoint
 from stacks.words import bytes_text
 

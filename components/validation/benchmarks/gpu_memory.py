@@ -7,15 +7,13 @@ from dataclasses import replace
 from components.finding import Finding
 from components.ssh.connection import NoAnswerError
 from components.validation import Say
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.ports import NO_CUDA, NO_GPU
-from components.validation.benchmarks.verbs.reading import NoResultError
+from components.validation.benchmarks.verbs.read import NoResultError
 from components.validation.benchmarks.verbs.run import Bench, BusyError
-from components.validation.judging.states import FAR, NOTHING, function_of_counts, not_run, rate
-from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import Flow, GpuTransfer, RunRecord, TransferResult, outcome_counts
-from components.validation.summary import JudgedTest
+from components.validation.summary import FAR, NOTHING, JudgedTest, function_of_counts, not_run, rate
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural

@@ -9,11 +9,11 @@ from components.kubernetes.client import KubernetesApi
 from components.ssh.connection import Connection, NoAnswerError, connected
 from components.ssh.credentials import LabAccess, Login
 from components.ssh.session import CommandResult, Pool, feed, session
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import HELD, facts_words, lease
 from components.validation.benchmarks.verbs.ports import HostPorts, parse_ports
 from components.validation.benchmarks.verbs.run import Bench, BusyError, as_raw
-from components.validation.cluster.kube import holders
-from components.validation.planning.plan import Plan
+from components.validation.cluster import holders
 from stacks.base import LabError
 from stacks.words import some
 

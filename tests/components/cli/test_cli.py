@@ -18,7 +18,7 @@ from components.cluster.store import upstream_files
 from components.inventory.document import dump
 from components.jobs import registry
 from components.jobs.registry import ImageStatus
-from components.validation.memory.store import append
+from components.validation.store import append
 from tests.components.fabric.ova import stub_ova
 from tests.components.inventory.fabricate import fabricate
 from tests.components.jobs.images import DEBIAN, as_folder

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from components.cluster import manifests
 from components.cluster.manifests import OBJECT, TEMPLATES, quoted, render, render_all
-from components.validation.planning.pods import pods_of
+from components.validation.benchmarks.pods.plan import pods_of
 from stacks.lab import Lab
 from stacks.safe_yaml import load_kubernetes_yaml
 from tests.components.cluster.conftest import parts

@@ -15,7 +15,7 @@ from components.discovery.questions import Answers, as_markdown, read_answers
 from components.inventory.document import dump, parse
 from components.inventory.model import Attachment, CustomObject, Host, Inventory, KubeNode, Pf, RdmaPort, Route, Switch
 from components.inventory.reading import known, unknown
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.plan import plan_of
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import KEY, read_stack_file

@@ -17,7 +17,7 @@ from components.gate.measured import MeasuredState
 from components.inventory.document import save
 from components.inventory.model import Inventory, Pf
 from components.inventory.reading import known
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.plan import plan_of
 from components.validation.summary import Summary
 from components.validation.verdict import bounds_digest
 from stacks.lab import Lab

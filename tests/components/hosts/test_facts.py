@@ -9,7 +9,7 @@ from components.hosts.program.host import Host
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
 from components.hosts.records import kept, warnings_of
-from components.validation.judging.stale import changed_since, host_states
+from components.validation.stale import changed_since, host_states
 from tests.components.hosts.fleet_hosts import FakeHosts, converged, crew, record
 from tests.components.hosts.host_runs import made, run
 from tests.components.hosts.nics import NicHost, hardware

@@ -7,7 +7,7 @@ import pytest
 from components.hosts.program.machine import Done
 from components.hosts.program.steps.firmware_version import FirmwareVersion
 from components.hosts.records import KEPT_FACTS
-from components.validation.judging.stale import FACTS
+from components.validation.stale import FACTS
 from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, unchanged_by_a_second_run
 from tests.messages import states

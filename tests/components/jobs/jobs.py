@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from components.validation.lab_job import job_of
+from components.validation.benchmarks.jobs.plan import job_of
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 

@@ -9,9 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from components.jobs.mpijob import rank_script
-from components.jobs.programs import MPI_ALL_REDUCE
 from components.jobs.workers import Workers
-from components.validation.planning.jobs import PlannedJob, in_turn, jobs_of
+from components.validation.benchmarks.jobs.plan import MPI_SCRIPT, PlannedJob, in_turn, jobs_of
 from stacks.benchmarks import Mpi
 from stacks.lab import Lab
 from stacks.transports import Comparison
@@ -107,7 +106,7 @@ def started(workers: Workers, sysfs: Path, *words: str) -> subprocess.CompletedP
 
 
 def test_the_program_runs_on_the_pythons_of_older_images():
-    ast.parse(MPI_ALL_REDUCE.read_text(), feature_version=(3, 8))
+    ast.parse(MPI_SCRIPT.read_text(), feature_version=(3, 8))
 
 
 def test_the_sizes_are_those_of_the_lab_file(cpus: Lab):

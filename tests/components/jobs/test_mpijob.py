@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.jobs.mpijob import LAB_LABEL, RUN_LABEL
-from components.jobs.programs import all_reduce_job, job_name, node_ring_job
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, job_name
+from components.validation.benchmarks.nccl.plan import all_reduce_job, node_ring_job
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.delivery import Delivery, Pvrdma, SharedRdma, SriovOperator
@@ -180,7 +180,7 @@ def test_in_the_host_s_network_sshd_leaves_port_22_to_the_node_and_devices_come_
 
 
 def test_the_host_s_network_without_a_device_plugin_is_refused_with_the_remedy(lab: Lab) -> None:
-    from components.validation.lab_job import job_of  # noqa: PLC0415  # without the default of `rendered`
+    from components.validation.benchmarks.jobs.plan import job_of  # noqa: PLC0415  # without the default of `rendered`
 
     with pytest.raises(LabError, match=r"--device-resource rdma/<name>"):
         job_of(lab, "nccl", "host")
@@ -229,7 +229,7 @@ def test_the_commands_are_those_of_the_guides(lab: Lab) -> None:
 
 
 def test_a_training_job_without_its_image_is_refused_by_path(lab: Lab) -> None:
-    from components.validation.lab_job import job_of  # noqa: PLC0415  # without the images of `rendered`
+    from components.validation.benchmarks.jobs.plan import job_of  # noqa: PLC0415  # without the images of `rendered`
 
     with pytest.raises(LabError, check=stating("images.training.image", "horovod")):
         job_of(lab, "horovod", "roce")

@@ -10,7 +10,7 @@ import pytest
 
 from components.jobs.rail_pod import LIMIT_S, PEERS, SCRIPT, RailPod, rail_pod, script_words
 from components.jobs.workers import RailAttachment
-from components.validation.benchmarks.pod_rails.log import PodFacts, parse_pod
+from components.validation.benchmarks.pods.log import PodFacts, parse_pod
 
 VF = "0000:18:00.2"
 

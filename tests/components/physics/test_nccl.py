@@ -6,7 +6,7 @@ import pytest
 
 from components.physics.ceilings import Path, bandwidth_ceiling
 from components.physics.nccl import Ring, largest_message_bytes, nccl_ceiling, rails_gbyte_s
-from components.validation.judging.states import rate
+from components.validation.summary import rate
 from stacks.benchmarks import Nccl, Threshold
 from stacks.words import bytes_text
 from tests.components.physics.cost_model import all_reduce_s

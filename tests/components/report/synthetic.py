@@ -9,11 +9,9 @@ from components.report.sources import Material, raw_files
 from components.ssh.session import CommandResult
 from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
 from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.plan import End, Plan, PlannedRail, plan_of
 from components.validation.benchmarks.verbs.run import as_raw
-from components.validation.judging.states import not_run
-from components.validation.memory.document import DeclaredRail, RunDocument
-from components.validation.memory.history import Entry, Value
-from components.validation.planning.plan import End, Plan, PlannedRail, plan_of
+from components.validation.history import Entry, Value
 from components.validation.records import (
     CurvePoint,
     JobResult,
@@ -28,7 +26,8 @@ from components.validation.records import (
     outcome_counts,
 )
 from components.validation.running.hosts import FACTS
-from components.validation.summary import JudgedTest, Pair, Regression, Summary
+from components.validation.store import DeclaredRail, RunDocument
+from components.validation.summary import JudgedTest, Pair, Regression, Summary, not_run
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.report.sources import raw_of
-from components.validation.memory.store import write_bundle
+from components.validation.store import write_bundle
 
 
 @given(raw=st.dictionaries(st.text(), st.text()))

@@ -9,11 +9,10 @@ import pytest
 
 from components.cli.app import main
 from components.report.page import anchor_of
-from components.validation.memory.document import RunDocument
-from components.validation.memory.store import RAW, write_bundle, write_document
+from components.validation.benchmarks.training.tf_cnn import parse_tf_cnn
 from components.validation.records import JobResult, TransferResult
+from components.validation.store import RAW, RunDocument, write_bundle, write_document
 from components.validation.summary import Summary
-from components.validation.training.tf_cnn import parse_tf_cnn
 from components.validation.verdict import verdict_on
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model, bandwidth_text

@@ -9,7 +9,7 @@ import pytest
 
 from components.cli.app import main
 from components.report.lines import headline
-from components.validation.judging.stale import after_up
+from components.validation.stale import after_up
 from components.validation.summary import Performance, Summary, closed
 from tests.components.report.synthetic import Model
 from tests.messages import states

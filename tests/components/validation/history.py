@@ -1,6 +1,6 @@
 """Runs of a lab's history."""
 
-from components.validation.memory.history import Entry, Value
+from components.validation.history import Entry, Value
 
 RUNS = [(1, 97.0, "pass", True), (2, 97.5, "warn", True), (3, 80.0, "fail", False)]
 

@@ -1,6 +1,6 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
-from components.validation.planning.plan import Plan, plan_of
+from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.records import (
     GpuTransfer,
     NcclResult,

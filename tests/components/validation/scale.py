@@ -17,11 +17,10 @@ from pathlib import Path
 
 from components.cli.exits import Exit
 from components.ssh.credentials import access_to
-from components.validation.memory.document import RunDocument, declared_rails
-from components.validation.memory.store import write_bundle, write_document
+from components.validation.benchmarks.plan import plan_of
 from components.validation.output import output_of
-from components.validation.planning.plan import plan_of
-from components.validation.running.runner import measure
+from components.validation.runner import measure
+from components.validation.store import RunDocument, declared_rails, write_bundle, write_document
 from components.validation.verdict import verdict_on
 from simulator.hosts.running import many_hosts
 from stacks.base import LabError

@@ -11,9 +11,9 @@ import pytest
 
 from components.cli.app import main
 from components.validation import by_hand
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
 from components.validation.records import TransferResult
-from components.validation.running.runner import Run, RunContext
+from components.validation.runner import Run, RunContext
 from tests.components.validation.labs import record, reduced
 from tests.conftest import ROOT
 from tests.messages import states

@@ -7,11 +7,11 @@ from typing import get_args
 
 import pytest
 
+from components.report.terminal import COLOUR, colour_of
+from components.validation import history, store
+from components.validation import summary as states
 from components.validation.benchmarks.verbs import judge as verbs
-from components.validation.colours import COLOUR, colour_of
-from components.validation.judging import states
-from components.validation.judging.findings import CODES, CONGESTION
-from components.validation.memory import history, regression, store
+from components.validation.search.findings import CODES, CONGESTION
 from components.validation.summary import Function, Performance, Regression, Summary, closed
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
 from tests.conftest import ROOT
@@ -19,13 +19,13 @@ from tests.conftest import ROOT
 PAGE = (ROOT / "docs" / "validation.md").read_text()
 VALIDATION = ROOT / "components" / "validation"
 JUDGES = (
-    *sorted((VALIDATION / "judging").glob("*.py")),
+    *sorted((VALIDATION / "search").glob("*.py")),
     *sorted((VALIDATION / "benchmarks").rglob("judge.py")),
     VALIDATION / "benchmarks" / "gpu_memory.py",
     VALIDATION / "benchmarks" / "nccl" / "rings.py",
-    *(VALIDATION / "benchmarks" / "verbs" / name for name in ("levels.py", "signs.py")),
+    *(VALIDATION / "benchmarks" / "verbs" / name for name in ("pvrdma.py", "signs.py")),
     VALIDATION / "verdict.py",
-    VALIDATION / "benchmarks" / "pod_rails" / "faults.py",
+    VALIDATION / "benchmarks" / "pods" / "faults.py",
     ROOT / "components" / "physics" / "mtu.py",
 )
 CODE = re.compile(r"[A-Z][A-Z0-9_]{5,}")
@@ -132,10 +132,10 @@ def test_fixed_bounds_are_those_of_the_code() -> None:
         section("What is kept, and where"),
     )
 
-    assert f"lost more than {regression.LEAST_BANDWIDTH:.0%}".replace("%", " %") in compared
-    assert f"grew by more than {regression.LEAST_LATENCY:.0%}".replace("%", " %") in compared
-    assert f"more than {regression.CREEP:.0%} below the best".replace("%", " %") in compared
-    assert regression.SPREADS == 3, "three times the spread"
+    assert f"lost more than {history.LEAST_BANDWIDTH:.0%}".replace("%", " %") in compared
+    assert f"grew by more than {history.LEAST_LATENCY:.0%}".replace("%", " %") in compared
+    assert f"more than {history.CREEP:.0%} below the best".replace("%", " %") in compared
+    assert history.SPREADS == 3, "three times the spread"
     assert f"a spread of {verbs.NOISY_CV:.0%}".replace("%", " %") in bounds
     assert f"the last {store.KEPT} runs, and the baseline" in kept
     assert f"the last {history.KEPT} runs, and the last one that passed" in kept

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pulumi
 
-from components.validation.memory.document import RunDocument
+from components.validation.store import RunDocument
 from components.validation.verdict import verdict_on
 from components.provider.program import Declaration
 from components.validation.gate import Gate

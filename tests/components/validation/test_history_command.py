@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.validation import history
-from components.validation.memory.history import history_of
-from components.validation.memory.store import append
+from components.report import history
+from components.validation.history import history_of
+from components.validation.store import append
 from tests.components.validation.history import entries
 from tests.conftest import ROOT
 from tests.messages import states

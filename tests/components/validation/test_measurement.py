@@ -13,15 +13,13 @@ from components.hosts.records import KEPT_FACTS
 from components.provider.base import UNKNOWN, ProviderConfig, UnknownValueError
 from components.validation import measurement
 from components.validation import verdict as verdict_of
-from components.validation.judging.stale import FACTS, fingerprint_of, host_states
-from components.validation.measured import verdict_by
-from components.validation.measurement import Measurement, MeasurementInputs, MeasurementState
-from components.validation.memory.document import RunDocument, declared_rails
-from components.validation.memory.history import history_in
-from components.validation.memory.store import read_document
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
+from components.validation.history import history_in
+from components.validation.measurement import Measurement, MeasurementInputs, MeasurementState, verdict_by
 from components.validation.records import MeasuredHost, RunRecord, TransferResult
-from components.validation.running.runner import Run
+from components.validation.runner import Run
+from components.validation.stale import FACTS, fingerprint_of, host_states
+from components.validation.store import RunDocument, declared_rails, read_document
 from components.validation.summary import Summary
 from components.validation.verdict import verdict_on
 from stacks.benchmarks import Threshold, Verbs

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.validation.memory.history import History, history_in
+from components.validation.history import History, history_in
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
 from tests.components.validation.told import project, tell
@@ -26,7 +26,7 @@ import pulumi
 
 from components.provider.program import Declaration
 from components.validation.gate import Gate
-from components.validation.judging.stale import fingerprint_of
+from components.validation.stale import fingerprint_of
 from components.validation.measurement import Measurement
 from components.validation.validation import MeasuredLab, summarise
 from tests.components.validation.labs import plan_for

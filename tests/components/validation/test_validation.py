@@ -9,8 +9,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
-from components.validation.memory.document import RunDocument
-from components.validation.planning.part import quarantined, without
+from components.validation.benchmarks.part import quarantined, without
+from components.validation.store import RunDocument
 from components.validation.validation import Validation, ValidationArgs
 from components.validation.verdict import verdict_on
 from stacks.lab import Lab

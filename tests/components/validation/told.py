@@ -6,9 +6,9 @@ from pathlib import Path
 from components.provider import server
 from components.provider.base import ProviderConfig
 from components.validation import measurement
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
 from components.validation.records import RunRecord
-from components.validation.running.runner import Run
+from components.validation.runner import Run
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from stacks.read import read_stack_file

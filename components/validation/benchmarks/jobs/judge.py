@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from components.finding import Finding
-from components.validation.judging.states import SHOWN_ONLY, SIMULATED, function_of_counts
-from components.validation.judging.statistics import interval_of_ratio, repeats
-from components.validation.planning.jobs import in_turn
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.jobs.plan import in_turn
+from components.validation.benchmarks.plan import Plan
 from components.validation.records import JobResult, RunRecord, outcome_counts
-from components.validation.summary import JudgedTest
+from components.validation.statistics import interval_of_ratio, repeats
+from components.validation.summary import SHOWN_ONLY, SIMULATED, JudgedTest, function_of_counts
 from stacks.words import plural
 
 

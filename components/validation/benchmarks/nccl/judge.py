@@ -6,10 +6,9 @@ from components.finding import Finding
 from components.physics.ceilings import Path, bandwidth_ceiling
 from components.physics.nccl import Ring, nccl_ceiling
 from components.physics.signs import GPUDIRECT_HINT
-from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
 from components.validation.records import LogResult, NcclResult, RunRecord, median_of, outcome_counts
-from components.validation.summary import JudgedTest
+from components.validation.summary import NOTHING, SIMULATED, JudgedTest, function_of_counts, rate
 from stacks.benchmarks import Benchmarks
 
 

@@ -5,21 +5,20 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.finding import Finding
-from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
+from components.jobs.mpijob import job_name
 from components.kubernetes.client import KubernetesApi
 from components.physics.nccl import rails_gbyte_s
 from components.physics.signs import GPU_PEERS_HINT
 from components.validation import Say
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
+from components.validation.benchmarks.nccl.plan import RING_S, NcclPlan, node_ring_job
 from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import LATE
-from components.validation.cluster.evidence import evidence_of
-from components.validation.cluster.mpijob import JobError, MpiJobs
-from components.validation.cluster.pulls import refuse_missing_image
-from components.validation.judging.states import NOTHING, function_of_counts, rate, worse_of
-from components.validation.planning.plan import Plan
+from components.validation.cluster import evidence_of, refuse_missing_image
+from components.validation.mpijobs import JobError, MpiJobs
 from components.validation.records import NodeRing, Outcome, RunRecord, outcome_counts
-from components.validation.summary import JudgedTest
+from components.validation.summary import NOTHING, JudgedTest, function_of_counts, rate, worse_of
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural

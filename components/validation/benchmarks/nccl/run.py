@@ -4,7 +4,7 @@ import threading
 
 from pydantic import JsonValue
 
-from components.jobs.programs import NcclPlan, all_reduce_job, job_name
+from components.jobs.mpijob import job_name
 from components.jobs.workers import Transport
 from components.kubernetes.client import KubernetesApi
 from components.physics.signs import reasons_in
@@ -16,11 +16,11 @@ from components.validation.benchmarks.nccl.log import (
     rails_by_order,
     unnamed_adapters,
 )
+from components.validation.benchmarks.nccl.plan import NcclPlan, all_reduce_job
 from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
-from components.validation.cluster.evidence import evidence_of
-from components.validation.cluster.mpijob import JobError, MpiJobs
-from components.validation.cluster.pulls import refuse_missing_image
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
+from components.validation.cluster import evidence_of, refuse_missing_image
+from components.validation.mpijobs import JobError, MpiJobs
 from components.validation.records import CurvePoint, NcclResult
 from stacks.base import LabError
 from stacks.words import plural

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from components.validation.planning.plan import End
-from components.validation.planning.stages import Stage, VerbsPlan
+from components.validation.benchmarks.plan import End
+from components.validation.benchmarks.verbs.plan import Stage, VerbsPlan
 
 LISTENING = "@listening"
 GREW = "@grew"

@@ -10,13 +10,12 @@ from statistics import median
 
 from components.ssh.session import run
 from components.validation import Say
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import reach
 from components.validation.benchmarks.verbs.hcas import proven_round
+from components.validation.benchmarks.verbs.plan import MOST_QUEUE_PAIRS, Stage, Transfer, stage_s, warm_up_s
 from components.validation.benchmarks.verbs.retest import retest
 from components.validation.benchmarks.verbs.run import Bench, run_round
-from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import MOST_QUEUE_PAIRS, Stage, stage_s, warm_up_s
 from components.validation.records import Flow, TransferResult
 from stacks.base import LabError
 from stacks.words import plural

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from components.ssh.credentials import Setting
-from components.validation.benchmarks.verbs.programs import PROGRAMS
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.verbs.plan import Stage, Transfer
+from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.benchmarks.verbs.run import Bench, Hcas, Look, run_round
-from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import HcaCount, TransferResult
 from stacks.base import LabError
 from stacks.lab import Lab

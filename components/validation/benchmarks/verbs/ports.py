@@ -10,7 +10,7 @@ from ipaddress import IPv6Address
 from typing import Any, NamedTuple
 
 from components.physics.pcie import pcie_link
-from components.validation.planning.plan import End
+from components.validation.benchmarks.plan import End
 from components.validation.records import MeasuredHost
 from stacks.base import LabError
 from stacks.words import some

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.hcas import proven_round
-from components.validation.benchmarks.verbs.levels import fabric_of, first_value
+from components.validation.benchmarks.verbs.judge import fabric_of, first_value
+from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.run import Bench
-from components.validation.judging.evidence import Value
-from components.validation.judging.localise import Localiser
-from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import Flow, TransferResult
+from components.validation.search.fabric import Value
+from components.validation.search.localise import Localiser
 from stacks.words import plural
 
 LEAST_S, SHARE = 60.0, 0.25

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from components.ssh.connection import NoAnswerError
 from components.ssh.session import CommandResult, Pool, session
+from components.validation.benchmarks.plan import End, Plan
 from components.validation.benchmarks.verbs.commands import (
     LATE,
     LISTENING,
@@ -21,11 +22,9 @@ from components.validation.benchmarks.verbs.commands import (
     perftest,
 )
 from components.validation.benchmarks.verbs.perftest import cause_of
+from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.ports import HostPorts
-from components.validation.benchmarks.verbs.reading import NoResultError, PerftestRun, read
-from components.validation.planning.plan import End, Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
+from components.validation.benchmarks.verbs.read import NoResultError, PerftestRun, read
 from components.validation.records import CurvePoint, TransferResult, raw_names
 from stacks.base import LabError
 

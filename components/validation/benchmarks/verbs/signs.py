@@ -7,6 +7,7 @@ from statistics import median
 
 from components.finding import Finding
 from components.physics.mtu import MtuFingerprint, mtu_fingerprint
+from components.validation.benchmarks.plan import Plan, PlannedRail
 from components.validation.benchmarks.verbs.judge import (
     JITTER,
     ceiling_of,
@@ -15,13 +16,11 @@ from components.validation.benchmarks.verbs.judge import (
     path_of,
     settled,
 )
-from components.validation.benchmarks.verbs.programs import PROGRAMS
-from components.validation.judging.states import where_of
-from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
-from components.validation.planning.plan import Plan, PlannedRail
-from components.validation.planning.stages import Stage
+from components.validation.benchmarks.verbs.plan import Stage
+from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.records import Flow, RunRecord, TransferResult
-from components.validation.summary import Performance
+from components.validation.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
+from components.validation.summary import Performance, where_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

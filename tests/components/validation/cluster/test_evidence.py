@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from components.validation import cluster
 from components.validation.benchmarks.nccl.run import run_nccl
-from components.validation.cluster import evidence
-from components.validation.cluster.evidence import evidence_of
-from components.validation.memory.redact import needles, redacted
+from components.validation.cluster import evidence_of
+from components.validation.redact import needles, redacted
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, serving
@@ -19,7 +19,7 @@ STATUS = '[{"name": "sriov111", "interface": "net1", "ips": ["10.20.111.10"]}]'
 POD = {
     "metadata": {
         "name": "job-worker-0",
-        "annotations": {evidence.NETWORK_STATUS: STATUS, "kubectl.kubernetes.io/last-applied-configuration": CANARY},
+        "annotations": {cluster.NETWORK_STATUS: STATUS, "kubectl.kubernetes.io/last-applied-configuration": CANARY},
         "managedFields": [{"x": CANARY}],
     },
     "spec": {"containers": [{"env": [{"name": "DB", "value": CANARY}, {"name": "NCCL_DEBUG", "value": "INFO"}]}]},

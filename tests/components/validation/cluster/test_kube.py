@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.jobs.mpijob import RUN_LABEL
-from components.validation.cluster.kube import holders
+from components.validation.cluster import holders
 
 RESOURCES = {"intel.com/sriov_111", "intel.com/sriov_112"}
 

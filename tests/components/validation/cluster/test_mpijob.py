@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from components.jobs.registry import ImageStatus
+from components.validation import cluster, mpijobs
 from components.validation.benchmarks.jobs.run import run_jobs
 from components.validation.benchmarks.nccl.run import run_nccl
-from components.validation.cluster import mpijob, pulls
-from components.validation.cluster.mpijob import REPLAYED
+from components.validation.mpijobs import REPLAYED
 from components.validation.records import JobResult, NcclResult
 from stacks.lab import Lab
 from stacks.transports import Comparison
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("_quick")
 
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpijob, "POLL_S", 0.01)
-    monkeypatch.setattr(mpijob, "START_S", {True: 0.3, False: 0.3})
+    monkeypatch.setattr(mpijobs, "POLL_S", 0.01)
+    monkeypatch.setattr(mpijobs, "START_S", {True: 0.3, False: 0.3})
 
 
 def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[NcclResult, list[str]]:
@@ -42,7 +42,7 @@ def small(lab: Lab) -> Lab:
 
 
 def test_a_job_that_succeeds_is_read_and_deleted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpijob, "START_S", {True: 60, False: 60})  # a busy machine answers four requests later
+    monkeypatch.setattr(mpijobs, "START_S", {True: 60, False: 60})  # a busy machine answers four requests later
     log = "vm:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
     api = FakeApi(statuses=[{}, true("Created"), true("Running"), true("Succeeded")], log=log)
     result, lines = run(small(lab), api)
@@ -247,7 +247,7 @@ def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
 def test_an_image_that_is_nowhere_ends_the_wait_at_once(
     lab: Lab, state: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mpijob, "START_S", {True: 3600, False: 3600})
+    monkeypatch.setattr(mpijobs, "START_S", {True: 3600, False: 3600})
     api = FakeApi(statuses=[true("Created")], containers=[state])
     result, _ = run(lab, api)
 
@@ -268,8 +268,8 @@ def test_a_registry_that_is_slow_gets_the_whole_time_and_is_named_at_its_end(lab
 def test_only_a_real_kubelet_gets_the_time_that_a_real_pod_takes(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, labels: dict[str, str], waited: str
 ) -> None:
-    monkeypatch.setattr(mpijob, "PLAYED_S", 0.1)
-    monkeypatch.setattr(mpijob, "START_S", {True: 1, False: 1})
+    monkeypatch.setattr(mpijobs, "PLAYED_S", 0.1)
+    monkeypatch.setattr(mpijobs, "START_S", {True: 1, False: 1})
     api = FakeApi(statuses=[true("Created")], nodes=[{"metadata": {"name": "gpu01", "labels": labels}}])
     result, _ = run(lab, api)
 
@@ -277,7 +277,7 @@ def test_only_a_real_kubelet_gets_the_time_that_a_real_pod_takes(
 
 
 def test_a_long_wait_says_what_keeps_the_job_from_starting(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpijob, "ANNOUNCE_S", 0.05)
+    monkeypatch.setattr(mpijobs, "ANNOUNCE_S", 0.05)
 
     _, lines = run(lab, FakeApi(statuses=[true("Created")], containers=[waiting("ContainerCreating")]))
 
@@ -294,7 +294,7 @@ def test_pods_that_still_create_their_container_are_waited_for(lab: Lab) -> None
 def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
+    monkeypatch.setattr(cluster, "look", lambda _image: ImageStatus(outcome="missing"))
     api = FakeApi(statuses=[true("Succeeded")])
     result, _ = run(hardware(lab), api)
 
@@ -304,7 +304,7 @@ def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
 
 
 def test_an_unreachable_registry_does_not_prevent_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="unknown", why="registry answers 401"))
+    monkeypatch.setattr(cluster, "look", lambda _image: ImageStatus(outcome="unknown", why="registry answers 401"))
     api = FakeApi(statuses=[true("Succeeded")], log=nccl("deepops"))
     _, lines = run(hardware(lab), api)
 
@@ -313,6 +313,6 @@ def test_an_unreachable_registry_does_not_prevent_the_job(lab: Lab, monkeypatch:
 
 
 def test_the_simulator_s_nodes_pull_nothing_so_no_registry_is_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulls, "look", lambda _image: pytest.fail("asked"))
+    monkeypatch.setattr(cluster, "look", lambda _image: pytest.fail("asked"))
 
     assert run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("deepops")))[0].job == "bench-r1"

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from components.validation.judging.evidence import MeasuredFabric, Value
-from components.validation.judging.findings import Located
-from components.validation.judging.localise import Localiser
 from components.validation.records import Flow
+from components.validation.search.fabric import MeasuredFabric, Value
+from components.validation.search.findings import Located
+from components.validation.search.localise import Localiser
 
 CEILING = 98.0
 SOUND = 97.0

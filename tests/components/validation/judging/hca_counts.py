@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
 from components.validation.records import HcaCount, RunRecord
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for, record, reduced

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from components.physics.ceilings import Path, bandwidth_ceiling
-from components.validation.benchmarks.verbs.levels import fabric_of, first_value
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.verbs.judge import fabric_of, first_value
 from components.validation.benchmarks.verbs.retest import joined
-from components.validation.judging.localise import Localiser
-from components.validation.planning.plan import Plan
 from components.validation.records import (
     CurvePoint,
     Flow,
@@ -28,6 +27,7 @@ from components.validation.records import (
     RunRecord,
     TransferResult,
 )
+from components.validation.search.localise import Localiser
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.benchmarks import Benchmarks

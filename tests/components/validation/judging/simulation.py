@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from components.validation.judging.evidence import MeasuredFabric, Value
-from components.validation.judging.findings import Located, LocatedFault
-from components.validation.judging.localise import Localiser
-from components.validation.judging.statistics import at_most
 from components.validation.records import Flow
+from components.validation.search.fabric import MeasuredFabric, Value
+from components.validation.search.findings import Located, LocatedFault
+from components.validation.search.localise import Localiser
+from components.validation.statistics import at_most
 
 SIZES = (4, 8, 16, 64)
 RAILS = (1, 2, 8)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from components.validation.judging.evidence import MeasuredFabric, Value
-from components.validation.judging.findings import Located
-from components.validation.judging.localise import Localiser
 from components.validation.records import Flow
+from components.validation.search.fabric import MeasuredFabric, Value
+from components.validation.search.findings import Located
+from components.validation.search.localise import Localiser
 from tests.components.validation.judging.fabrics import CEILING, SOUND, all_flows, names, searched
 from tests.components.validation.judging.simulation import rounds_of
 from tests.messages import states

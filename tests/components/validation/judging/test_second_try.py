@@ -4,10 +4,9 @@ import pytest
 
 from components.report.lines import cells
 from components.validation.benchmarks.verbs.judge import CODE, CROWDED_SHARE
-from components.validation.judging.states import UNSTABLE_SHARE
-from components.validation.memory.entry import passes
+from components.validation.history import passes
 from components.validation.records import RunRecord, TransferResult
-from components.validation.summary import Summary, closed
+from components.validation.summary import UNSTABLE_SHARE, Summary, closed
 from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import function_of, hardware, measured, plan_for, record, reduced, with_nodes

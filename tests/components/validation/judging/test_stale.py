@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging.stale import HostStates, changed_since, host_states, made_stale
+from components.validation.stale import HostStates, changed_since, host_states, made_stale
 from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record, reduced

@@ -3,8 +3,8 @@
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
-from components.validation.memory.history import KEPT, Entry, History, Value, history_in, history_of
-from components.validation.memory.store import HISTORY, append, read
+from components.validation.history import KEPT, Entry, History, Value, history_in, history_of
+from components.validation.store import HISTORY, append, read
 
 CONFIG = {"nodes": "2", "nic": "ConnectX-5"}
 

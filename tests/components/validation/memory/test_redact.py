@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from components.validation.memory.redact import needles, redacted
+from components.validation.redact import needles, redacted
 from tests.components.validation.samples import perftest
 from tests.conftest import ROOT
 

@@ -2,9 +2,17 @@
 
 import pytest
 
-from components.validation.memory import regression
-from components.validation.memory.entry import config_of, entry_of, judged
-from components.validation.memory.history import Entry, History, Value
+from components.validation.history import (
+    Entry,
+    History,
+    Value,
+    compared,
+    config_of,
+    confirmed_losses,
+    entry_of,
+    judged,
+    worse_values,
+)
 from components.validation.records import JobResult, MeasuredHost, RunRecord
 from components.validation.summary import Summary
 from components.validation.verdict import judge
@@ -60,7 +68,7 @@ def test_a_change_counts_from_five_per_cent_or_three_spreads_on_and_only_when_it
     now: float, cv: float | None, again: float | None, verdict: str
 ) -> None:
     one = entry(2, now, cv=cv, again=again)
-    found = regression.compare(one, past(entry(1, cv=cv)))
+    found = compared(one, past(entry(1, cv=cv)))
 
     assert found is not None
     assert (found.verdict, found.baseline_run) == (verdict, "run-1")
@@ -68,21 +76,21 @@ def test_a_change_counts_from_five_per_cent_or_three_spreads_on_and_only_when_it
 
 @pytest.mark.parametrize(("latency_us", "names"), [(2.15, ()), (2.3, ("ib_write_lat one_way rail-a",)), (1.5, ())])
 def test_a_latency_is_worse_when_it_is_longer_by_a_tenth(latency_us: float, names: tuple[str, ...]) -> None:
-    assert regression.worse(entry(2, latency_us=latency_us), past(entry(1))) == names
+    assert worse_values(entry(2, latency_us=latency_us), past(entry(1))) == names
 
 
 def test_many_small_steps_are_reported_against_the_best_of_the_last_runs() -> None:
     history = past(entry(1, 100.0), entry(2, 96.5), entry(3, 93.5))
-    found = regression.compare(entry(4, 91.0), history)
+    found = compared(entry(4, 91.0), history)
 
     assert found is not None
     assert found.verdict == "worse"
     assert states(found.reasons[0], "9.0%", 3, 100)
-    assert regression.confirmed(entry(4, 91.0), history) == ()
+    assert confirmed_losses(entry(4, 91.0), history) == ()
 
 
 def test_another_configuration_is_not_comparable_but_its_changes_are_reported() -> None:
-    found = regression.compare(entry(2, 80.0, config={"nodes": "2", "driver": "5.5"}), past(entry(1)))
+    found = compared(entry(2, 80.0, config={"nodes": "2", "driver": "5.5"}), past(entry(1)))
 
     assert found is not None
     assert found.verdict == "not comparable"
@@ -94,8 +102,8 @@ def test_another_configuration_is_not_comparable_but_its_changes_are_reported() 
 def test_a_failed_run_is_no_baseline_and_a_first_run_has_none() -> None:
     failed = entry(2, 60.0, passed=False, performance="fail")
 
-    assert regression.compare(entry(1), History()) is None
-    found = regression.compare(entry(3, 60.0, again=60.0), past(entry(1), failed))
+    assert compared(entry(1), History()) is None
+    found = compared(entry(3, 60.0, again=60.0), past(entry(1), failed))
     assert found is not None
     assert (found.verdict, found.baseline_run) == ("worse", "run-1")
 
@@ -103,7 +111,7 @@ def test_a_failed_run_is_no_baseline_and_a_first_run_has_none() -> None:
 def test_speed_of_the_simulator_is_compared_with_nothing() -> None:
     one = entry(2, 10.0, simulated=True)
 
-    assert (regression.compare(one, past(entry(1))), regression.worse(one, past(entry(1)))) == (None, ())
+    assert (compared(one, past(entry(1))), worse_values(one, past(entry(1)))) == (None, ())
 
 
 def runs(lab: Lab, *gbit_s: float, again: float | None = None) -> tuple[Summary, History]:

@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from components.validation.memory.document import RunDocument, declared_rails
-from components.validation.memory.store import KEPT, folder_of, prune, read_document, write_bundle, write_document
 from components.validation.records import RunRecord, TransferResult
+from components.validation.store import (
+    KEPT,
+    RunDocument,
+    declared_rails,
+    folder_of,
+    prune,
+    read_document,
+    write_bundle,
+    write_document,
+)
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for, record
 

@@ -4,11 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from components.validation.history import notes
-from components.validation.judging.pvrdma import UNKNOWN
-from components.validation.memory import regression
-from components.validation.memory.entry import PVRDMA_PATH, config_of, entry_of, judged, passes, unproven
-from components.validation.memory.history import Entry, History
+from components.report.history import notes
+from components.validation.benchmarks.verbs.pvrdma import UNKNOWN
+from components.validation.history import (
+    PVRDMA_PATH,
+    Entry,
+    History,
+    config_of,
+    entry_of,
+    judged,
+    passes,
+    unproven,
+    worse_values,
+)
 from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from components.validation.verdict import judge
@@ -61,7 +69,7 @@ def test_an_unnoticed_fallback_is_worse_than_the_run_before_and_not_a_baseline(l
     real = hardware(lab)
     history, _ = after(real, History(), carried(real, 1, NOTHING_TOLD))
     slow = carried(real, 2, NOTHING_TOLD, share=0.9)
-    worse = regression.worse(entry_of(over_pvrdma(real), slow), history)
+    worse = worse_values(entry_of(over_pvrdma(real), slow), history)
     history, summary = after(real, history, slow, again=0.9)
 
     assert "ib_write_bw one_way rail-a" in worse, "so it is measured once more"

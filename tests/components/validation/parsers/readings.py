@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from components.validation.benchmarks.nccl.log import parse_nccl_log, rail_faults, rails_by_order
 from components.validation.benchmarks.nccl.table import NcclTable, parse_nccl
+from components.validation.benchmarks.training.horovod import parse_training
+from components.validation.benchmarks.training.tf_cnn import parse_tf_cnn
 from components.validation.benchmarks.verbs.perftest import parse_bandwidth, parse_latency
 from components.validation.parsers import ResultFormatError
-from components.validation.training.horovod import parse_training
-from components.validation.training.tf_cnn import parse_tf_cnn
 from tests.components.validation.samples import composed, sample
 
 

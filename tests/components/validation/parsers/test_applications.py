@@ -2,9 +2,9 @@
 
 import pytest
 
+from components.validation.benchmarks.training.horovod import parse_training
+from components.validation.benchmarks.training.tf_cnn import parse_tf_cnn
 from components.validation.parsers import ResultFormatError, lines_of
-from components.validation.training.horovod import parse_training
-from components.validation.training.tf_cnn import parse_tf_cnn
 from tests.components.validation.samples import composed, sample
 
 DEEPOPS = sample("training/deepops.txt")

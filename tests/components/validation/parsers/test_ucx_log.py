@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.benchmarks.jobs.ucx import devices_left_out, faults_of_mpi, lanes_between_nodes
+from components.validation.benchmarks.jobs.run import devices_left_out, faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.table import parse_nccl
 from tests.components.validation.samples import sample
 from tests.messages import states

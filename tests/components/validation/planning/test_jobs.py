@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.validation.planning.jobs import in_turn, jobs_of
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.jobs.plan import in_turn, jobs_of
+from components.validation.benchmarks.plan import plan_of
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.images import Images, TrainingRecipe

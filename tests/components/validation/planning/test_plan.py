@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from components.validation.planning.part import confirming, only
-from components.validation.planning.plan import plan_of
+from components.validation.benchmarks.part import confirming, only
+from components.validation.benchmarks.plan import plan_of
 from stacks.base import LabError
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab

@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.validation.planning.part import only, without
-from components.validation.planning.plan import Plan
-from components.validation.planning.pods import pods_of
+from components.validation.benchmarks.part import only, without
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.pods.plan import pods_of
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator
 from stacks.ipam import Static
 from stacks.lab import Lab

@@ -3,7 +3,7 @@
 import pytest
 
 from components.validation.benchmarks.jobs.run import without_a_run
-from components.validation.planning.part import quarantined, without
+from components.validation.benchmarks.part import quarantined, without
 from components.validation.summary import closed
 from components.validation.verdict import in_cluster, judge
 from stacks.lab import Lab

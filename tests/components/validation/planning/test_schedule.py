@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.validation.planning.schedule import (
+from components.validation.benchmarks.verbs.plan import (
     Pairs,
     directed,
     in_one_direction,

@@ -3,9 +3,9 @@
 import asyncio
 
 from components.ssh.credentials import LabAccess
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
 from components.validation.records import RunRecord
-from components.validation.running.runner import measure
+from components.validation.runner import measure
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Host,

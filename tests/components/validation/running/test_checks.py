@@ -8,11 +8,11 @@ import pytest
 from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import faults_of_table
 from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.plan import End
 from components.validation.benchmarks.verbs.commands import Side
 from components.validation.benchmarks.verbs.perftest import parse_bandwidth
-from components.validation.benchmarks.verbs.reading import faults_of_end
-from components.validation.planning.plan import End
-from components.validation.planning.stages import Stage, VerbsPlan
+from components.validation.benchmarks.verbs.plan import Stage, VerbsPlan
+from components.validation.benchmarks.verbs.read import faults_of_end
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for
 from tests.components.validation.samples import nccl, perftest

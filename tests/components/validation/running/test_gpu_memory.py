@@ -15,10 +15,10 @@ from components.hosts.program.look.bench import bench_facts
 from components.hosts.program.look.read_only import ReadOnly
 from components.ssh.session import CommandResult
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth
 from components.validation.benchmarks.verbs.ports import HostPorts, PciPlace, nearest_gpus, parse_ports
 from components.validation.benchmarks.verbs.run import Bench
-from components.validation.planning.plan import Plan
 from components.validation.records import GpuTransfer, TransferResult
 from stacks.base import LabError
 from stacks.lab import Lab

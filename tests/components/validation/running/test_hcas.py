@@ -9,14 +9,13 @@ import pytest
 
 from components.fabric.hcas import HcaCounters
 from components.ssh.credentials import LabAccess
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.hcas import hcas_of, proven_round
+from components.validation.benchmarks.verbs.plan import Stage, Transfer
+from components.validation.benchmarks.verbs.pvrdma import proof_of_hardware
 from components.validation.benchmarks.verbs.run import Bench
-from components.validation.judging.pvrdma import proof_of_hardware
-from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult
-from components.validation.running.runner import RunContext, measure
+from components.validation.runner import RunContext, measure
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fakes import running

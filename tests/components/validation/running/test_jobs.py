@@ -6,9 +6,9 @@ from typing import Literal
 import pytest
 
 from components.jobs.registry import ImageStatus
+from components.validation import cluster, mpijobs
 from components.validation.benchmarks.jobs.run import NO_RECORDING, run_jobs
-from components.validation.cluster import mpijob, pulls
-from components.validation.cluster.mpijob import REPLAYED
+from components.validation.mpijobs import REPLAYED
 from components.validation.records import JobResult
 from stacks.benchmarks import Mpi
 from stacks.images import Images, TrainingRecipe
@@ -22,8 +22,8 @@ from tests.messages import states
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpijob, "POLL_S", 0.01)
-    monkeypatch.setattr(mpijob, "START_S", {True: 0.3, False: 0.3})
+    monkeypatch.setattr(mpijobs, "POLL_S", 0.01)
+    monkeypatch.setattr(mpijobs, "START_S", {True: 0.3, False: 0.3})
 
 
 def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[list[JobResult], dict[str, str]]:
@@ -86,7 +86,7 @@ def test_deepops_s_training_is_read_per_gpu_with_its_two_outliers(lab: Lab) -> N
 def test_a_training_image_that_is_nowhere_is_named_with_its_own_command(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
+    monkeypatch.setattr(cluster, "look", lambda _image: ImageStatus(outcome="missing"))
     api = FakeApi(statuses=[true("Succeeded")])
     ((result,), _) = run(application(hardware(lab)), api)
 
@@ -99,7 +99,7 @@ def test_a_private_image_that_its_registry_hides_is_left_to_the_pods(lab: Lab, m
     assert lab.cluster
     registry = lab.cluster.registry.model_copy(update={"pull_secret": "login"})
     private = hardware(lab).model_copy(update={"cluster": lab.cluster.model_copy(update={"registry": registry})})
-    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
+    monkeypatch.setattr(cluster, "look", lambda _image: ImageStatus(outcome="missing"))
     api = FakeApi(statuses=[true("Succeeded")], log=sample("training/deepops.txt"))
     ((result,), _) = run(application(private), api)
 
@@ -220,7 +220,7 @@ def test_wrong_sums_on_cpus_accuse_no_gpu(lab: Lab):
 
 
 def test_the_image_on_cpus_that_is_nowhere_is_named_with_its_own_command(lab: Lab, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
+    monkeypatch.setattr(cluster, "look", lambda _image: ImageStatus(outcome="missing"))
     ((result,), _) = run(mpi(hardware(lab)), FakeApi(statuses=[true("Succeeded")]))
 
     (reason,) = result.reasons

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from components.jobs.registry import ImageStatus
-from components.validation.benchmarks.pod_rails import run as pods
-from components.validation.benchmarks.pod_rails.judge import judge_pods
-from components.validation.benchmarks.pod_rails.run import NO_REAL_POD, run_pods
-from components.validation.cluster.mpijob import REPLAYED
-from components.validation.planning.plan import Plan
-from components.validation.planning.pods import pairs_of
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.pods import run as pods
+from components.validation.benchmarks.pods.judge import judge_pods
+from components.validation.benchmarks.pods.plan import pairs_of
+from components.validation.benchmarks.pods.run import NO_REAL_POD, run_pods
+from components.validation.mpijobs import REPLAYED
 from components.validation.records import PodRails
 from components.validation.verdict import judge
 from stacks.benchmarks import Mpi

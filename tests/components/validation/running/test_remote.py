@@ -13,6 +13,8 @@ import pytest
 
 from components.hosts.pack import copied
 from components.jobs.mpijob import nccl_variables
+from components.validation import by_hand
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import (
     LEASE,
     TAKEN,
@@ -22,9 +24,7 @@ from components.validation.benchmarks.verbs.commands import (
     grown,
     perftest,
 )
-from components.validation.planning.plan import Plan
-from components.validation.planning.stages import Stage
-from components.validation.running import parent
+from components.validation.benchmarks.verbs.plan import Stage
 from stacks.lab import Lab
 from stacks.qos import Qos
 from tests.components.validation.labs import plan_for
@@ -262,6 +262,6 @@ def test_while_alive_cancels_the_work_when_the_parent_ends(monkeypatch: pytest.M
         finally:
             cleaned.append("both ends")
 
-    with pytest.raises(parent.OrphanedError):
-        asyncio.run(parent.while_alive(work()))
+    with pytest.raises(by_hand.OrphanedError):
+        asyncio.run(by_hand.while_alive(work()))
     assert cleaned == ["both ends"]

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.retest import apart, joined, retest
 from components.validation.benchmarks.verbs.run import Bench
-from components.validation.judging.localise import MANY
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
+from components.validation.search.localise import MANY
 from stacks.lab import Lab
 from tests.components.validation.fakes import Process
 from tests.components.validation.labs import function_of, measured, plan_for, with_nodes

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from components.jobs.mpijob import APART
-from components.jobs.programs import node_ring_job
+from components.validation import mpijobs
 from components.validation.benchmarks.nccl import rings
+from components.validation.benchmarks.nccl.plan import node_ring_job
 from components.validation.benchmarks.nccl.rings import RING_LOG, read_rings, run_rings
-from components.validation.cluster import mpijob
-from components.validation.planning.plan import Plan
+from components.validation.benchmarks.plan import Plan
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, serving, true
 from tests.components.validation.labs import hardware, plan_for
@@ -116,7 +116,7 @@ def test_the_launcher_s_script_marks_each_node_s_lines_and_omits_nccl_s_noise(tm
 
 
 def test_the_run_names_the_node_of_each_pod_and_keeps_the_log(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpijob, "POLL_S", 0.01)
+    monkeypatch.setattr(mpijobs, "POLL_S", 0.01)
     monkeypatch.setattr(rings, "refuse_missing_image", lambda *_: None)
     log = prefixed("x-worker", SOUND) + prefixed("y-worker", SOUND)
     api = FakeApi(statuses=[true("Created"), true("Running"), true("Succeeded")], log=log)

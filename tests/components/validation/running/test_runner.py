@@ -10,15 +10,15 @@ import pytest
 from components.ssh import connection
 from components.ssh.credentials import LabAccess, Login
 from components.ssh.session import LARGEST_OUTPUT, session
+from components.validation import runner
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
 from components.validation.benchmarks.verbs.commands import TAKEN, bounded
 from components.validation.benchmarks.verbs.course import fewest, no_longer_gains
 from components.validation.benchmarks.verbs.ports import parse_ports
 from components.validation.records import PodFault, PodRails, RunRecord
-from components.validation.running import runner
+from components.validation.runner import Run, all_failed, measure
 from components.validation.running.hosts import taken
-from components.validation.running.runner import Run, all_failed, measure
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Process,

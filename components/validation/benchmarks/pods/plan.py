@@ -1,0 +1,161 @@
+"""The check of the rails from inside pods: which pods on which nodes, and who pings whom. Pure."""
+
+from collections.abc import Collection, Iterator, Sequence
+from ipaddress import IPv4Network
+from itertools import combinations
+
+from pydantic import Field, JsonValue
+
+from components.jobs.mpijob import job_name
+from components.jobs.rail_pod import RailPod, rail_pod
+from components.jobs.workers import PodPlacement, RailAttachment, placement_of
+from components.validation.records import Frozen
+from stacks.delivery import Pvrdma, SriovPlain
+from stacks.lab import Lab
+from stacks.rails import Rail
+
+MOST_PAIRED_PODS = 16
+"""Up to so many nodes of a rail each two ping each other."""
+HARDWARE_S, SIMULATED_S = 45.0, 5.0
+"""Assumed for the estimate: the image is there, pods start, and all pings run at once."""
+
+
+class PodRail(Frozen):
+    """One rail as pods get it."""
+
+    name: str
+    network: str
+    """NetworkAttachmentDefinition as `namespace/name`."""
+    resource: str
+    subnet: IPv4Network
+    mtu_bytes: int
+    vlan_id: int | None
+    routed: bool
+    """Whether it has a router: then peers may be in other layer-2 domains, and other rails within reach."""
+    nodes: tuple[str, ...]
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs that ping each other; an answer proves both directions.
+
+        In a larger lab each node pings those that are 1, 2, 4, 8 … places behind it: every node, and every distance
+        between leaf switches, in a number of pairs that grows with n log n.
+        """
+        return tuple(pairs_of(self.nodes))
+
+
+class PodPlan(Frozen):
+    """A pod on each node, with all rails of the node."""
+
+    namespace: str
+    image: str
+    pull_secret: str | None = None
+    own_vf: bool
+    """Whether each pod has VFs of its own; else a macvlan, over the RDMA device that all pods of the node share."""
+    rails: tuple[PodRail, ...]
+    placement: PodPlacement = Field(default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement())
+    impossible: str = ""
+    """Why no pod can be started."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, in the order of the lab."""
+        return tuple(dict.fromkeys(node for rail in self.rails for node in rail.nodes))
+
+    def rails_of(self, node: str) -> tuple[PodRail, ...]:
+        """The rails of a node's pod; Multus names their interfaces net1, net2 and so on."""
+        return tuple(rail for rail in self.rails if node in rail.nodes)
+
+    def pod_name(self, run_id: str, node: str) -> str:
+        """The name of the pod on a node."""
+        return f"{job_name(run_id)}-{node}"
+
+    def document(self, node: str, lab: str, run_id: str) -> dict[str, JsonValue]:
+        """The pod on a node."""
+        attachments = tuple(
+            RailAttachment(rail=rail.name, network=rail.network, resource=rail.resource) for rail in self.rails_of(node)
+        )
+        pod = RailPod(
+            namespace=self.namespace,
+            image=self.image,
+            pull_secret=self.pull_secret,
+            node=node,
+            attachments=attachments,
+            placement=self.placement,
+        )
+        return rail_pod(self.pod_name(run_id, node), pod, lab, run_id)
+
+    def on(self, names: Collection[str]) -> "PodPlan | None":
+        """The check on some of the rails."""
+        rails = tuple(rail for rail in self.rails if rail.name in names)
+        return self.model_copy(update={"rails": rails}) if rails else None
+
+    def without(self, names: Collection[str]) -> "PodPlan | None":
+        """The check without some nodes."""
+        left = (
+            rail.model_copy(update={"nodes": tuple(node for node in rail.nodes if node not in names)})
+            for rail in self.rails
+        )
+        rails = tuple(rail for rail in left if len(rail.nodes) > 1)
+        return self.model_copy(update={"rails": rails}) if rails else None
+
+
+def pairs_of(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each pair once: all of them, or those at distances that are powers of two on a ring of the nodes."""
+    if len(nodes) <= MOST_PAIRED_PODS:
+        yield from combinations(nodes, 2)
+        return
+    seen: set[frozenset[str]] = set()
+    for place, node in enumerate(nodes):
+        distance = 1
+        while distance < len(nodes):
+            peer = nodes[(place + distance) % len(nodes)]
+            if frozenset((node, peer)) not in seen:
+                seen.add(frozenset((node, peer)))
+                yield node, peer
+            distance *= 2
+
+
+def pods_of(lab: Lab) -> PodPlan | None:
+    """The check of a lab; None where no pod has a network of its own on a rail."""
+    cluster, benchmarks = lab.cluster, lab.benchmarks
+    if cluster is None or benchmarks is None or isinstance(cluster.delivery, Pvrdma):
+        return None
+    home = benchmarks.namespace if benchmarks.namespace in cluster.namespaces else cluster.namespaces[0]
+    rails = tuple(found for rail in lab.rails if (found := _rail(lab, rail, home)) is not None)
+    if not rails:
+        return None
+    impossible = ""
+    job = benchmarks.nccl or benchmarks.mpi
+    if job is None:
+        impossible = "benchmarks.nccl.image: missing, and the check's pods need an image with ping"
+    elif cluster.ipam.kind == "static":
+        impossible = "cluster.ipam static: each pod names its own address, and none is left for a check"
+    return PodPlan(
+        namespace=benchmarks.namespace,
+        image=cluster.registry.resolve(job.image) if job else "",
+        pull_secret=cluster.registry.pull_secret,
+        own_vf=cluster.delivery.profile != "shared_rdma",
+        rails=rails,
+        placement=placement_of(lab),
+        impossible=impossible,
+    )
+
+
+def _rail(lab: Lab, rail: Rail, namespace: str) -> PodRail | None:
+    """None: there are no two nodes whose pods can be on it."""
+    plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain)
+    workers = [node for node in lab.active_nodes if node.role == "worker"]
+    nodes = tuple(node.name for node in workers if (pf := node.pf_on(rail.name)) and (pf.vfs or not plain))
+    if rail.pod is None or len(nodes) < 2:
+        return None
+    return PodRail(
+        name=rail.name,
+        network=f"{namespace}/{rail.network_name}",
+        resource=rail.resource,
+        subnet=rail.pod.subnet,
+        mtu_bytes=rail.mtu_bytes,
+        vlan_id=rail.pod.vlan_id,
+        routed=rail.pod.gateway is not None,
+        nodes=nodes,
+    )

@@ -1,0 +1,310 @@
+"""Starts a pod on each node with all of its rails, lets the pods ping each other, and deletes them."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL
+from components.jobs.rail_pod import CHECK_LABEL, PEERS
+from components.jobs.registry import look
+from components.kubernetes.client import KubernetesApi, at
+from components.validation import Say
+from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.pods.faults import (
+    AGENT_LABEL,
+    AGENTS,
+    NodeState,
+    PodState,
+    few_of,
+    leak_faults,
+    not_started,
+    pair_faults,
+    pod_faults,
+    rail_counts,
+    shared_addresses,
+    start_faults,
+)
+from components.validation.benchmarks.pods.log import AttachedNetwork, PodFacts, networks_of, parse_pod
+from components.validation.benchmarks.pods.plan import PodPlan, PodRail
+from components.validation.cluster import NETWORK_STATUS, Event, Pod, not_in_registry, objects, pull_fault
+from components.validation.mpijobs import replayed_on
+from components.validation.records import PodFault, PodRails
+from stacks.base import LabError
+from stacks.words import plural
+
+POLL_S = 2.0
+REASONS_S = 10.0
+"""How often the cluster is asked why pods wait. Events, nodes and agents are long lists on a large cluster."""
+ANNOUNCE_S = 30.0
+START_S = {True: 300, False: 900}
+"""Limit until each pod has reported, by simulated or not. As for a job, a node may first pull a large image."""
+LASTING_S = {True: 120, False: 60}
+"""How long the reason why a pod waits must last to count as a fault: the kubelet retries every few seconds."""
+PINGS_S = 180
+"""For all pings of all pods; each node runs sixteen at a time."""
+MOST_FAULTS = 40
+MOST_LOG_BYTES = 200_000
+NO_REAL_POD = "kwok plays the nodes' kubelets, so no pod runs"
+LOGS = "pods/"
+"""Prefix of the pods' logs among the raw outputs."""
+
+
+@dataclass(kw_only=True)
+class _Check:
+    """The check of the rails in pods, while it runs."""
+
+    api: KubernetesApi
+    plan: PodPlan
+    lab: str
+    run_id: str
+    simulated: bool
+    say: Say
+    stop: threading.Event
+    logs: dict[str, str] = field(default_factory=dict)
+    """By node."""
+    facts: dict[str, PodFacts] = field(default_factory=dict)
+    faults: dict[str, tuple[PodFault, ...]] = field(default_factory=dict)
+    """Why pods have not started, by node."""
+    networks: dict[str, Sequence[AttachedNetwork]] = field(default_factory=dict)
+    pulling: dict[str, str] = field(default_factory=dict)
+    """Why an image pull is being retried, by node."""
+
+    @property
+    def pods_path(self) -> str:
+        """API path of the namespace's pods."""
+        return f"/api/v1/namespaces/{self.plan.namespace}/pods"
+
+    def sweep(self, label: str) -> None:
+        """Deletes the check's pods with this label; a pod that stays ends by itself."""
+        try:
+            for pod in self._pods(f"{LAB_LABEL}={self.lab},{CHECK_LABEL},{label}"):
+                self.api.delete(f"{self.pods_path}/{pod.name}")
+        except LabError as error:
+            self.say(f"pods of the check could not be deleted ({error}); they end by themselves within half an hour")
+
+    def result(self) -> PodRails:
+        """Starts the pods, waits for their reports and pings, and judges them."""
+        self.sweep(RUN_LABEL)  # pods of a killed run: with the hosts' lease held, no other run is using them
+        for node in self.plan.nodes:
+            self.api.create(self.pods_path, self.plan.document(node, self.lab, self.run_id))
+        self._wait_for_start()
+        peers = {node: "\n".join(self._peers(node)) for node in self.facts}
+        for node, text in peers.items():
+            change: dict[str, JsonValue] = {"metadata": {"annotations": {PEERS: text or "none"}}}
+            self.api.merge(f"{self.pods_path}/{self.plan.pod_name(self.run_id, node)}", change)
+        self._wait_for_pings()
+        return self._judged()
+
+    def _judged(self) -> PodRails:
+        answers = {rail.name: self._answers(rail) for rail in self.plan.rails}
+        faults = [fault for of_pod in self.faults.values() for fault in of_pod]
+        for node, facts in self.facts.items():
+            faults += pod_faults(self.plan, node, facts, self.networks[node])
+        faults += shared_addresses(self.plan, self.networks)
+        for rail in self.plan.rails:
+            faults += pair_faults(rail, answers[rail.name])
+        faults += leak_faults(self.plan, self.facts)
+        kept, left_out = few_of(faults, MOST_FAULTS)
+        rails = tuple(rail_counts(self.plan, self.facts, answers))
+        silent = [node for node, facts in self.facts.items() if not facts.done]
+        outcome = "failed" if faults else "error" if silent else "measured"
+        reason = f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s" if outcome == "error" else ""
+        return PodRails(outcome=outcome, reason=reason, rails=rails, faults=kept, left_out=left_out)
+
+    def _answers(self, rail: PodRail) -> dict[tuple[str, str], str]:
+        """Results of the pings, for the pairs that have one."""
+        answers = {
+            pair: self.facts[pair[0]].reached.get((rail.name, pair[1])) for pair in rail.pairs if pair[0] in self.facts
+        }
+        return {pair: answer for pair, answer in answers.items() if answer}
+
+    def _wait_for_start(self) -> None:
+        begun = announced_s = explained_s = time.monotonic()
+        since: dict[tuple[str, str], float] = {}
+        while waiting := self._waiting():
+            now = time.monotonic()
+            if now - explained_s >= REASONS_S:
+                explained_s = now
+                self._explain(waiting)
+            explained = [node for node in waiting if self.faults.get(node)]
+            first_s = {node: since.setdefault((node, str(self.faults[node])), now) for node in explained}
+            lasting = [node for node in explained if now - first_s[node] >= LASTING_S[self.simulated]]
+            if len(lasting) == len(waiting) or now - begun > START_S[self.simulated]:
+                break
+            if now - announced_s >= ANNOUNCE_S:
+                announced_s = now
+                why = self.faults[explained[0]][0].what if explained else "starting"
+                self.say(f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} s: {why}")
+            if self.stop.wait(POLL_S):
+                raise LabError("the run was stopped")
+        for node in waiting:
+            if not self.faults.get(node):
+                self.faults[node] = (not_started(node, START_S[self.simulated], self.pulling.get(node, "")),)
+
+    def _waiting(self) -> dict[str, Pod | None]:
+        """Looks at the check's pods once; returns those that have not reported, by node."""
+        selector = f"{LAB_LABEL}={self.lab},{RUN_LABEL}={self.run_id}"
+        pods = {pod.name: pod for pod in self._pods(selector)}
+        waiting: dict[str, Pod | None] = {}
+        for node in self.plan.nodes:
+            if node in self.facts:
+                continue
+            pod = pods.get(self.plan.pod_name(self.run_id, node))
+            if pod is not None and pod.phase == "Running" and self._read(node).reported:
+                self.facts[node] = parse_pod(self.logs[node])
+                self.networks[node] = networks_of(pod.annotations.get(NETWORK_STATUS, ""))
+                self.faults.pop(node, None)
+            else:
+                waiting[node] = pod
+        return waiting
+
+    def _explain(self, waiting: Mapping[str, Pod | None]) -> None:
+        """Asks the cluster why these pods wait, in as few requests as that takes."""
+        selector = "involvedObject.kind=Pod,reason=FailedCreatePodSandBox"
+        events = objects(self.api, self.pods_path.replace("/pods", "/events"), Event, {"fieldSelector": selector})
+        sandbox = {event.about: event.message for event in events}
+        nodes = {str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")}
+        selector = f"{AGENT_LABEL} in ({','.join(AGENTS)})"
+        agents = objects(self.api, "/api/v1/pods", Pod, {"labelSelector": selector})
+        for node, pod in waiting.items():
+            pod_state = self._pod_state(pod, sandbox)
+            holders = self._holders(node) if pod_state.unscheduled else {}
+            node_state = _node_state(node, nodes.get(node), agents, holders)
+            self.faults[node] = tuple(start_faults(self.plan, node, node_state, pod_state))
+
+    def _wait_for_pings(self) -> None:
+        begun = time.monotonic()
+        while waiting := [node for node, facts in self.facts.items() if not facts.done]:
+            for node in waiting:
+                self.facts[node] = self._read(node)
+            if all(facts.done for facts in self.facts.values()) or time.monotonic() - begun > PINGS_S:
+                return
+            if self.stop.wait(POLL_S):
+                raise LabError("the run was stopped")
+
+    def _read(self, node: str) -> PodFacts:
+        path = f"{self.pods_path}/{self.plan.pod_name(self.run_id, node)}/log"
+        self.logs[node] = self.api.text(path, {"limitBytes": str(MOST_LOG_BYTES)})
+        return parse_pod(self.logs[node])
+
+    def _peers(self, node: str) -> list[str]:
+        """Peers that a pod pings, as lines that its script reads."""
+        lines = []
+        for rail in self.plan.rails_of(node):
+            own = self._network(node, rail)
+            if own is None or own.address is None:
+                continue
+            peers = [peer for client, peer in rail.pairs if client == node]
+            for peer in peers:
+                other = self._network(peer, rail)
+                if other is not None and other.address is not None:
+                    size = rail.mtu_bytes - 28
+                    lines.append(f"reach {rail.name} {own.interface} {peer} - {other.address} {size} {own.address}")
+            # one peer is enough to see what else is on the network
+            if next_one := next((peer for peer in peers if peer in self.facts), None):
+                lines += self._apart(rail, own.interface, next_one)
+        return lines
+
+    def _apart(self, rail: PodRail, interface: str, peer: str) -> list[str]:
+        """Pings to interfaces of a peer that must not answer on this rail, and to the one that must."""
+        if not self.plan.own_vf or rail.routed or rail.vlan_id is None:
+            return []
+        others = [
+            other
+            for other in self.plan.rails_of(peer)
+            if not other.routed and other.vlan_id is not None and (other.vlan_id != rail.vlan_id or other == rail)
+        ]
+        links = {
+            other.name: self.facts[peer].rails[other.name].link_local
+            for other in others
+            if other.name in self.facts[peer].rails
+        }
+        return [f"apart {rail.name} {interface} {peer} {name} {link} 0 -" for name, link in links.items() if link]
+
+    def _network(self, node: str, rail: PodRail) -> AttachedNetwork | None:
+        return next((one for one in self.networks.get(node, ()) if one.name == rail.network), None)
+
+    def _pods(self, selector: str) -> list[Pod]:
+        return objects(self.api, self.pods_path, Pod, {"labelSelector": selector})
+
+    def _pod_state(self, pod: Pod | None, sandbox: Mapping[str, str]) -> PodState:
+        if pod is None:
+            return PodState(ended="the pod is gone")
+        unscheduled = [one.message for one in pod.conditions if one.type == "PodScheduled" and one.status == "False"]
+        pull = pull_fault([pod], self.plan.image)
+        if pull and not pull.final:
+            self.pulling[pod.node] = pull.text  # a slow registry gets the whole time, as for a job
+        why = f": {pod.message}" if pod.message else ""
+        return PodState(
+            unscheduled=unscheduled[0] if unscheduled else "",
+            sandbox=sandbox.get(pod.name, "") if pod.phase == "Pending" else "",
+            pull=pull.text if pull and pull.final else "",
+            ended=f"its pod has ended ({pod.reason or pod.phase}){why}" if pod.phase in ("Failed", "Succeeded") else "",
+        )
+
+    def _holders(self, node: str) -> dict[str, list[str]]:
+        """Pods that hold devices of the rails on a node, by resource."""
+        resources = {rail.resource for rail in self.plan.rails}
+        holders: dict[str, list[str]] = {}
+        for pod in objects(self.api, "/api/v1/pods", Pod, {"fieldSelector": f"spec.nodeName={node}"}):
+            for resource in pod.held(resources):
+                holders.setdefault(resource, []).append(pod.full_name)
+        return holders
+
+
+def _node_state(
+    name: str, node: dict[str, JsonValue] | None, agents: Sequence[Pod], holders: Mapping[str, Sequence[str]]
+) -> NodeState:
+    """The state of a node, with the agents that should run there."""
+    ready = {
+        pod.labels[AGENT_LABEL]
+        for pod in agents
+        if pod.node == name and any(one.type == "Ready" and one.status == "True" for one in pod.conditions)
+    }
+    return NodeState(
+        capacity=_counts(at(node, "status", "capacity")),
+        allocatable=_counts(at(node, "status", "allocatable")),
+        missing_agents=sorted({pod.labels[AGENT_LABEL] for pod in agents} - ready),
+        holders=holders,
+    )
+
+
+def _counts(value: JsonValue) -> Mapping[str, str]:
+    return {name: str(count) for name, count in value.items()} if isinstance(value, dict) else {}
+
+
+def run_pods(
+    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
+) -> tuple[PodRails, dict[str, str]]:
+    """Carries the check out; whatever happens is a result. Blocks: call it in a thread.
+
+    Returns:
+        The result, and by name what each pod printed.
+    """
+    pods = plan.pods
+    if pods is None:
+        raise ValueError("the plan has no check of the rails in pods")
+    try:
+        api = KubernetesApi(kubeconfig)
+    except LabError as error:
+        return PodRails(outcome="error", reason=str(error)), {}
+    check = _Check(api=api, plan=pods, lab=plan.lab, run_id=run_id, simulated=plan.simulated, say=say, stop=stop)
+    started = False
+    try:
+        if replayed_on(api, pods.nodes):
+            return PodRails(outcome="skipped", played=True, reason=NO_REAL_POD), {}
+        if not plan.simulated and look(pods.image).outcome == "missing" and not pods.pull_secret:
+            why = not_in_registry("benchmark" if plan.nccl else "mpi", pods.image)
+            return PodRails(outcome="error", reason=why), {}
+        started = True
+        result = check.result()
+    except LabError as error:
+        result = PodRails(outcome="error", reason=str(error))
+    finally:
+        if started:
+            check.sweep(f"{RUN_LABEL}={run_id}")
+        api.close()
+    return result, {f"{LOGS}{node}": text for node, text in check.logs.items()}

@@ -1,1 +1,0 @@
-"""Stored runs: documents, raw outputs and their digests."""

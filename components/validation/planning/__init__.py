@@ -1,1 +1,0 @@
-"""What is measured, with whom and when: pure functions of the lab file."""

@@ -1,0 +1,191 @@
+"""A lab's runs on disk: the document and the raw outputs of each, and one line per run in the history."""
+
+import gzip
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from components.validation.benchmarks.plan import Plan
+from components.validation.history import Entry
+from components.validation.records import Frozen, MeasuredHost, RunRecord
+from components.validation.redact import redacted, redacted_fields
+from components.validation.stale import HostStates
+from stacks.files import write_file
+from stacks.lab import Lab
+from stacks.switches import cables
+
+
+class DeclaredRail(Frozen):
+    """What the lab declared around a rail when it was measured; the plan has the rest."""
+
+    rail: str
+    switch_mtu_bytes: int | None = None
+    """The smallest of the switch ports that it is cabled to; None where no switch is described."""
+    leaves: dict[str, str] = Field(default_factory=dict)
+    """Leaf switch by node, as far as the cables are described."""
+
+
+class RunDocument(Frozen):
+    """One run. The stored file is the truth; the stack's state has its digest and the verdict by the lab's bounds."""
+
+    schema_version: Literal[4] = 4
+    plan: Plan
+    """The plan that ran, without the hosts that were not ready."""
+    rails: tuple[DeclaredRail, ...]
+    record: RunRecord
+    history: tuple[Entry, ...] = ()
+    """Earlier runs, the oldest first, and this one; empty for a run by hand."""
+
+    @property
+    def leaves(self) -> dict[tuple[str, str], str]:
+        """Leaf switch by (node, rail)."""
+        return {(node, one.rail): switch for one in self.rails for node, switch in one.leaves.items()}
+
+
+def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
+    """The rails as the lab file has them now."""
+    rail_of = {(node.name, pf.interface): pf.rail for node in lab.nodes for pf in node.pfs}
+    leaves: dict[str, dict[str, str]] = {}
+    ports: dict[str, list[int]] = {}
+    for switch in lab.switches:
+        for node, interface, _ in cables(switch):
+            if rail := rail_of.get((node, interface)):
+                leaves.setdefault(rail, {})[node] = switch.name
+                ports.setdefault(rail, []).append(switch.mtu_bytes)
+    return tuple(
+        DeclaredRail(
+            rail=rail.name,
+            switch_mtu_bytes=min(ports.get(rail.name, ()), default=None),
+            leaves=leaves.get(rail.name, {}),
+        )
+        for rail in lab.rails
+    )
+
+
+def with_inventory(record: RunRecord, hosts: HostStates) -> RunRecord:
+    """The record with what the hosts reported to the Fleet of their kernels and NICs."""
+    return record.model_copy(
+        update={"hosts": {name: _described(facts, hosts.get(name, {})) for name, facts in record.hosts.items()}}
+    )
+
+
+def _described(facts: MeasuredHost, printed: Mapping[str, object]) -> MeasuredHost:
+    nics = printed.get("nics")
+    found = [nic for nic in nics.values() if isinstance(nic, Mapping)] if isinstance(nics, Mapping) else []
+    first = {key: next((str(nic[key]) for nic in found if nic.get(key)), "") for key in ("model", "driver", "firmware")}
+    return facts.model_copy(
+        update={
+            "nic": first["model"],
+            "driver": first["driver"],
+            "firmware": first["firmware"],
+            "kernel": str(printed.get("kernel", "")),
+        }
+    )
+
+
+KEPT = 20
+"""Runs whose files stay; those of older ones are removed, but for the baseline's."""
+RAW, DOCUMENT, HISTORY = ".json.gz", ".run.json.gz", "history.jsonl"
+LARGEST_READ_BYTES = 8_000_000
+"""The end of a longer history is read."""
+
+
+def folder_of(lab: str, root: Path, *, simulated: bool, store: str | None = None) -> Path:
+    """The folder of a lab's runs: as the lab file says, else in the state of the simulator or of the user (XDG)."""
+    if store:
+        return root / store / lab
+    if simulated:
+        return root / ".sim" / "runs" / lab
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "rocelab" / lab / "runs"
+
+
+def store_of(lab: Lab, root: Path) -> Path:
+    """The folder of a lab's runs, from its file."""
+    return folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
+
+
+def write_bundle(folder: Path, run_id: str, raw: Mapping[str, str], secrets: Iterable[str] = ()) -> str:
+    """Writes the raw outputs of a run without secrets; returns the SHA-256 of the file."""
+    known = tuple(secrets)
+    texts = {name: redacted(text, known) for name, text in raw.items()}
+    return _write(folder, f"{run_id}{RAW}", json.dumps(texts, indent=0, sort_keys=True))
+
+
+def write_document(folder: Path, document: RunDocument, secrets: Iterable[str] = ()) -> str:
+    """Writes a run without secrets; returns the SHA-256 of the file."""
+    fields = document.model_dump(mode="json", exclude_defaults=True) | {"schema_version": document.schema_version}
+    text = json.dumps(redacted_fields(fields, secrets), separators=(",", ":"))
+    return _write(folder, f"{document.record.run_id}{DOCUMENT}", text)
+
+
+def read_document(folder: Path, run_id: str, sha256: str) -> RunDocument | None:
+    """A run; None when it is not on this machine, is not the one with that digest, or is of another version."""
+    try:
+        data = (folder / f"{run_id}{DOCUMENT}").read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            return None
+        return RunDocument.model_validate_json(gzip.decompress(data))
+    except (OSError, EOFError, zlib.error, ValidationError):
+        return None
+
+
+def prune(folder: Path, protected: Collection[str] = ()) -> None:
+    """Removes what is older than the last `KEPT` runs; `protected` are run ids that stay."""
+    runs = sorted(path.name.removesuffix(DOCUMENT) for path in folder.glob(f"*{DOCUMENT}"))
+    for run_id in runs[:-KEPT]:
+        if run_id not in protected:
+            (folder / f"{run_id}{RAW}").unlink(missing_ok=True)
+            (folder / f"{run_id}{DOCUMENT}").unlink(missing_ok=True)
+
+
+def append(folder: Path, entry: Entry) -> None:
+    """Adds a run to the history. One write at the end of the file: two writers never mix their lines."""
+    folder.mkdir(parents=True, exist_ok=True)
+    line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
+    handle = os.open(folder / HISTORY, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        if not _ends_with_a_line(handle):
+            line = b"\n" + line  # the last line is incomplete after a kill
+        os.write(handle, line)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read(folder: Path, lab: str) -> list[Entry]:
+    """The history of a lab, in the order of the file; lines that are no run are left out."""
+    try:
+        with (folder / HISTORY).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LARGEST_READ_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return []
+    return [entry for line in lines if line.strip() and (entry := _entry(line)) and entry.lab == lab]
+
+
+def _entry(line: bytes) -> Entry | None:
+    try:
+        return Entry.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def _ends_with_a_line(handle: int) -> bool:
+    size = os.lseek(handle, 0, os.SEEK_END)
+    return size == 0 or os.pread(handle, 1, size - 1) == b"\n"
+
+
+def _write(folder: Path, name: str, text: str) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    # no time stamp inside: the same outputs give the same file
+    data = gzip.compress(text.encode(), mtime=0)
+    write_file(folder / name, data)
+    return hashlib.sha256(data).hexdigest()
