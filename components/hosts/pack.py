@@ -48,6 +48,11 @@ if sys.argv[1:2] == ["bench"]:
 
     sys.exit(print_bench_facts(sys.argv[2:]))
 
+if sys.argv[1:] == ["gpu-copy"]:
+    from {PACKAGE}.gpu_copy import copy_around
+
+    sys.exit(copy_around())
+
 from {PACKAGE}.main import main
 
 with open(sys.path[0], "rb") as archive:

@@ -244,6 +244,45 @@ class Pf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GpuHealth:
+    """What nvidia-smi reports of a GPU; None or empty where this model or driver does not."""
+
+    ecc_uncorrected: int | None = None
+    """Since the driver was loaded, as the next one."""
+    ecc_corrected: int | None = None
+    sram_threshold_exceeded: bool | None = None
+    remapped_rows: int | None = None
+    """Rows replaced for uncorrectable errors, in the card's life."""
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    recovery_action: str = ""
+    """`None`, `Reset`, `Reboot`, `Drain P2P`, ..."""
+    throttled: tuple[str, ...] = ()
+    """Reasons for a low clock that are not normal, such as `hw_thermal_slowdown`."""
+    performance_state: str = ""
+    """`P0` at full speed; in a lower one the PCIe link may be slow to save power."""
+    pcie_generation: int | None = None
+    pcie_max_generation: int | None = None
+    pcie_width: int | None = None
+    pcie_max_width: int | None = None
+    pcie_replays: int | None = None
+    fabric_state: str = ""
+    """Registration with the NVLink fabric: `Completed`, `In Progress`; empty without NVSwitch."""
+    fabric_status: str = ""
+    temperature_c: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Xid:
+    """An error that NVIDIA's driver has logged since boot."""
+
+    pci: str
+    """Without function, as the driver writes it: `0000:1a:00`."""
+    code: int
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
     """A GPU on PCI."""
 
@@ -256,6 +295,9 @@ class Gpu:
     model: Reading[str] = NOT_READ
     """As the driver reports it."""
     memory_mib: Reading[int] = NOT_READ
+    health: Reading[GpuHealth] = NOT_READ
+    nvlinks: Reading[tuple[float, ...]] = NOT_READ
+    """GB/s of each link, 0 for an inactive one; empty without NVLink."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -397,6 +439,7 @@ class System:
     """`none` is kubelet's default; empty without kubelet."""
     kernel_complaints: Reading[tuple[str, ...]] = NOT_READ
     """Last lines of the kernel's log in which a NIC reports its health, cable or power."""
+    xids: Reading[tuple[Xid, ...]] = NOT_READ
     acs_bridges: Reading[tuple[str, ...]] = NOT_READ
     """PCI addresses of bridges above NICs or GPUs that redirect peer-to-peer traffic."""
     rocelab_owner: Reading[str] = NOT_READ

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from components.hosts.program.look.gpu import LOST
 from components.inventory.model import (
     Attachment,
     ConfigFile,
@@ -20,10 +21,12 @@ from components.inventory.model import (
     Rule,
     Switch,
     SwitchPort,
+    Xid,
 )
-from components.inventory.reading import known
+from components.inventory.reading import known, unknown
 from stacks.lab import Lab
 from tests.components.inventory.fabricate import (
+    HEALTHY,
     address_of,
     changed,
     changed_pf,
@@ -113,6 +116,7 @@ def lab(hosts: int = HOSTS, rails: int = RAILS, **sections: Any) -> Lab:
                 "name": f"gpu{n:02}",
                 "address": management_of(n),
                 "management_interface": "eno1",
+                "gpus": rails,
                 "pfs": [
                     {
                         "rail": f"rail-{k}",
@@ -140,6 +144,15 @@ def on_pf(host: str, rail: int, change: Callable[[Pf], Pf]) -> Spoil:
 def pf(host: str = "gpu02", rail: int = 1, **values: object) -> Spoil:
     """A host whose PF on a rail has other values."""
     return on_pf(host, rail, lambda one: replace(one, **{name: known(value, name) for name, value in values.items()}))
+
+
+def gpu(host: str = "gpu02", **readings: Any) -> Spoil:
+    """A host whose first GPU has other readings."""
+
+    def change(one: Host) -> Host:
+        return replace(one, gpus=one.gpus.map(lambda gpus: (replace(gpus[0], **readings), *gpus[1:])))
+
+    return lambda inventory: changed(inventory, host, change)
 
 
 def qos(host: str = "gpu02", rail: int = 1, **values: object) -> Spoil:
@@ -344,6 +357,16 @@ SPOILS: Mapping[str, Spoil] = {
     "pci-missing": lambda inventory: changed(
         inventory, "gpu02", lambda one: replace(one, gpus=one.gpus.map(lambda gpus: gpus[:-1]))
     ),
+    "gpu-count": lambda inventory: replace(
+        inventory, hosts=tuple(replace(one, gpus=one.gpus.map(lambda gpus: gpus[:-1])) for one in inventory.hosts)
+    ),
+    "gpu-lost": gpu(health=unknown(LOST, "nvidia-smi -q -x")),
+    "gpu-memory": gpu(health=known(replace(HEALTHY, ecc_uncorrected=2), "nvidia-smi -q -x")),
+    "gpu-reset": gpu(health=known(replace(HEALTHY, remap_pending=True), "nvidia-smi -q -x")),
+    "gpu-xid": system(xids=(Xid(pci="0000:1a:00", code=31), Xid(pci="0000:1a:00", code=79))),
+    "gpu-throttled": gpu(health=known(replace(HEALTHY, throttled=("hw_thermal_slowdown",)), "nvidia-smi -q -x")),
+    "gpu-pcie": gpu(health=known(replace(HEALTHY, pcie_width=8), "nvidia-smi -q -x")),
+    "gpu-nvlink": gpu(health=known(replace(HEALTHY, fabric_state="In Progress"), "nvidia-smi -q -x")),
     "acs": system(acs_bridges=("0000:0b:10.0",)),
     "iommu": pf(iommu_group_type="DMA"),
     "gpu-far": pf(nearest_gpus=NearestGpus(gpus=())),
@@ -462,7 +485,7 @@ NEED_EARLIER = frozenset(
         "pause-rate",
     }
 )
-NEED_LAB = frozenset({"mtu-pod"})
+NEED_LAB = frozenset({"mtu-pod", "gpu-count"})
 
 
 def case(code: str) -> Case:

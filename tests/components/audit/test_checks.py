@@ -1,12 +1,30 @@
 """Each check finds what it is for, and nothing else; in a healthy cluster none finds anything."""
 
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
 import pytest
+from pydantic import TypeAdapter
 
 from components.audit.audit import audit
 from components.audit.findings import Audit
 from components.audit.registry import PRACTICE, checks
-from components.inventory.model import Host, Inventory
-from tests.components.audit.spoilt import NEED_EARLIER, NEED_LAB, SPOILS, case, earlier, healthy, lab, on_two_leaves
+from components.hosts.program.look.gpu import health, xids
+from components.inventory.model import Gpu, GpuHealth, Host, Inventory, Xid
+from components.inventory.reading import known, unknown
+from tests.components.audit.spoilt import (
+    NEED_EARLIER,
+    NEED_LAB,
+    SPOILS,
+    case,
+    earlier,
+    healthy,
+    lab,
+    on_two_leaves,
+    system,
+)
+from tests.components.inventory.fabricate import changed
+from tests.conftest import ROOT
 
 CODES = tuple(checks())
 
@@ -62,3 +80,69 @@ def test_every_check_says_why_and_how_to_fix_it() -> None:
         for text in (check.title, check.good, check.why, check.remedy):
             assert text
             assert not text.endswith("."), check.code
+
+
+SAMPLES = ROOT / "tests/samples/gpu"
+PUBLISHED = "Unable to determine the device handle for GPU0000:17:00.0: Unknown Error"
+"""nvidia-smi on a host that had lost a GPU (meta-llama/llama-models#200)."""
+
+
+def health_of(sample: str, **changed: object) -> GpuHealth:
+    recorded = ET.fromstring((SAMPLES / sample).read_text()).find("gpu")  # noqa: S314  # our own sample
+    assert recorded is not None
+    return replace(TypeAdapter(GpuHealth).validate_python(health(recorded)), **changed)
+
+
+def codes_of(*gpus: Gpu) -> list[str]:
+    """What one host with these GPUs is blamed for."""
+    inventory = changed(healthy(), "gpu02", lambda host: replace(host, gpus=known(gpus, "lspci")))
+    alone = replace(inventory, hosts=tuple(host for host in inventory.hosts if host.name == "gpu02"))
+    return [finding.code for finding in audit(alone).findings]
+
+
+def gpu_with(**readings: object) -> Gpu:
+    whole = {"pci": "0000:17:00.0", "vendor_id": "10de", "numa_node": known(0, "numa"), "bridges": known((), "pci")}
+    return Gpu(**{**whole, **readings})
+
+
+@pytest.mark.parametrize("sample", ["h100_idle.xml", "h100_load.xml", "h200_idle.xml"])
+def test_gpus_that_were_recorded_in_good_health_have_no_finding(sample: str) -> None:
+    assert codes_of(gpu_with(health=known(health_of(sample), "nvidia-smi"))) == []
+
+
+def test_the_power_cap_of_a_gpu_under_load_is_no_fault() -> None:
+    assert "sw_power_cap>Active" in (SAMPLES / "h100_load.xml").read_text()
+    assert health_of("h100_load.xml").throttled == ()
+
+
+def test_an_idle_gpu_may_run_its_pcie_link_slowly() -> None:
+    idle = {"pcie_generation": 1, "pcie_max_generation": 4}
+
+    assert codes_of(gpu_with(health=known(health_of("h100_idle.xml", performance_state="P8", **idle), "smi"))) == []
+    assert codes_of(gpu_with(health=known(health_of("h100_idle.xml", **idle), "smi"))) == ["gpu-pcie"]
+
+
+def test_a_gpu_at_which_nvidia_smi_ends_is_lost_and_no_other_is() -> None:
+    lost = gpu_with(health=unknown(PUBLISHED, "nvidia-smi -q -x"))
+    other = gpu_with(pci="0000:18:00.0", health=unknown(PUBLISHED, "nvidia-smi -q -x"))
+
+    assert codes_of(lost, other) == ["gpu-lost"]
+    assert codes_of(other) == []
+
+
+def test_errors_that_a_program_causes_are_not_blamed_on_the_gpu() -> None:
+    recorded = TypeAdapter(tuple[Xid, ...]).validate_python(xids((SAMPLES / "xid_31.txt").read_text()))
+
+    assert recorded == (Xid(pci="0000:00:06", code=31),)
+    assert audit(system(xids=recorded)(healthy())).findings == ()
+
+
+def test_an_nvlink_is_down_only_if_the_same_one_of_most_gpus_is_up() -> None:
+    """PCIe boards of the H100 have 18 links, of which some are never active (Azure/azurehpc-health-checks#162)."""
+    bridged = tuple(0.0 if number in {4, 5, 10, 11, 16} else 26.562 for number in range(18))
+    links = {"nvlinks": known(bridged, "smi"), "health": unknown("no", "smi")}
+    good = [gpu_with(pci=f"0000:1{at}:00.0", **links) for at in "789"]
+    bad = replace(good[0], nvlinks=known((0.0, *bridged[1:]), "smi"))
+
+    assert codes_of(*good) == []
+    assert codes_of(bad, *good[1:]) == ["gpu-nvlink"]

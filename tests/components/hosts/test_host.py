@@ -52,6 +52,7 @@ STANDARD = {
     "typing",
     "urllib.error",
     "urllib.request",
+    "xml.etree",
 }
 RECORDED = Path(__file__).with_name("recorded")
 

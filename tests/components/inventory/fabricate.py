@@ -19,6 +19,7 @@ from components.inventory.model import (
     Driver,
     Gid,
     Gpu,
+    GpuHealth,
     Host,
     Inventory,
     KubeNode,
@@ -168,6 +169,7 @@ def system(name: str, n: int) -> System:
         modules=known(("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_peermem"), "/proc/modules"),
         ofed=known("25.07-0.9.7", "ofed_info -s"),
         gpu_driver=known("570.124.06", "/proc/driver/nvidia/version"),
+        xids=known((), "journalctl -k"),
         fabric_manager=known("570.124.06", "nv-fabricmanager --version"),
         containerd_memlock=known("infinity", "systemctl show containerd"),
         reboot_required=known(value=False, source="/run/reboot-required"),
@@ -316,6 +318,21 @@ def rdma_port(device: str, interface: str, gid: str, ipv4: str) -> RdmaPort:
     )
 
 
+HEALTHY = GpuHealth(
+    ecc_uncorrected=0,
+    remap_pending=False,
+    remap_failed=False,
+    recovery_action="None",
+    performance_state="P0",
+    pcie_generation=5,
+    pcie_max_generation=5,
+    pcie_width=16,
+    pcie_max_width=16,
+    fabric_state="Completed",
+    fabric_status="Success",
+)
+
+
 def gpu(k: int) -> Gpu:
     return Gpu(
         pci=gpu_of(k),
@@ -325,6 +342,8 @@ def gpu(k: int) -> Gpu:
         bridges=known((f"0000:{k:02x}:00.0", f"0000:{10 + k:02x}:10.0"), f"/sys/bus/pci/devices/{gpu_of(k)}"),
         model=known("NVIDIA H100 80GB HBM3", "nvidia-smi"),
         memory_mib=known(81_559, "nvidia-smi"),
+        health=known(HEALTHY, "nvidia-smi -q -x"),
+        nvlinks=known((26.562,) * 18, "nvidia-smi nvlink -s"),
     )
 
 

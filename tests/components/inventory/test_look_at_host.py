@@ -28,6 +28,7 @@ from components.inventory.model import (
     Pf,
     Route,
     Rule,
+    Xid,
 )
 from components.inventory.reading import NOT_READ, known
 from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree, connectx
@@ -132,6 +133,12 @@ def test_the_gpu_under_the_deepest_common_bridge_is_the_nearest(tree: Tree) -> N
     assert pf_of(host, SECOND).nearest_gpus.value == NearestGpus(gpus=())
     [gpu] = host.gpus.or_else(())
     assert (gpu.pci, gpu.model.value, gpu.memory_mib.value) == (GPU, "NVIDIA H100", 81_559)
+    health = gpu.health.value
+    assert health is not None
+    assert (health.ecc_uncorrected, health.remap_failed, health.recovery_action) == (0, False, "None")
+    assert (health.throttled, health.pcie_width, health.pcie_generation, health.fabric_state) == ((), 16, 5, "")
+    assert gpu.nvlinks.value == (26.562,) * 18
+    assert host.system.xids.value == (Xid(pci="0000:1a:00", code=79),)
 
 
 @pytest.mark.row("C 233-234, 246-247")

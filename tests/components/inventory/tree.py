@@ -8,6 +8,8 @@ Two ports of ConnectX-7 behind a switch each, a GPU behind the first one, and a 
 - `ip -j`: recorded on a node of the simulator; `vfinfo_list` as iproute2's `print_vfinfo` writes it
 - `lldpctl -f json0`: lldpd's `json0` writer, in which everything is a list
 - the configuration space of a NIC: `lspci -xxx` of a ConnectX-5 Ex in a mail to linux-pci (2022-01-19)
+- `nvidia-smi -q -x`: recorded on an H100; `nvlink -s`: NVIDIA/nccl-tests#228, with the rate of an H100
+- the Xid: the form recorded on an H100, with the text of NVIDIA's catalog
 - `mlnx_qos`: the text in tests/components/hosts/written
 """
 
@@ -65,6 +67,7 @@ KERNEL_LOG = """Booting Linux
 mlx5_core 0000:19:00.0: Port module event: module 0, Cable unplugged
 eth0: renamed from veth
 mlx5_core 0000:3b:00.0: Detected insufficient power on the PCIe slot (27W).
+NVRM: Xid (PCI:0000:1a:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
 """
 NEIGHBOUR = {
     "name": "ens1np0",
@@ -284,8 +287,9 @@ class Tree:
         )
         shown = "-p LoadState -p LimitMEMLOCK"
         self.program("systemctl", {f"show containerd.service {shown}": "LoadState=loaded\nLimitMEMLOCK=8388608\n"})
-        memory = "--query-gpu=pci.bus_id,memory.total --format=csv,noheader,nounits"
-        self.program("nvidia-smi", {memory: "00000000:1A:00.0, 81559\n"})
+        query = (TESTS.parent / "samples/gpu/h100_idle.xml").read_text().replace("00000000:00:06.0", "00000000:1A:00.0")
+        links = "".join(f"\t Link {number}: 26.562 GB/s\n" for number in range(18))
+        self.program("nvidia-smi", {"-q -x": query, "nvlink -s": f"GPU 0: NVIDIA H100 (UUID: GPU-0)\n{links}"})
 
 
 CONNECTX = {

@@ -4,7 +4,7 @@ import re
 from typing import Dict, List, Tuple
 
 from ..machine import Machine
-from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, printed_json, reading
+from .leaves import Json, UnknownError, matched, number, printed_json
 from .read_only import ReadOnly
 
 DEVICES = "/sys/bus/pci/devices"
@@ -37,8 +37,6 @@ ATS, ATS_CONTROL, ATS_ENABLED = 0x000F, 6, 0x8000
 SERIAL_NUMBER = 0x0003
 """Numbers of capabilities and their registers: Linux, include/uapi/linux/pci_regs.h."""
 MOST_CAPABILITIES = 100
-SMI = ("nvidia-smi", "--query-gpu=pci.bus_id,memory.total", "--format=csv,noheader,nounits")
-NVIDIA = "/proc/driver/nvidia/version"
 
 
 def functions(machine: Machine) -> Dict[str, str]:
@@ -91,47 +89,9 @@ def bridges_to_gpus(machine: Machine, address: str) -> List[str]:
     return sorted(set(between))
 
 
-def gpus(machine: ReadOnly) -> List[Json]:
-    return [_gpu(machine, address) for address in gpu_addresses(machine)]
-
-
-def _gpu(machine: ReadOnly, address: str) -> Json:
-    device, information = f"{DEVICES}/{address}", f"/proc/driver/nvidia/gpus/{address}/information"
-    leaves = [
-        *file_leaves(machine, {"numa_node": (f"{device}/numa_node", number)}),
-        Leaf("bridges", device, lambda: bridges(machine, address)),
-        Leaf("model", information, lambda: _model(machine.text(information))),
-        Leaf("memory_mib", " ".join(SMI), lambda: _memory(machine, address)),
-    ]
-    found: Json = {leaf.name: reading(leaf.source, leaf.probe) for leaf in leaves}
-    found.update(pci=address, vendor_id=hexadecimal(machine, f"{device}/vendor"))
-    found.update(device_id=hexadecimal(machine, f"{device}/device"))
-    return found
-
-
 def hexadecimal(machine: ReadOnly, path: str) -> str:
     """The digits of an id."""
     return machine.text(path).replace("0x", "", 1)
-
-
-def _model(text: str) -> str:
-    return matched(r"^Model:\s*(.+)$", text, "it reports no model").strip()
-
-
-def _memory(machine: ReadOnly, address: str) -> int:
-    """nvidia-smi would load a driver that is not loaded, so it runs only with a loaded one."""
-    if not machine.exists(NVIDIA):
-        raise UnknownError("the NVIDIA driver is not loaded")
-    return parse_memory(printed(machine.once(*SMI)), address)
-
-
-def parse_memory(text: str, address: str) -> int:
-    """Memory of one GPU of a line such as `00000000:18:00.0, 81559`: its PCI domain has eight digits."""
-    for line in text.splitlines():
-        bus, _, size = line.partition(",")
-        if bus.strip().lower().endswith(address) and size.strip().isdigit():
-            return int(size)
-    raise UnknownError("nvidia-smi does not list this GPU")
 
 
 def acs_bridges(machine: Machine) -> List[str]:

@@ -17,6 +17,7 @@ from ..guest import PROFILES, RUN_PROFILES
 from ..machine import MISSING, Done
 from ..pods import CHECKPOINT
 from . import pci
+from .gpu import XID
 from .leaves import Json
 from .read_only import ReadOnly
 from .run import NICENESS, look
@@ -62,6 +63,8 @@ OF_A_PORT = (
     ("udevadm", "info", "/sys/class/net/PF"),
 )
 OF_THE_FIRMWARE = (("mstconfig", "-d", "SLOT", "-e", "query"), ("mlxlink", "-d", "SLOT"))
+OF_ONE_GPU = re.compile(r"(?i)uuid|serial|guid|<pdi>|process_name")
+"""Lines of nvidia-smi that identify a card, or a user's program."""
 MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "rdma_cm")
 FILES = (CHECKPOINT, "/etc/rdma/modules/rdma.conf")
 
@@ -246,7 +249,9 @@ def _lines(words: Any, out: str) -> List[str]:
     """What of an output is recorded."""
     lines = out.split("\n")
     if words == KERNEL_LOG and out.strip():
-        return [LEFT_OUT, *(line for line in lines if NIC_LINE.search(line))]
+        return [LEFT_OUT, *(line for line in lines if NIC_LINE.search(line) or XID.search(line))]
+    if words[:2] == ("nvidia-smi", "-q"):
+        return [line for line in lines if not OF_ONE_GPU.search(line)]
     if words[0] == "lspci":
         return [line for line in lines if not line.startswith("\t") or "ACS" in line]
     if words == ("ib_write_bw", "--help"):

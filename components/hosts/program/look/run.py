@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Sequence
 
-from . import network, nic, pci, system
+from . import gpu, network, nic, pci, system
 from .leaves import Json, LookSection, reading
 from .read_only import ReadOnly
 
@@ -40,7 +40,7 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
         pfs.append(pf)
         sections += [LookSection(each.leaves(firmware=firmware), pf), LookSection(each.qos_leaves(), pf["qos"])]
     gpus: Dict[str, Json] = {}
-    of_gpus = _started(lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine))))
+    of_gpus = _started(lambda: gpus.update(all=reading(pci.DEVICES, lambda: gpu.gpus(machine))))
     read_at_once(sections, end_s, deadline_s)
     _ended_by(of_gpus, end_s)
     late = {"unknown": f"not read within {deadline_s:.0f} s", "source": pci.DEVICES}

@@ -9,8 +9,9 @@ from typing import Dict, List, Tuple
 from ..machine import MISSING
 from ..nvidia import PEERMEM_MODULES
 from ..ofed import version_in
+from .gpu import NVIDIA, xids
 from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, reading
-from .pci import NVIDIA, acs_bridges
+from .pci import acs_bridges
 from .read_only import ReadOnly
 
 MODULES = ("mlx5_core", "mlx5_ib", "mlx4_core", "ib_core", "bnxt_en", "bnxt_re", "ice", "irdma", "igb", "vmxnet3")
@@ -32,6 +33,7 @@ COMPLAINT = re.compile(
 )
 """After mlx5's messages (kernel, drivers/net/ethernet/mellanox/mlx5/core/{health,events}.c)."""
 MOST_COMPLAINTS = 20
+NO_LOG = "the kernel's log cannot be read; without root this is expected"
 CONTAINERD = ("systemctl", "show", "containerd.service", "-p", "LoadState", "-p", "LimitMEMLOCK")
 FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"
 UNLIMITED = ("infinity", str(2**64 - 1))
@@ -82,7 +84,8 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
         Leaf("governors", f"{cpus}/cpufreq", lambda: _governors(machine, f"{cpus}/cpufreq")),
         Leaf("clock_synchronized", "adjtimex", clock_is_synchronized),
         Leaf("kubelet_topology_policy", f"{KUBELET}/config.yaml", lambda: _topology_policy(machine)),
-        Leaf("kernel_complaints", " ".join(KERNEL_LOG), lambda: complaints(printed(machine.run(*KERNEL_LOG)))),
+        Leaf("kernel_complaints", " ".join(KERNEL_LOG), lambda: complaints(_log(machine))),
+        Leaf("xids", " ".join(KERNEL_LOG), lambda: xids(_log(machine))),
         Leaf("acs_bridges", "PCI configuration space", lambda: acs_bridges(machine)),
         Leaf("rocelab_owner", OWNER, lambda: machine.text(OWNER) if machine.exists(OWNER) else ""),
     ]
@@ -232,9 +235,14 @@ def _topology_policy(machine: ReadOnly) -> str:
     return found[1] if found else "none"
 
 
+def _log(machine: ReadOnly) -> str:
+    text = printed(machine.once(*KERNEL_LOG))
+    if not text.strip():
+        raise UnknownError(NO_LOG)
+    return text
+
+
 def complaints(text: str) -> List[str]:
     """The last lines in which a NIC reports its health, cable or power."""
-    if not text.strip():
-        raise UnknownError("the kernel's log cannot be read; without root this is expected")
     lines = [line.strip()[:200] for line in text.splitlines() if NIC_LINE.search(line) and COMPLAINT.search(line)]
     return lines[-MOST_COMPLAINTS:]
