@@ -35,24 +35,25 @@ RECOVER = -- engine.recover $(STACK)
 SELECT = -- pulumi stack select --create $(STACK)
 
 # The verdict's table ends a run; the stack's outputs above it would be the same in 60 lines (`pulumi stack output`).
-UP = begun=$$(date -u +%FT%TZ); $(IN) pulumi up --yes --skip-preview --suppress-outputs --stack $(STACK)
+UP = echo "pulumi up --stack $(STACK)"; begun=$$(date -u +%FT%TZ); \
+  $(IN) pulumi up --yes --skip-preview --suppress-outputs --stack $(STACK)
 VERDICT = status=$$?; mkdir -p .sim/report; $(IN) rocelab report --stack $(STACK) --html .sim/report/$(STACK).html \
   --after-up $$status $$begun; exit $$status
 
 # --refresh: a node that was killed or reset comes back as its clean snapshot, and the state does not show that
 up:  ## Starts the simulator, runs pulumi up, and reports the verdict
 	@$(GUARD) $(ALONE) $(IMAGE) $(SETUP) $(START) $(RECOVER) $(SELECT)
-	$(UP) --refresh; $(VERDICT)
+	@$(UP) --refresh; $(VERDICT)
 
 preview: ON_HARDWARE = pulumi preview --diff --stack $(STACK)
 preview:  ## Shows what `make up` would change
 	@$(GUARD) $(ALONE) $(IMAGE) $(SETUP) $(START) $(SELECT)
-	$(IN) pulumi preview --diff --stack $(STACK)
+	@$(IN) pulumi preview --diff --stack $(STACK)
 
 drift: ON_HARDWARE = pulumi preview --refresh --diff --stack $(STACK)
 drift:  ## Shows where hosts and cluster differ from the stack
 	@$(GUARD) $(IMAGE) $(SETUP) $(MADE) $(START)
-	$(IN) pulumi preview --refresh --diff --stack $(STACK)
+	@$(IN) pulumi preview --refresh --diff --stack $(STACK)
 
 RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
   { echo "the simulator does not run: make up STACK=$(STACK) starts it and configures the hosts" >&2; exit 1; }
@@ -63,7 +64,7 @@ validate: ON_HARDWARE = ROCELAB_VALIDATE=$(MEASURE) pulumi up --stack $(STACK)
 validate:  ## Measures again, even if nothing changed (REBASELINE=1 discards earlier baselines)
 	@$(GUARD) $(SETUP) $(MADE)
 	@$(RUNS)
-	export ROCELAB_VALIDATE=$(MEASURE); $(UP); $(VERDICT)
+	@export ROCELAB_VALIDATE=$(MEASURE); $(UP); $(VERDICT)
 
 ports: ON_HARDWARE = rocelab ports --check --stack $(STACK)
 ports:  ## Tests each connection of the lab's port matrix from its source
@@ -87,7 +88,7 @@ recover:  ## Cleans up after an interrupted run
 destroy: ON_HARDWARE = pulumi destroy --stack $(STACK)
 destroy:  ## Undoes all changes on the hosts and in the cluster
 	@$(GUARD) $(IMAGE) $(SETUP) $(MADE) $(START) $(RECOVER)
-	$(IN) pulumi destroy --yes --skip-preview --suppress-outputs --stack $(STACK)
+	@$(IN) pulumi destroy --yes --skip-preview --suppress-outputs --stack $(STACK)
 
 down:  ## Stops the simulator and keeps its state
 	@if [ -x .engine/bin/sim ]; then $(IN) sim down; fi

@@ -89,7 +89,9 @@ def ask_pulumi(*words: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise NoEngineError('pulumi is not on PATH: eval "$(make env)"') from None
+        raise NoEngineError(
+            'pulumi is not on PATH: in the checkout, eval "$(make env)"; elsewhere, install the Pulumi CLI'
+        ) from None
     if done.returncode:
         said = done.stderr.strip().splitlines()
         raise UnreachableError(f"{' '.join(command)} failed: {said[-1] if said else f'exit {done.returncode}'}")

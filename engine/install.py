@@ -256,9 +256,7 @@ def main(arguments: list[str] | None = None) -> int:
     if missing:
         sys.stderr.write(f"engine: {explain(missing)}\n")
         return 1
-    left = ", ".join(part.name for part in PARTS if part not in parts)
-    without = f"; without {left}, which lab {options.stack} does not need" if left else ""
-    sys.stderr.write(f"engine: {plural(len(found), 'part')} ready in {ENGINE.name}, cache {cache()}{without}\n")
+    sys.stderr.write(f"engine: {plural(len(found), 'part')} ready in {ENGINE.name}, cache {cache()}\n")
     return 0
 
 

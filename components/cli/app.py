@@ -129,6 +129,8 @@ def _reported(error: Exception) -> Exit:
             message, code = str(error), Exit.UNREACHED
         case LabError():
             message = str(error)
+        case ModuleNotFoundError() if error.name and error.name.startswith("pyV"):
+            message = "this lab's vCenter is read with pyVmomi: pip install 'rocelab[vsphere]'"
         case OSError() if error.filename is not None:
             message = f"{error.filename}: {error.strerror}"
         case OSError() if error.errno in UNWRITABLE:

@@ -6,6 +6,7 @@ from components.cli.exits import Exit, exit_of
 from components.cli.options import examples, json_option, print_errors, print_json
 from components.cluster.store import Store, operator_definitions, upstream_files
 from stacks.base import LabError
+from stacks.words import plural
 
 
 @click.command(epilog=examples("rocelab store", "ROCELAB_MIRROR=/mnt/mirror rocelab store"))
@@ -38,6 +39,16 @@ def command(operators: bool, as_json: bool) -> Exit:
     if as_json:
         print_json({"files": routes, "errors": errors})
     else:
-        click.echo("".join(f"{name}: {route}\n" for name, route in routes.items()), nl=False)
+        _print(routes)
     print_errors(errors)
     return exit_of(findings=False, unreached=bool(errors))
+
+
+def _print(routes: dict[str, str]) -> None:
+    """A line per file that was fetched; those that were there before are counted."""
+    for name, route in routes.items():
+        if route != "cache":
+            click.echo(f"{name}: {route}")
+    cached = list(routes.values()).count("cache")
+    if cached:
+        click.echo(f"{plural(cached, 'upstream file')} in the cache")
