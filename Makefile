@@ -4,7 +4,7 @@ IN := engine/run $(STACK)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test-unit test test-all test-whole test-kills check bench clean
+.PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test-unit test test-all test-whole test-kills check bench docs dist recording clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -133,6 +133,22 @@ test-kills:  ## Parts killed and suspended at work, and the real timeouts that f
 bench:  ## Measures the times listed in docs/benchmarks.md
 	@engine/setup --dev --stack $(STACK)
 	@$(IN) python -m simulator.bench
+
+# What only a release needs has an environment of its own, so setup stays light.
+RELEASE = .engine/release/bin/python
+$(RELEASE): requirements-release.txt
+	python3 -m venv .engine/release
+	$@ -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-release.txt
+	@touch $@
+
+docs: $(RELEASE)  ## Builds the documentation site in site/, and fails at a link that leads nowhere
+	@$(RELEASE) release/site.py
+
+dist: $(RELEASE)  ## Makes the source archive, its bill of materials (CycloneDX) and their SHA-256 in dist/
+	@$(RELEASE) release/dist.py
+
+recording: $(RELEASE)  ## Records a make up as docs/images/make-up.svg
+	@$(RELEASE) release/record.py docs/images/make-up.svg make up
 
 clean: down  ## Removes the simulator's state, the engine's links and the Python environment; the cache stays
 	rm -rf .sim .engine .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -156,6 +156,7 @@ def test_no_text_of_the_product_names_a_machine_or_a_registry_host() -> None:
         "sum.golang" + ".org",
     )
     skipped = {".venv", ".git", ".engine", ".sim", ".mypy_cache", ".ruff_cache", ".pytest_cache", "__pycache__"}
+    skipped |= {"build", "dist", "site"}
     found = []
     for folder, folders, names in os.walk(ROOT):
         folders[:] = set(folders) - skipped
