@@ -118,6 +118,10 @@ class ProviderConfig:
         """Value of a key, secrets included; None when there is none."""
         return self._settings.get(key)
 
+    def of_stack(self) -> dict[str, str]:
+        """The same as the configuration of a stack, for a program that runs in this process."""
+        return {f"rocelab:{key}": value for key, value in self._settings.items() if isinstance(value, str)}
+
     @cached_property
     def lab(self) -> "Lab":
         """The lab of this run.

@@ -27,6 +27,18 @@ RESOURCES = {
 }
 """Where the class of each type is."""
 
+COMPONENTS = {"rocelab:index:Lab": "components.lab:LabComponent"}
+"""The same of components, which programs of other projects make."""
+
+
+def component_class(token: str) -> Any:
+    """The class of a component, such as `rocelab:index:Lab`.
+
+    Raises:
+        KeyError: when the provider has no such component.
+    """
+    return _class(COMPONENTS[token])
+
 
 def resource_class(token: str) -> type[Resource[Any, Any]]:
     """The class of a type, such as `rocelab:validation:Gate`.
@@ -34,9 +46,13 @@ def resource_class(token: str) -> type[Resource[Any, Any]]:
     Raises:
         KeyError: when the provider has no such type.
     """
-    module, _, name = RESOURCES[token].partition(":")
-    kind: type[Resource[Any, Any]] = getattr(import_module(module), name)
+    kind: type[Resource[Any, Any]] = _class(RESOURCES[token])
     return kind
+
+
+def _class(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def token_of(kind: type[Resource[Any, Any]]) -> str:

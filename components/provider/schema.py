@@ -5,13 +5,13 @@ from inspect import getdoc
 from typing import Any
 
 from components.provider.base import REPLACES, SECRET, Properties
-from components.provider.resources import RESOURCES, VERSION, resource_class
+from components.provider.resources import COMPONENTS, RESOURCES, VERSION, component_class, resource_class
 from stacks.schema import Described
 
 Json = dict[str, Any]
 
 ANY = {"$ref": "pulumi.json#/Any"}
-LAB = "The lab as JSON; its fields and limits are in stacks/lab.schema.json."
+LAB_TEXT = "The lab as JSON; its fields and limits are in stacks/lab.schema.json."
 SECRETS = {
     "sshPrivateKey": "Private key of the hosts' user, with `access.identity: secret`.",
     "kubeconfig": "Administrator's kubeconfig, with `cluster.kubeconfig: secret`.",
@@ -25,8 +25,9 @@ SECRETS = {
 def package_schema() -> Json:
     """The schema of the whole package; imports every resource."""
     types: Json = {}
-    resources = {token: _resource(token, types) for token in RESOURCES}
-    settings: Json = {"lab": {"type": "string", "description": LAB}}
+    resources = {token: _component(token) for token in COMPONENTS}
+    resources |= {token: _resource(token, types) for token in RESOURCES}
+    settings: Json = {"lab": {"type": "string", "description": LAB_TEXT}}
     for key, text in SECRETS.items():
         settings[key] = {"type": "string", "secret": True, "description": text}
     return {
@@ -37,6 +38,24 @@ def package_schema() -> Json:
         "provider": {"inputProperties": settings, "properties": settings},
         "resources": resources,
         "types": types,
+    }
+
+
+def _component(token: str) -> Json:
+    kind = component_class(token)
+    properties: Json = {}
+    for name, text in kind.OUTPUTS.items():
+        properties[name] = {"type": "object", "additionalProperties": ANY, "description": text}
+    properties["kubeconfig"] = {
+        "type": "string",
+        "secret": True,
+        "description": kind.OUTPUTS["kubeconfig"],
+    }
+    return {
+        "description": getdoc(kind),
+        "isComponent": True,
+        "properties": properties,
+        "required": sorted(properties.keys() - kind.OPTIONAL),
     }
 
 

@@ -150,7 +150,7 @@ def operation(handle: Handler) -> Callable[["Servicer", Any, Any], Any]:
     """A call of the protocol: errors become messages, and a cancelled run ends it."""
 
     def serve(servicer: "Servicer", request: Any, context: Any) -> Any:
-        log.URN.set(request.urn)
+        log.URN.set(getattr(request, "urn", ""))
         try:
             return servicer.run(handle(servicer, request))
         except asyncio.CancelledError:
@@ -168,8 +168,9 @@ def operation(handle: Handler) -> Callable[["Servicer", Any, Any], Any]:
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     """The calls that this provider answers; the others are refused as unimplemented."""
 
-    def __init__(self, stack_config: Mapping[str, object]) -> None:
+    def __init__(self, stack_config: Mapping[str, object], engine: str = "") -> None:
         self._stack_config = stack_config
+        self._engine = engine
         self._config = ProviderConfig({})
         self._running: dict[int, Running] = {}
 
@@ -286,6 +287,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         await resource.delete(_state(resource, request.properties))
         return empty_pb2.Empty()
 
+    @operation
+    async def Construct(self, request: Any) -> Any:
+        # here: it imports the program of a lab, and the rest of the SDK
+        from components.provider.construct import construct  # noqa: PLC0415
+
+        return await construct(request, self._config, self._engine)
+
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Runs work that `cancel` can end; it ends with the threads that it has started."""
         try:
@@ -400,7 +408,7 @@ def main() -> None:
     parent = os.getppid()
     gc.set_threshold(100_000)  # what imports make stays; Python would visit it again and again
     # out of the environment, where each process that starts from here would see the stack's secrets
-    servicer = Servicer(json.loads(os.environ.pop("PULUMI_CONFIG", "{}")))
+    servicer = Servicer(json.loads(os.environ.pop("PULUMI_CONFIG", "{}")), sys.argv[-1])
     signal.signal(signal.SIGINT, lambda *_: servicer.end())
     signal.signal(signal.SIGTERM, lambda *_: servicer.end())
     log.send = _log_to(sys.argv[-1])

@@ -156,4 +156,8 @@ def test_the_schema_has_each_type_with_its_fields_secrets_and_descriptions(proje
     assert note["inputProperties"]["style"] == {"$ref": "#/types/rocelab:probe:Style"}
     assert schema["types"]["rocelab:probe:Style"]["required"] == ["margins"]
     assert "rocelab:validation:Gate" in schema["resources"]
+    lab = schema["resources"]["rocelab:index:Lab"]
+    assert lab["isComponent"]
+    assert lab["properties"]["kubeconfig"]["secret"]
+    assert "validation" in lab["required"]
     assert schema["config"]["variables"]["sshPrivateKey"]["secret"]
