@@ -1,4 +1,4 @@
-"""The wiring diagram of a lab: the fabric, hosts, then the cluster on them, then the proof that it works."""
+"""The wiring diagram of a lab: fabric, hosts, the cluster on them, and the proof that it works."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -45,7 +45,8 @@ def wire(prefix: str = "", parent: pulumi.Resource | None = None) -> Outputs:
         switches_args = SwitchesArgs(lab=lab, credentials=credentials)
         switches = Switches(f"{prefix}switches", switches_args, below)
 
-    after_fabric = pulumi.ResourceOptions(parent=parent, depends_on=[fabric] if fabric else [])
+    made_first = [fabric] if fabric else []
+    after_fabric = pulumi.ResourceOptions(parent=parent, depends_on=made_first)
     hosts = Hosts(f"{prefix}hosts", HostsArgs(lab=lab, credentials=credentials), after_fabric)
 
     kubeconfig = credentials.kubeconfig
@@ -57,13 +58,9 @@ def wire(prefix: str = "", parent: pulumi.Resource | None = None) -> Outputs:
         cluster_args = RdmaClusterArgs(lab=lab, kubeconfig=kubeconfig, vf_layout=hosts.vf_layout)
         cluster = RdmaCluster(f"{prefix}cluster", cluster_args, below)
 
-    validation_args = ValidationArgs(
-        lab=lab,
-        host_results=hosts.results,
-        host_facts=switches.joined(hosts.facts) if switches else hosts.facts,
-        cluster=cluster,
-    )
-    validation = Validation(f"{prefix}validation", validation_args, below)
+    facts = switches.joined(hosts.facts) if switches else hosts.facts
+    proof = ValidationArgs(lab=lab, host_results=hosts.results, host_facts=facts, cluster=cluster)
+    validation = Validation(f"{prefix}validation", proof, below)
 
     outputs: dict[str, Any] = {
         "lab": {"name": lab.name, "kind": lab.kind, "simulated": lab.simulated},
