@@ -20,7 +20,7 @@ Addressed = TypeVar("Addressed", IPv4Address, IPv4Interface, IPv4Network)
 class Section(BaseModel):
     """A part of the lab file: it refuses unknown keys and is frozen after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class LabError(Exception):

@@ -25,7 +25,7 @@ POD_INTERFACE = "eth0"
 class FrozenModel(BaseModel):
     """Base of immutable models without unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class PodPlacement(FrozenModel):

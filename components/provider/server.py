@@ -6,7 +6,6 @@ Every provider speaks it. Why not the SDK's own server: docs/decisions/0014-own-
 # ruff: noqa: N802  (the protocol names the methods)
 
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -406,7 +405,6 @@ def _log_to(engine: str) -> Callable[[str, str, str], None]:
 def main() -> None:
     """Arguments: options of the engine, which are ignored, then its address."""
     parent = os.getppid()
-    gc.set_threshold(100_000)  # what imports make stays; Python would visit it again and again
     # out of the environment, where each process that starts from here would see the stack's secrets
     servicer = Servicer(json.loads(os.environ.pop("PULUMI_CONFIG", "{}")), sys.argv[-1])
     signal.signal(signal.SIGINT, lambda *_: servicer.end())

@@ -35,7 +35,7 @@ def raw_names(rail: str, stage: str, client: str, server: str, runs: int) -> tup
 class Frozen(BaseModel):
     """Base of everything that is stored: immutable, without unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Flow(NamedTuple):

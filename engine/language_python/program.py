@@ -12,13 +12,14 @@ import os
 import runpy
 import sys
 
-import pulumi  # noqa: TID251  (part of the engine, not of the program)
+OBJECTS_PER_COLLECTION = 100_000
+"""What imports make stays. Python's default of 700 looks at it again and again, for a tenth of a preview's time."""
+gc.set_threshold(OBJECTS_PER_COLLECTION)
+
+import pulumi  # noqa: E402, TID251  (part of the engine, not of the program)
 
 SHOWN = 32
 """Exit code of a program whose error has been shown already."""
-
-OBJECTS_PER_COLLECTION = 100_000
-"""What imports make stays. Python's default of 700 looks at it again and again, for a tenth of a preview's time."""
 
 _errors: list[str] = []
 _log_error = pulumi.log.error
@@ -40,7 +41,6 @@ def _unsaid(
 def main() -> None:
     """Arguments: the runner, then its arguments."""
     del sys.argv[0]
-    gc.set_threshold(OBJECTS_PER_COLLECTION)
     pulumi.log.error = _remembering
     if not os.environ.get("PULUMI_PYTHON_DEBUG"):
         pulumi.log.debug = _unsaid
