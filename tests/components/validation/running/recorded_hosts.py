@@ -20,7 +20,9 @@ from tests.components.validation.labs import changed, plan_for
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "lab"
-PORTS = (SAMPLES / "ports_gpu01.json").read_text()
+RECORDED = (SAMPLES / "bench_gpu02.json").read_text()
+PORTS = RECORDED.replace("0a0a:0b0c", "0a0a:0b0b").replace("0a0a:0c0c", "0a0a:0c0b")
+"""Of gpu01, with its addresses."""
 
 
 def said(rail: str, client: str, server: str, role: str) -> str:
@@ -28,7 +30,7 @@ def said(rail: str, client: str, server: str, role: str) -> str:
 
 
 def ports_of(name: str) -> str:
-    return PORTS if name == "gpu01" else PORTS.replace("0a0a:0b0b", "0a0a:0b0c").replace("0a0a:0c0b", "0a0a:0c0c")
+    return PORTS if name == "gpu01" else RECORDED
 
 
 def good_host(name: str, peer: str) -> Host:

@@ -20,10 +20,8 @@ from stacks.lab import Lab
 from tests.components.inventory.tree import Tree
 from tests.components.validation.labs import changed, hardware, plan_for
 from tests.components.validation.running.bench_facts import answer_of, with_gid, with_values
-from tests.conftest import ROOT
+from tests.components.validation.running.recorded_hosts import PORTS
 from tests.messages import states, stating
-
-PORTS = (ROOT / "tests" / "samples" / "lab" / "ports_gpu01.json").read_text()
 
 
 @pytest.fixture

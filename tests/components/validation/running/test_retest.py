@@ -13,9 +13,10 @@ from components.validation.benchmarks.verbs.run import Bench
 from components.validation.records import TransferResult
 from components.validation.search.localise import MANY
 from stacks.lab import Lab
-from tests.components.validation.fakes import Process
+from tests.components.validation.fakes import Process, answering
 from tests.components.validation.labs import function_of, measured, plan_for, with_nodes
-from tests.components.validation.running.recorded_hosts import run, two_hosts, with_stderr, without_nccl
+from tests.components.validation.running.bench_facts import with_values
+from tests.components.validation.running.recorded_hosts import ports_of, run, two_hosts, with_stderr, without_nccl
 from tests.messages import states
 
 FIRST = measured("rail-a", "gpu01", "gpu02", 9.0, at_once=8, raw=("rail-a/0.client",))
@@ -194,6 +195,9 @@ def test_two_nodes_whose_transfer_failed_once_take_part_in_the_later_tests(lab: 
         await (with_stderr("Failed status 12\n", 1) if asked[0] == 2 else fine)(process, words)
 
     hosts[0].programs["client"] = client
+    for host in hosts:
+        facts = with_values(ports_of(host.name), {"programs": ["ib_write_bw", "ib_send_bw"]})
+        host.programs["facts"] = answering(facts)
     verbs = plan.verbs.model_copy(update={"tests": ("ib_write_bw", "ib_send_bw")})
     record, _ = run(plan.model_copy(update={"rails": plan.rails[:1], "verbs": verbs}), hosts)
 
