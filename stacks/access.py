@@ -1,4 +1,7 @@
-"""How the hosts are reached: the user, the one key of the lab, and the host keys that must answer."""
+"""How the hosts are reached.
+
+The user, the one key of the lab, and the host keys that must answer.
+"""
 
 import base64
 import hmac
@@ -20,16 +23,19 @@ class Access(Section):
     user: str = Field(pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
     """Login name on every node; it needs sudo without a password."""
     identity: Literal["agent", "secret", "file"] = "agent"
-    """Where the private key is: a running ssh-agent, the stack secret `rocelab:sshPrivateKey`, or `key_file`."""
+    """Where the private key is: a running ssh-agent, the stack secret `rocelab:sshPrivateKey`, or
+    `key_file`."""
     key_file: LocalFile | None = None
     """Private key beside the simulator's state; refused for labs of kind hardware."""
     known_hosts_file: LocalFile
     """OpenSSH known_hosts with the ed25519 key of every node. There is no trust on first use."""
 
 
-PASSPHRASE = re.compile(r"BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED|\bb3BlbnNzaC1rZXktdjEAAAAA(?!BG5vbmU)")
-"""In a private key with a passphrase: PKCS #8, PEM, or base64 of OpenSSH's `openssh-key-v1` and a cipher that is not
-`none`."""
+PASSPHRASE = re.compile(
+    r"BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED|\bb3BlbnNzaC1rZXktdjEAAAAA(?!BG5vbmU)"
+)
+"""In a private key with a passphrase: PKCS #8, PEM, or base64 of OpenSSH's `openssh-key-v1` and a
+cipher that is not `none`."""
 
 
 def read_private_key(access: Access, root: Path) -> str:
@@ -53,8 +59,8 @@ def check_private_key(text: str, where: str) -> None:
         raise LabError(f"{where} holds no private key; set it to the file without .pub")
     if PASSPHRASE.search(text):
         raise LabError(
-            f"{where} has a passphrase, which rocelab does not ask for. Load it with ssh-add and set access.identity: "
-            "agent, or use a key without a passphrase"
+            f"{where} has a passphrase, which rocelab does not ask for. Load it with ssh-add and "
+            "set access.identity: agent, or use a key without a passphrase"
         )
 
 
@@ -68,8 +74,8 @@ def read_host_keys(
 ) -> dict[str, str]:
     """The pinned key, `ssh-ed25519 AAAA…`, of each node by name; every fault is reported at once.
 
-    For nodes, only ed25519 keys count: the command provider's SSH uses a pinned `ssh-rsa` key with SHA-1 signatures,
-    which OpenSSH has refused since 8.8.
+    For nodes, only ed25519 keys count: the command provider's SSH uses a pinned `ssh-rsa` key with
+    SHA-1 signatures, which OpenSSH has refused since 8.8.
 
     Args:
         access: where known_hosts is.
@@ -90,8 +96,13 @@ def read_host_keys(
             found[node] = taken[0]
         else:
             keys = known.keys(label, known.kinds)
-            has = f"only {', '.join(sorted({key.split()[0] for key in keys}))}" if keys else "no line"
-            faults.append(f"{section}.{node}: {access.known_hosts_file} has {has} for {label}; add its {kinds[0]} key")
+            has = (
+                f"only {', '.join(sorted({key.split()[0] for key in keys}))}" if keys else "no line"
+            )
+            faults.append(
+                f"{section}.{node}: {access.known_hosts_file} has {has} for {label}; add its "
+                f"{kinds[0]} key"
+            )
     if faults:
         raise LabError("\n".join(faults))
     return found
@@ -106,8 +117,9 @@ def read_known_hosts(access: Access, root: Path) -> "KnownHosts":
     text = read_text(
         root / access.known_hosts_file,
         f"access.known_hosts_file: {access.known_hosts_file}",
-        "Write it with ssh-keyscan over a network you trust; for the simulator, `make up` writes it. "
-        "Machines that this lab creates have no keys yet; for them, set fabric.host_keys: secret",
+        "Write it with ssh-keyscan over a network you trust; for the simulator, `make up` writes "
+        "it. Machines that this lab creates have no keys yet; for them, set fabric.host_keys: "
+        "secret",
     )
     return KnownHosts(text.splitlines())
 
@@ -125,7 +137,11 @@ class KnownHosts:
         self._hashed: dict[str, list[tuple[int, str, bytes, bytes]]] = {}
         for number, line in enumerate(lines):
             words = line.split()
-            if len(words) >= 3 and not line.startswith(("#", "@")) and _base64(words[2]) is not None:
+            if (
+                len(words) >= 3
+                and not line.startswith(("#", "@"))
+                and _base64(words[2]) is not None
+            ):
                 self._add(number, *words[:3])
 
     @property
@@ -140,11 +156,15 @@ class KnownHosts:
             found += self._clear.get((kind, label), [])
             # each hashed line has its own salt, so every one must be tried
             lines = self._hashed.get(kind, ())
-            found += [(at, key) for at, key, salt, digest in lines if hmac.digest(salt, name, "sha1") == digest]
+            found += [
+                (at, key)
+                for at, key, salt, digest in lines
+                if hmac.digest(salt, name, "sha1") == digest
+            ]
         return [key for _, key in sorted(found)]
 
     def _add(self, number: int, names: str, kind: str, key: str) -> None:
-        """Adds a line, whose name is plain or hashed (`|1|salt|hash`, as HashKnownHosts writes it)."""
+        """Adds a line, its name plain or hashed (`|1|salt|hash`, as HashKnownHosts writes it)."""
         line = f"{kind} {key}"
         if not names.startswith("|1|"):
             for name in names.split(","):

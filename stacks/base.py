@@ -9,7 +9,8 @@ from typing import Annotated, Literal, TypeVar, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
-"""What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
+"""What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new
+machine."""
 
 
 T = TypeVar("T", int, str)
@@ -24,7 +25,10 @@ class Section(BaseModel):
 
 
 class LabError(Exception):
-    """A lab that cannot be built as it is described; the text says what, where, why and how to fix it."""
+    """A lab that cannot be built as it is described.
+
+    The text says what, where, why and how to fix it.
+    """
 
 
 class UnreachableError(LabError):
@@ -40,7 +44,11 @@ def members(union: object, field: str) -> dict[str, type[BaseModel]]:
     """The models of a tagged union by their tag, which is the value of `field`."""
     if get_origin(union) is Annotated:
         union = get_args(union)[0]
-    return {tag: model for model in get_args(union) for tag in get_args(model.model_fields[field].annotation)}
+    return {
+        tag: model
+        for model in get_args(union)
+        for tag in get_args(model.model_fields[field].annotation)
+    }
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
@@ -65,13 +73,17 @@ ResourceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_]*[a-z0-9])?$", 
 """A device-plugin resource without its prefix. No hyphen: older SR-IOV operators refuse it."""
 
 InventoryName = Annotated[str, Field(pattern=r"^[^/\\%\x00-\x1f]+$", max_length=80)]
-"""A name in vCenter's inventory. Slash, backslash and percent are stored escaped there, so they are refused."""
+"""A name in vCenter's inventory. Slash, backslash and percent are stored escaped there, so they are
+refused."""
 
 
 def _unicast(value: Addressed) -> Addressed:
     ends = (value[0], value[-1]) if isinstance(value, IPv4Network) else (value,)
     if not all(1 <= end.packed[0] <= 223 for end in ends):
-        raise ValueError("outside 1.0.0.0 to 223.255.255.255, where machines have their addresses; choose another")
+        raise ValueError(
+            "outside 1.0.0.0 to 223.255.255.255, where machines have their addresses; choose "
+            "another"
+        )
     return value
 
 
@@ -123,7 +135,9 @@ def without_home_folder(path: LocalPath) -> LocalPath:
     return path
 
 
-LocalFile = Annotated[Path, AfterValidator(without_home_folder), Field(json_schema_extra={"pattern": "^[^~]"})]
+LocalFile = Annotated[
+    Path, AfterValidator(without_home_folder), Field(json_schema_extra={"pattern": "^[^~]"})
+]
 """A file of this machine, absolute or relative to the checkout."""
 
 Port = Annotated[int, Field(ge=1, le=65535)]

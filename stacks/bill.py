@@ -1,4 +1,7 @@
-"""The bill of materials: every image and every upstream release that the cluster runs, in one table."""
+"""The bill of materials.
+
+Every image and every upstream release that the cluster runs, in one table.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +14,15 @@ from stacks.base import Name, Section
 Image = Annotated[
     str,
     Field(
-        pattern=r"^[a-z0-9.-]+(:\d+)?/[a-z0-9._/-]*[a-z0-9](:[\w.-]+(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$",
+        pattern=(
+            r"^[a-z0-9.-]+(:\d+)?/[a-z0-9._/-]*[a-z0-9]"
+            r"(:[\w.-]+(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$"
+        ),
         max_length=255,
     ),
 ]
-"""An image by tag, digest or both: a name alone means `latest`, which is another image each time."""
+"""An image by tag, digest or both: a name alone means `latest`, which is another image each
+time."""
 
 
 class Bill(Section):
@@ -27,7 +34,8 @@ class Bill(Section):
     rdma_cni: Image = "ghcr.io/k8snetworkplumbingwg/rdma-cni:v1.6.0"
     """Runs only where `hosts.rdma_namespaces` is exclusive."""
     nv_ipam: Image = "ghcr.io/mellanox/nvidia-k8s-ipam:v0.4.0"
-    """0.4.0 or newer: 0.3.7 hands a node a block that the pool excludes whole, and its pods then find no address."""
+    """0.4.0 or newer: 0.3.7 hands a node a block that the pool excludes whole, and its pods then
+    find no address."""
     mpi_operator: Image = "docker.io/mpioperator/mpi-operator:0.8.0"
     flannel: Image = "ghcr.io/flannel-io/flannel:v0.28.4"
     """Runs, with its plugin, only in a cluster that rocelab creates (`cluster.bootstrap`)."""
@@ -36,9 +44,11 @@ class Bill(Section):
     """Profiles shared_rdma and pvrdma."""
     whereabouts: Image = "ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4"
     dhcp_shell: Image = "docker.io/library/busybox:1.37.0"
-    """Image in which the node's own DHCP plugin runs as a daemon. The plugin is a static program without an image."""
+    """Image in which the node's own DHCP plugin runs as a daemon. The plugin is a static program
+    without an image."""
     cni_plugins: Image = "nvcr.io/nvidia/mellanox/plugins:network-operator-v26.4.1"
-    """The reference CNI plugins under the network operator; elsewhere they come with the node's Kubernetes packages."""
+    """The reference CNI plugins under the network operator; elsewhere they come with the node's
+    Kubernetes packages."""
     operator_multus: Image = "nvcr.io/nvidia/mellanox/multus-cni:network-operator-v26.4.1"
     """What the network operator runs: images of its own release, which were tested together."""
     operator_nv_ipam: Image = "nvcr.io/nvidia/mellanox/nvidia-k8s-ipam:network-operator-v26.4.1"
@@ -54,8 +64,8 @@ class Bill(Section):
 
 
 PAUSE_VERSIONS = {"1.34": "3.10.1", "1.35": "3.10.1", "1.36": "3.10.2"}
-"""Pause image by minor release of Kubernetes: `PauseVersion` of its kubeadm (cmd/kubeadm/app/constants/constants.go),
-which is the same in all patch releases of these."""
+"""Pause image by minor release of Kubernetes: `PauseVersion` of its kubeadm
+(cmd/kubeadm/app/constants/constants.go), which is the same in all patch releases of these."""
 KUBERNETES_REGISTRY = "registry.k8s.io"
 
 
@@ -63,15 +73,18 @@ def pause_image(kubernetes: str | None, repository: str | None = None) -> str:
     """The image under every pod, as kubeadm fetches it.
 
     Args:
-        kubernetes: release without `v`, as `cluster.bootstrap` allows them. None, where the cluster is made elsewhere:
-            the newest pause image, which runs under older releases too.
-        repository: where the control plane's images are, when that is not the release's own registry.
+        kubernetes: release without `v`, as `cluster.bootstrap` allows them. None, where the cluster
+            is made elsewhere: the newest pause image, which runs under older releases too.
+        repository: where the control plane's images are, when that is not the release's own
+            registry.
     """
     minor = kubernetes.rpartition(".")[0] if kubernetes else list(PAUSE_VERSIONS)[-1]
     return f"{repository or KUBERNETES_REGISTRY}/pause:{PAUSE_VERSIONS[minor]}"
 
 
-Prefix = Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?(/[a-z0-9._/-]*[a-z0-9])?$", max_length=200)]
+Prefix = Annotated[
+    str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?(/[a-z0-9._/-]*[a-z0-9])?$", max_length=200)
+]
 """A registry, or a folder of one: `ghcr.io`, `nvcr.io/nvidia`, `registry.lab:5000/mirror`."""
 
 
@@ -81,10 +94,14 @@ class Registry(Section):
     mirrors: dict[Prefix, Prefix] = Field(default={})
     """Prefix of an image name, and its replacement. The longest matching prefix wins."""
     pull_secret: Name | None = None
-    """Secret with the registry's login. It has to be in each namespace whose pods pull: see docs/cluster.md."""
+    """Secret with the registry's login. It has to be in each namespace whose pods pull: see
+    docs/cluster.md."""
 
     def resolve(self, image: str) -> str:
-        """The name under which this lab pulls an image. A digest stays: a mirror cannot change what is run."""
+        """The name under which this lab pulls an image.
+
+        A digest stays: a mirror cannot change what is run.
+        """
         fitting = [prefix for prefix in self.mirrors if image.startswith(f"{prefix}/")]
         if not fitting:
             return image
@@ -94,7 +111,10 @@ class Registry(Section):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Upstream:
-    """One file of an upstream release. Its content is pinned, so it matters little where it comes from."""
+    """One file of an upstream release.
+
+    Its content is pinned, so it matters little where it comes from.
+    """
 
     module: str
     """Go module of the release, which is also the path of its repository."""
@@ -111,13 +131,17 @@ class Upstream:
     @property
     def url(self) -> str:
         """The same file in the tagged release on GitHub."""
-        return f"https://raw.githubusercontent.com/{self.module.removeprefix('github.com/')}/{self.version}/{self.path}"
+        repository = self.module.removeprefix("github.com/")
+        return f"https://raw.githubusercontent.com/{repository}/{self.version}/{self.path}"
 
 
 def _releases(module: str, path: str, sha256_by_version: Mapping[str, str]) -> tuple[Upstream, ...]:
     """One file in several releases."""
     found = sha256_by_version.items()
-    return tuple(Upstream(module=module, version=version, path=path, sha256=sha256) for version, sha256 in found)
+    return tuple(
+        Upstream(module=module, version=version, path=path, sha256=sha256)
+        for version, sha256 in found
+    )
 
 
 # Definitions go with the code that renders for them, so a lab file cannot choose others.
@@ -134,8 +158,9 @@ MPIJOBS_DEFINITION = Upstream(
     sha256="78b0131f931fcc8d99f6ce0407281f41b62527e443ec691d26d9634b390ad3bb",
 )
 
-# What the operators' releases call valid. Operators bring their definitions themselves; tests compare what is rendered
-# with the first of each list that can be had. NVIDIA's releases since 2022 are no Go modules, hence the older second.
+# What the operators' releases call valid. Operators bring their definitions themselves; tests
+# compare what is rendered with the first of each list that can be had. NVIDIA's releases since 2022
+# are no Go modules, hence the older second.
 _SRIOV_KINDS = {
     "sriovnetworknodepolicies": "fcc06af66a10ad77cb6b9596a6d38fd4c6e3544852d7d9ddcb289fb4a6b14ce4",
     "sriovnetworkpoolconfigs": "d6706a05e49f3c1c0949ea792ed84062cc2fff8fdfadb47d9e8ae9f0d3ea243a",
@@ -164,7 +189,9 @@ OPERATOR_DEFINITIONS: dict[str, tuple[Upstream, ...]] = {
         "config/crd/bases/nvidia.com_clusterpolicies.yaml",
         {
             "v26.7.0": "fcece7d07504e57fd5815525b3baa1eccc659a2f3b48895578be731dcde4042a",
-            "v1.8.3-0.20240429200431-0fe1e8db32b0": "595943222d18657f077ade35b0e0f2e9e3e213cc11602d20cb2b2b88907f878e",
+            "v1.8.3-0.20240429200431-0fe1e8db32b0": (
+                "595943222d18657f077ade35b0e0f2e9e3e213cc11602d20cb2b2b88907f878e"
+            ),
         },
     ),
 }

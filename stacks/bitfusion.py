@@ -1,6 +1,9 @@
-"""Servers of vSphere Bitfusion: appliances from one OVA, with PVRDMA beside their management adapter.
+"""Servers of vSphere Bitfusion.
 
-VMware has ended the product, and its OVA cannot be had here: all of this is proven with an OVA of our own only.
+Appliances from one OVA, with PVRDMA beside their management adapter.
+
+VMware has ended the product, and its OVA cannot be had here: all of this is proven with an OVA of
+our own only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,13 +26,15 @@ ADAPTER = "{adapter}"
 class OvfKeys(Section):
     """Names of the OVA's properties; `rocelab ovf FILE` lists them.
 
-    rocelab checks each name against the OVA before it deploys anything. None: the OVA has no such property.
+    rocelab checks each name against the OVA before it deploys anything. None: the OVA has no such
+    property.
     """
 
     address: PropertyKey
     """Address of an adapter, such as `adapter{adapter}.ip`: `{adapter}` is its number."""
     prefix_length: PropertyKey | None = None
-    """Prefix length of an adapter. None: the address is given with its prefix, as in 192.168.30.231/24."""
+    """Prefix length of an adapter. None: the address is given with its prefix, as in
+    192.168.30.231/24."""
     mtu: PropertyKey | None = None
     """MTU of an adapter on a rail."""
     gateway: PropertyKey | None = None
@@ -51,7 +56,8 @@ class OvfKeys(Section):
             key = getattr(self, field)
             if key is not None and ADAPTER not in key:
                 raise ValueError(
-                    f"{field} {key} has no {ADAPTER}, so all adapters would get the same value; add {ADAPTER}"
+                    f"{field} {key} has no {ADAPTER}, so all adapters would get the same value; "
+                    f"add {ADAPTER}"
                 )
         return self
 
@@ -78,13 +84,15 @@ class BitfusionServer(Section):
     """Static address of adapter 1, a vmxnet3 on the management network."""
     gateway: IPv4Address | None = None
     adapters: tuple[ServerAdapter, ...] = Field(min_length=1, max_length=3)
-    """Adapters 2 to 4. The guide allows PVRDMA on all, VMware's KB 328676 on one, so more cause a warning."""
+    """Adapters 2 to 4. The guide allows PVRDMA on all, VMware's KB 328676 on one, so more cause a
+    warning."""
 
     @model_validator(mode="after")
     def _adapters_on_separate_networks(self) -> Self:
         if twice := repeated(adapter.rail for adapter in self.adapters):
             raise ValueError(
-                f"two adapters on {twice[0]}: Linux would answer for both through one; give each its own rail"
+                f"two adapters on {twice[0]}: Linux would answer for both through one; give each "
+                "its own rail"
             )
         return self
 
@@ -101,22 +109,30 @@ class Bitfusion(Section):
     dns_servers: tuple[IPv4Address, ...] = ()
     keys: OvfKeys
     properties: dict[PropertyKey, str] = Field(default_factory=dict)
-    """Further properties of the OVA by name, the same for all servers. Not for secrets: this file is plain text."""
+    """Further properties of the OVA by name, the same for all servers. Not for secrets: this file
+    is plain text."""
     servers: tuple[BitfusionServer, ...] = Field(min_length=1, max_length=32)
 
     @property
     def addresses(self) -> tuple[ByRail, ...]:
         """Where each server is on the rails."""
-        return tuple({each.rail: each.address.ip for each in server.adapters} for server in self.servers)
+        return tuple(
+            {each.rail: each.address.ip for each in server.adapters} for server in self.servers
+        )
 
 
 def named_addresses(servers: Iterable[IPv4Address], rails: Iterable[Rail]) -> tuple[ByRail, ...]:
     """Addresses of existing servers, of which nothing else is known."""
     known = tuple(rails)
-    return tuple({rail.name: server for rail in known if server in rail.host_subnet} for server in servers)
+    return tuple(
+        {rail.name: server for rail in known if server in rail.host_subnet} for server in servers
+    )
 
 
 def way_to(server: ByRail, node: NodeBase) -> tuple[Pf, IPv4Address] | None:
-    """A client's PF on a rail of the server's, and the server's address there; None when they share no rail."""
+    """A client's PF on a rail of the server's, and the server's address there.
+
+    None when they share no rail.
+    """
     ways = ((node.pf_on(rail), address) for rail, address in server.items())
     return next(((pf, address) for pf, address in ways if pf is not None), None)

@@ -1,6 +1,7 @@
 """Docstrings of a section's fields, for the schema and for the text of a fault.
 
-pydantic could read them itself, but does so for each model at each start: a fifth of a preview's processor time.
+pydantic could read them itself, but does so for each model at each start: a fifth of a preview's
+processor time.
 """
 
 import ast
@@ -30,8 +31,12 @@ def _of_module(file: str) -> dict[str, dict[str, str]]:
 def _of_class(node: ast.ClassDef) -> dict[str, str]:
     found = {}
     for field, below in zip(node.body, node.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+        ):
             text = below.value
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                found[field.target.id] = inspect.cleandoc(text.value)
+                found[field.target.id] = " ".join(text.value.split())
     return found

@@ -1,4 +1,7 @@
-"""Spells a lab file out: every rail, node and switch of its groups one by one, and where in the file each came from."""
+"""Spells a lab file out.
+
+Every rail, node and switch of its groups one by one, and where in the file each came from.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +13,17 @@ from typing import Any, TypeVar, cast
 import yaml
 from pydantic import BaseModel
 
-from stacks.groups import CableGroup, Links, NodeException, NodeGroup, PodGroup, Progression, RailGroup, SwitchGroup
+from stacks.groups import (
+    CableGroup,
+    Links,
+    NodeClass,
+    NodeException,
+    NodeGroup,
+    PodGroup,
+    Progression,
+    RailGroup,
+    SwitchGroup,
+)
 from stacks.lab_file import LabFile
 from stacks.rules.parts import Fault, Path, show
 from stacks.safe_yaml import DUMPER
@@ -42,7 +55,10 @@ class Expanded:
     origins: Mapping[Path, Origin] = field(repr=False)
 
     def in_the_file(self, faults: Iterable[Fault]) -> list[Fault]:
-        """Faults of the spelled-out lab by the file's paths; a fault that a whole group shares appears once."""
+        """Faults of the spelled-out lab by the file's paths.
+
+        A fault that a whole group shares appears once.
+        """
         moved = []
         for fault in faults:
             origin, text = self._origin(fault.path), fault.text
@@ -66,7 +82,11 @@ def folded(faults: Iterable[Fault]) -> list[Fault]:
     for fault in faults:
         alike.setdefault((fault.path, re.sub(r"\d+", "#", fault.text)), []).append(fault)
     return [
-        replace(same[0], text=f"{same[0].text}; and {len(same) - 1} more") if len(same) > 1 else same[0]
+        (
+            replace(same[0], text=f"{same[0].text}; and {len(same) - 1} more")
+            if len(same) > 1
+            else same[0]
+        )
         for same in alike.values()
     ]
 
@@ -80,7 +100,14 @@ def flat_text(lab: Mapping[str, Any], key: str) -> str:
     """A spelled-out lab as a stack file, a PF or cable a line."""
     content = {"config": {key: dict(lab)}}
     return str(
-        yaml.dump(content, Dumper=DUMPER, sort_keys=False, default_flow_style=None, width=160, allow_unicode=True)
+        yaml.dump(
+            content,
+            Dumper=DUMPER,
+            sort_keys=False,
+            default_flow_style=None,
+            width=160,
+            allow_unicode=True,
+        )
     )
 
 
@@ -115,9 +142,16 @@ class _Network:
                 raise ValueError(f"in no segment of {self.rail}; add it to the nodes of one")
             return self.segments[node]
         if number is None:
-            raise ValueError(f"missing, but {self.rail} counts its hosts; number the nodes, as in {{first: 11}}")
+            raise ValueError(
+                f"missing, but {self.rail} counts its hosts; number the nodes, as in {{first: 11}}"
+            )
         if self.links is None:
-            return _Home(None, IPv4Interface((_host(self.subnet, number, f" of {self.rail}"), self.subnet.prefixlen)))
+            return _Home(
+                None,
+                IPv4Interface(
+                    (_host(self.subnet, number, f" of {self.rail}"), self.subnet.prefixlen)
+                ),
+            )
         rail, rails = self.place
         number = number * rails + rail if self.links.order == "rail" else number
         low, high = (_host(self.subnet, 2 * number + end, f" of {self.rail}") for end in (0, 1))
@@ -129,7 +163,10 @@ _NOWHERE = _Network("", IPv4Network("0.0.0.0/32"))
 
 
 class _Expansion:
-    """One file on its way: what is spelled out so far, what is wrong with it, and where all of it came from."""
+    """One file on its way.
+
+    What is spelled out so far, what is wrong with it, and where all of it came from.
+    """
 
     def __init__(self, file: LabFile) -> None:
         self._file = file
@@ -155,7 +192,9 @@ class _Expansion:
                 self._add("nodes", self._nodes, Origin(("nodes", i)), _given(node))
         self._refuse_segments_of_unknown_nodes()
         self._interfaces = {
-            (node["name"], pf["rail"]): pf["interface"] for node in self._nodes for pf in node.get("pfs", ())
+            (node["name"], pf["rail"]): pf["interface"]
+            for node in self._nodes
+            for pf in node.get("pfs", ())
         }
         for i, switch in enumerate(self._file.switches):
             if isinstance(switch, SwitchGroup):
@@ -183,12 +222,19 @@ class _Expansion:
             self._faults.append(Fault(path, f"{owner}: {error}" if owner else str(error)))
 
     def _as_many(self, text: str, path: Path, wanted: Iterable[str], of: str) -> tuple[str, ...]:
-        """The names of a set that must be as long as another; records a fault and pads the set when it is not."""
+        """The names of a set that must be as long as another.
+
+        Records a fault and pads the set when it is not.
+        """
         names, others = names_of(text), tuple(wanted)
         if len(names) == len(others):
             return names
         self._faults.append(
-            Fault(path, f"{text} has {plural(len(names), 'name')} for the {len(others)} of {of}; write as many")
+            Fault(
+                path,
+                f"{text} has {plural(len(names), 'name')} for the {len(others)} of {of}; write as "
+                "many",
+            )
         )
         return (names * len(others))[: len(others)]
 
@@ -230,7 +276,9 @@ class _Expansion:
                 for number, node in enumerate(names_of(segment.nodes), segment.first_host):
                     if node in found:
                         raise ValueError(f"{node} is in two segments; remove it from one")
-                    found[node] = _Home(place, IPv4Interface((_host(subnet, number), subnet.prefixlen)), router)
+                    found[node] = _Home(
+                        place, IPv4Interface((_host(subnet, number), subnet.prefixlen)), router
+                    )
         return found
 
     def _refuse_segments_of_unknown_nodes(self) -> None:
@@ -238,28 +286,36 @@ class _Expansion:
         for i, rail in enumerate(self._file.rails):
             for s, segment in enumerate(rail.segments if isinstance(rail, RailGroup) else ()):
                 for unknown in (name for name in names_of(segment.nodes) if name not in known):
-                    self._faults.append(Fault(("rails", i, "segments", s, "nodes"), f"this lab has no node {unknown}"))
+                    self._faults.append(
+                        Fault(
+                            ("rails", i, "segments", s, "nodes"), f"this lab has no node {unknown}"
+                        )
+                    )
 
     # nodes
 
     def _add_nodes(self, at: Path, group: NodeGroup) -> None:
         names = names_of(group.names)
         for unknown in sorted(set(group.exceptions) - set(names)):
-            self._faults.append(Fault((*at, "except", unknown), f"{unknown} is not in {group.names}"))
-        found = self._file.node_classes.get(group.node_class) if group.node_class else None
-        if group.node_class and found is None:
-            known = ", ".join(self._file.node_classes) or "none"
-            self._faults.append(Fault((*at, "class"), f"node_classes has no {group.node_class}; it has {known}"))
-        of_class = _given(found, "pfs") if found else {}
+            self._faults.append(
+                Fault((*at, "except", unknown), f"{unknown} is not in {group.names}")
+            )
+        node_class = self._class_of(at, group)
+        of_class = _given(node_class, "pfs") if node_class else {}
         own = _given(group, "names", "node_class", "address", "rail_host", "pfs", "exceptions")
         class_at: Path = ("node_classes", group.node_class or "")
         pfs = self._pfs((*at, "pfs"), group.pfs) if group.pfs is not None else []
-        if group.pfs is None and found:
-            pfs = self._pfs((*class_at, "pfs"), found.pfs)
-        counted = [pf["rail"] for _, pf in pfs if not self._networks.get(pf["rail"], _NOWHERE).segments]
+        if group.pfs is None and node_class:
+            pfs = self._pfs((*class_at, "pfs"), node_class.pfs)
+        counted = [
+            pf["rail"] for _, pf in pfs if not self._networks.get(pf["rail"], _NOWHERE).segments
+        ]
         if group.rail_host is not None and not counted:
             self._faults.append(
-                Fault((*at, "rail_host"), "rail_host has no effect, since every rail has segments; remove it")
+                Fault(
+                    (*at, "rail_host"),
+                    "rail_host has no effect, since every rail has segments; remove it",
+                )
             )
         for index, name in enumerate(names):
             node = {"name": name, **of_class, **own}
@@ -272,16 +328,44 @@ class _Expansion:
             for j, (pf_at, _) in enumerate(pfs):
                 self._origins[*path, "pfs", j] = Origin(pf_at, name)
             exception = group.exceptions.get(name)
-            own_addresses = {rail for rail, pf in exception.pfs.items() if pf.address} if exception else set()
-            for j, pf in enumerate(node["pfs"]):
-                if (network := self._networks.get(pf["rail"])) and pf["rail"] not in own_addresses:
-                    with self._faults_at((*at, "rail_host"), name):
-                        home = network.home_of(name, None if group.rail_host is None else _at(group.rail_host, index))
-                        place = home.place or (*at, "rail_host")
-                        self._origins |= {(*path, "pfs", j, key): Origin(place, name) for key in ("address", "gateway")}
-                        pf.update(address=str(home.address), **({"gateway": str(home.router)} if home.router else {}))
+            self._add_addresses((*at, "rail_host"), path, node, group, index)
             if exception:
                 self._apply_exception(path, (*at, "except", name), node, exception)
+
+    def _class_of(self, at: Path, group: NodeGroup) -> NodeClass | None:
+        """The class that a group names; a fault if the file has no such class."""
+        name = group.node_class
+        if not name:
+            return None
+        if name not in self._file.node_classes:
+            known = ", ".join(self._file.node_classes) or "none"
+            self._faults.append(
+                Fault((*at, "class"), f"node_classes has no {name}; it has {known}")
+            )
+        return self._file.node_classes.get(name)
+
+    def _add_addresses(
+        self, at: Path, path: Path, node: dict[str, Any], group: NodeGroup, index: int
+    ) -> None:
+        """Gives a node of a group its address on each rail, except where it has its own."""
+        name = node["name"]
+        own_addresses = set()
+        if name in group.exceptions:
+            for rail, pf in group.exceptions[name].pfs.items():
+                if pf.address:
+                    own_addresses.add(rail)
+        for j, pf in enumerate(node["pfs"]):
+            network = self._networks.get(pf["rail"])
+            if network is None or pf["rail"] in own_addresses:
+                continue
+            with self._faults_at(at, name):
+                host = None if group.rail_host is None else _at(group.rail_host, index)
+                home = network.home_of(name, host)
+                for key in ("address", "gateway"):
+                    self._origins[*path, "pfs", j, key] = Origin(home.place or at, name)
+                pf["address"] = str(home.address)
+                if home.router:
+                    pf["gateway"] = str(home.router)
 
     def _pfs(self, at: Path, pfs: Iterable[Any]) -> list[tuple[Path, Entry]]:
         """The PFs of a class one by one, each with its place in the file."""
@@ -295,7 +379,17 @@ class _Expansion:
                 text = f"this lab has no rail {unknown}; it has {', '.join(sorted(known))}"
                 self._faults.append(Fault((*place, "rail"), text))
             for rail, interface, device in zip(rails, interfaces, devices, strict=True):
-                found.append((place, {**_given(pf), "rail": rail, "interface": interface, "rdma_device": device}))
+                found.append(
+                    (
+                        place,
+                        {
+                            **_given(pf),
+                            "rail": rail,
+                            "interface": interface,
+                            "rdma_device": device,
+                        },
+                    )
+                )
         return found
 
     def _apply_exception(self, path: Path, at: Path, node: Entry, exception: NodeException) -> None:
@@ -304,7 +398,10 @@ class _Expansion:
         for rail, different in exception.pfs.items():
             if rail not in by_rail:
                 self._faults.append(
-                    Fault((*at, "pfs", rail), f"{node['name']} has no PF on {rail}; it has {', '.join(by_rail)}")
+                    Fault(
+                        (*at, "pfs", rail),
+                        f"{node['name']} has no PF on {rail}; it has {', '.join(by_rail)}",
+                    )
                 )
                 continue
             j, pf = by_rail[rail]
@@ -313,16 +410,23 @@ class _Expansion:
     def _override(self, path: Path, at: Path, entry: Entry, values: Entry) -> None:
         for key, value in values.items():
             if entry.get(key) == value:
-                self._faults.append(Fault((*at, key), f"{value} is already the group's value; remove it"))
+                self._faults.append(
+                    Fault((*at, key), f"{value} is already the group's value; remove it")
+                )
             entry[key] = value
             self._origins[*path, key] = Origin((*at, key))
 
     # switches
 
     def _add_switches(self, at: Path, group: SwitchGroup) -> None:
-        names, given = names_of(group.names), _given(group, "names", "address", "native_vlans", "ports")
+        names, given = (
+            names_of(group.names),
+            _given(group, "names", "address", "native_vlans", "ports"),
+        )
         if "name" in given:
-            self._faults.append(Fault((*at, "name"), "a group has names instead; remove one of the two"))
+            self._faults.append(
+                Fault((*at, "name"), "a group has names instead; remove one of the two")
+            )
         for index, name in enumerate(names):
             switch = {**given, "name": name}
             path = self._add("switches", self._switches, Origin(at, name), switch)
@@ -337,19 +441,27 @@ class _Expansion:
             for e, cables in enumerate(group.ports):
                 self._add_cables(path, (*at, "ports", e), cables, switch, (index, len(names)))
 
-    def _add_cables(self, path: Path, at: Path, cables: CableGroup, switch: Entry, place: tuple[int, int]) -> None:
+    def _add_cables(
+        self, path: Path, at: Path, cables: CableGroup, switch: Entry, place: tuple[int, int]
+    ) -> None:
         (index, count), rails, nodes = place, names_of(cables.rails), names_of(cables.nodes)
         if count > 1:
-            rails = (self._as_many(cables.rails, (*at, "rails"), [""] * count, "the switches")[index],)
+            rails = (
+                self._as_many(cables.rails, (*at, "rails"), [""] * count, "the switches")[index],
+            )
         ends = [(node, rail) for node in nodes for rail in rails]
-        ports = self._as_many(cables.port, (*at, "port"), [""] * len(ends), f"{cables.nodes} on {', '.join(rails)}")
+        ports = self._as_many(
+            cables.port, (*at, "port"), [""] * len(ends), f"{cables.nodes} on {', '.join(rails)}"
+        )
         for (node, rail), port in zip(ends, ports, strict=True):
             interface = self._interfaces.get((node, rail))
             if interface is None:
                 self._faults.append(Fault(at, f"this lab has no node {node} with a PF on {rail}"))
                 continue
             switch["ports"].setdefault(node, {})[interface] = port
-            self._origins[*path, "ports", node, interface] = Origin((*at, "port"), str(switch["name"]))
+            self._origins[*path, "ports", node, interface] = Origin(
+                (*at, "port"), str(switch["name"])
+            )
 
 
 def _given(section: BaseModel, *without: str) -> Entry:
@@ -373,7 +485,9 @@ def _subnet_after(first: IPv4Network, steps: int) -> IPv4Network:
 
 def _host(subnet: IPv4Network, number: int, of: str = "") -> IPv4Address:
     if not 0 <= number < subnet.num_addresses:
-        raise ValueError(f"host number {number} is outside {subnet}{of}; start lower, or widen the subnet")
+        raise ValueError(
+            f"host number {number} is outside {subnet}{of}; start lower, or widen the subnet"
+        )
     return subnet.network_address + number
 
 

@@ -1,4 +1,7 @@
-"""The vSphere fabric of a lab: distributed switches, one per uplink, and what PVRDMA needs on each ESXi host."""
+"""The vSphere fabric of a lab.
+
+Distributed switches, one per uplink, and what PVRDMA needs on each ESXi host.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -17,7 +20,10 @@ SwitchVersion = Literal["6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8
 
 
 class UplinkChoice(Section):
-    """Which physical NIC of an ESXi host becomes the uplink: exactly one NIC must match everything that is set."""
+    """Which physical NIC of an ESXi host becomes the uplink.
+
+    Exactly one NIC must match everything that is set.
+    """
 
     name: str | None = Field(default=None, pattern=r"^vmnic\d{1,3}$")
     mac: MacAddress | None = None
@@ -36,14 +42,18 @@ class UplinkChoice(Section):
 
 
 class Vmkernel(Section):
-    """The vmkernel adapter of an ESXi host that carries PVRDMA's control traffic: a new or an existing one."""
+    """The vmkernel adapter of an ESXi host that carries PVRDMA's control traffic.
+
+    A new or an existing one.
+    """
 
     address: InterfaceAddress | None = None
     """Creates an adapter with this address on the switch's port group."""
     existing: Vmknic | None = None
     """Uses an existing adapter, and never moves it."""
     use: Literal["reference", "adopt"] = "reference"
-    """How to use an existing adapter. reference: never changes it. adopt: sets what is declared here, and keeps it."""
+    """How to use an existing adapter. reference: never changes it. adopt: sets what is declared
+    here, and keeps it."""
     mtu_bytes: int | None = Field(default=None, ge=1280, le=9000)
     """MTU of an adopted adapter; a new one has its switch's."""
 
@@ -51,9 +61,12 @@ class Vmkernel(Section):
     def _made_or_taken(self) -> Self:
         if (self.address is None) == (self.existing is None):
             raise ValueError("set either address (for a new adapter) or existing (such as vmk0)")
-        if (self.use == "adopt") != (self.mtu_bytes is not None) or (self.use == "adopt" and self.existing is None):
+        if (self.use == "adopt") != (self.mtu_bytes is not None) or (
+            self.use == "adopt" and self.existing is None
+        ):
             raise ValueError(
-                "use: adopt needs existing and mtu_bytes, and mtu_bytes needs use: adopt; set them together"
+                "use: adopt needs existing and mtu_bytes, and mtu_bytes needs use: adopt; set them "
+                "together"
             )
         return self
 
@@ -70,21 +83,26 @@ class EsxiHost(Section):
 
 
 class DistributedSwitch(Section):
-    """A distributed switch with one uplink per ESXi host. PVRDMA has no teaming: a second NIC is a second switch."""
+    """A distributed switch with one uplink per ESXi host.
+
+    PVRDMA has no teaming: a second NIC is a second switch.
+    """
 
     name: InventoryName
     rail: Name
     """The rail that its port group carries."""
     use: Use = "create"
-    """create: a new switch, removed with the stack; its name must be free. adopt: an existing switch that gets what is
-    declared here (version, MTU, network I/O control, the hosts as members); nothing else changes, and it is never
-    removed. reference: only looked up; its ports, hosts and MTU are left alone."""
+    """create: a new switch, removed with the stack; its name must be free. adopt: an existing
+    switch that gets what is declared here (version, MTU, network I/O control, the hosts as
+    members); nothing else changes, and it is never removed. reference: only looked up; its ports,
+    hosts and MTU are left alone."""
     version: SwitchVersion = "7.0.3"
     mtu_bytes: int = Field(default=9000, ge=1280, le=9000)
     """vCenter allows 9000 at most."""
     uplink: UplinkChoice
     network_io_control: bool = False
-    """Network I/O control. The guides turn it off, since it would divide bandwidth between kinds of traffic."""
+    """Network I/O control. The guides turn it off, since it would divide bandwidth between kinds of
+    traffic."""
     port_group: InventoryName
     port_group_use: Use | None = None
     """How to use the port group, as in `use`; None: the same as `use`."""
@@ -99,7 +117,7 @@ class DistributedSwitch(Section):
 
     @property
     def carries_pvrdma(self) -> bool:
-        """Whether an ESXi host has a vmkernel adapter on it, so that PVRDMA reaches other ESXi hosts."""
+        """Whether an ESXi host has a vmkernel adapter on it, as PVRDMA needs."""
         return any(host.vmkernel is not None for host in self.hosts)
 
     def declared(self, name: str) -> bool:
@@ -109,7 +127,10 @@ class DistributedSwitch(Section):
     @model_validator(mode="after")
     def _a_new_switch_has_new_port_groups(self) -> Self:
         if self.use == "create" and self.group_use != "create":
-            raise ValueError(f"port_group_use is {self.group_use}, but a new switch has no port group yet; set create")
+            raise ValueError(
+                f"port_group_use is {self.group_use}, but a new switch has no port group yet; set "
+                "create"
+            )
         return self
 
     @model_validator(mode="after")
@@ -130,22 +151,26 @@ class Fabric(Section):
     """The stack secret `rocelab:vcenterPassword`, or the simulator's `password_file`."""
     password_file: LocalFile | None = None
     host_keys: Literal["known_hosts", "secret", "file"] = "known_hosts"
-    """The SSH host keys of VMs that rocelab creates. known_hosts: you add them, as for every node. secret: derived
-    from the stack secret `rocelab:hostKeySeed` and passed to each VM by guestinfo before its first start, for
-    cloud-init (21.3 or newer in the template); every connection then requires that key."""
+    """The SSH host keys of VMs that rocelab creates. known_hosts: you add them, as for every node.
+    secret: derived from the stack secret `rocelab:hostKeySeed` and passed to each VM by guestinfo
+    before its first start, for cloud-init (21.3 or newer in the template); every connection then
+    requires that key."""
     host_keys_file: LocalFile | None = None
     """For `file`: the simulator's secret, instead of the stack's."""
     ca_file: LocalFile | None = None
     """Certificate authority of the vCenter. None: the system's, unless a thumbprint is set."""
     thumbprint_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
-    """sha256 of the vCenter's certificate, hexadecimal without colons; no other certificate is then accepted."""
+    """sha256 of the vCenter's certificate, hexadecimal without colons; no other certificate is then
+    accepted."""
     datacenter: InventoryName
     cluster: InventoryName
     switches: tuple[DistributedSwitch, ...] = Field(min_length=1)
     preflight: Literal["enforce", "warn"] = "enforce"
-    """What a fault of ESXi hosts or switches does before anything is changed: stop the run, or only warn."""
+    """What a fault of ESXi hosts or switches does before anything is changed: stop the run, or only
+    warn."""
     pvrdma_firewall: bool = True
-    """Opens the `pvrdma` ruleset (TCP 28250 to 28761) on ESXi hosts with a vmkernel adapter. Never closes a port."""
+    """Opens the `pvrdma` ruleset (TCP 28250 to 28761) on ESXi hosts with a vmkernel adapter. Never
+    closes a port."""
     allow_management_vmkernel: bool = False
     """Whether PVRDMA may share the adapter of the management address."""
 
@@ -157,14 +182,27 @@ class Fabric(Section):
         """Where a VM may run: its pinned ESXi host, or every ESXi host of its rails' switches."""
         if node.machine.host:
             return [node.machine.host]
-        return sorted({host.name for switch in self.switches if node.pf_on(switch.rail) for host in switch.hosts})
+        return sorted(
+            {
+                host.name
+                for switch in self.switches
+                if node.pf_on(switch.rail)
+                for host in switch.hosts
+            }
+        )
 
     @model_validator(mode="after")
     def _one_vmkernel_a_host(self) -> Self:
-        tagged = (host.name for switch in self.switches for host in switch.hosts if host.vmkernel is not None)
+        tagged = (
+            host.name
+            for switch in self.switches
+            for host in switch.hosts
+            if host.vmkernel is not None
+        )
         if twice := repeated(tagged):
             raise ValueError(
-                f"host {twice[0]} has a vmkernel on two switches, but Net.PVRDMAVmknic takes one; remove one"
+                f"host {twice[0]} has a vmkernel on two switches, but Net.PVRDMAVmknic takes one; "
+                "remove one"
             )
         return self
 

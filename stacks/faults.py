@@ -1,4 +1,7 @@
-"""All faults of a lab file in one text: line, path, value, limit and remedy, at most fifteen lines."""
+"""All faults of a lab file in one text.
+
+Line, path, value, limit and remedy, at most fifteen lines.
+"""
 
 import difflib
 import json
@@ -46,7 +49,9 @@ WORDS = {
 
 def _pattern(text: object) -> str:
     """The pattern of a kind of text."""
-    return str(next(part.pattern for part in get_args(text)[1].metadata if hasattr(part, "pattern")))
+    return str(
+        next(part.pattern for part in get_args(text)[1].metadata if hasattr(part, "pattern"))
+    )
 
 
 FORMS = {
@@ -54,7 +59,9 @@ FORMS = {
     _pattern(InterfaceName): "letters, digits, dots, hyphens and underscores, a letter first",
     _pattern(ResourceName): "lower-case letters, digits and underscores",
     _pattern(PciAddress): "an address like 0000:19:00.0, in lower case",
-    _pattern(Image): "registry/name:tag or registry/name@sha256:…, the name in lower case and without https://",
+    _pattern(
+        Image
+    ): "registry/name:tag or registry/name@sha256:…, the name in lower case and without https://",
     _pattern(VendorId): "four lower-case hexadecimal digits from `lspci -n`, such as 15b3",
 }
 """Patterns of the vocabulary in words."""
@@ -66,19 +73,29 @@ STACK_SECRET = re.compile(r"`(rocelab:\w+)`")
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
-    """Every fault of a refused file: those of single fields, and the broken rules between what is valid."""
+    """Every fault of a refused file.
+
+    The rules between its sections are checked only when all of them are valid.
+    """
     faults = field_faults(error, model, given)
     details = error.errors(include_url=False)
-    if not any(isinstance(detail.get("ctx", {}).get("error"), BrokenRulesError) for detail in details):
+    if not any(
+        isinstance(detail.get("ctx", {}).get("error"), BrokenRulesError) for detail in details
+    ):
         faults.extend(broken_rules(_valid_parts(given, model)))
     return faults
 
 
 def field_faults(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
-    """Every fault of a refused file, but the rules between its sections only when all of them are valid."""
+    """Every fault of a refused file.
+
+    The rules between its sections are checked only when all of them are valid.
+    """
     faults: list[Fault] = []
     details = error.errors(include_url=False)
-    deeper = {detail["loc"][:-depth] for detail in details for depth in range(1, len(detail["loc"]))}
+    deeper = {
+        detail["loc"][:-depth] for detail in details for depth in range(1, len(detail["loc"]))
+    }
     for detail in details:
         if detail["type"] == "too_short" and detail["loc"] in deeper:
             continue  # it is too short only because its items were refused
@@ -96,17 +113,28 @@ def report(faults: list[Fault], file_name: str, file_text: str | None) -> str:
     lines = []
     for fault in faults[:MOST_SHOWN]:
         number = _line_of(fault.path, file_text) if file_text else None
-        lines.append(f"  {f'line {number}: ' if number else ''}{show(fault.path) or 'lab'}: {fault.text}")
+        lines.append(
+            f"  {f'line {number}: ' if number else ''}{show(fault.path) or 'lab'}: {fault.text}"
+        )
     if len(faults) > MOST_SHOWN:
         lines.append(f"  and {len(faults) - MOST_SHOWN} more")
     return "\n".join([f"{file_name} does not describe a lab that can be built:", *lines])
 
 
 def _path(detail: ErrorDetails, given: Any) -> Path:
-    """Where the fault is in the file. pydantic's own path also names the branch of each union on the way."""
+    """Where the fault is in the file.
+
+    Pydantic's own path also names the branch of each union on the way.
+    """
     path: list[str | int] = []
     for step in detail["loc"]:
-        keys = range(len(given)) if isinstance(given, list) else given if isinstance(given, dict) else ()
+        keys = (
+            range(len(given))
+            if isinstance(given, list)
+            else given
+            if isinstance(given, dict)
+            else ()
+        )
         if step in keys:
             given = given[step]
             path.append(step)
@@ -124,7 +152,9 @@ def _text(detail: ErrorDetails, model: type[BaseModel], path: Path) -> str:
     if kind == "literal_error" and "'secret'" in detail["ctx"]["expected"]:
         return _not_the_secret(detail["ctx"]["expected"], detail["loc"], model)
     text = reason(detail)
-    if (kind == "value_error" and not isinstance(value, str)) or (kind in UNION_TAGS and isinstance(value, dict)):
+    if (kind == "value_error" and not isinstance(value, str)) or (
+        kind in UNION_TAGS and isinstance(value, dict)
+    ):
         return text  # complete in itself
     if text == WORDS["dict_type"] and (needed := _needed(_model_at(detail["loc"], model))):
         text = f"{text} with {needed}"
@@ -143,14 +173,24 @@ def reason(detail: ErrorDetails) -> str:
         return f"write {form}"
     if kind in UNION_TAGS and not isinstance(value, dict):
         kind = "dict_type"
-    text = WORDS[kind].format(**context) if kind in WORDS else detail["msg"].removeprefix("Value error, ")
-    quotes = "; put it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
+    text = (
+        WORDS[kind].format(**context)
+        if kind in WORDS
+        else detail["msg"].removeprefix("Value error, ")
+    )
+    quotes = (
+        "; put it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
+    )
     return text.removeprefix("Input ").removeprefix("String ") + quotes
 
 
 def _needed(model: type[BaseModel] | None) -> str:
     """The fields that a section cannot do without."""
-    return ", ".join(name for name, field in model.model_fields.items() if field.is_required()) if model else ""
+    return (
+        ", ".join(name for name, field in model.model_fields.items() if field.is_required())
+        if model
+        else ""
+    )
 
 
 def _shown(value: object) -> str:
@@ -162,7 +202,10 @@ def _shown(value: object) -> str:
 
 def _not_the_secret(expected: str, loc: Path, model: type[BaseModel]) -> str:
     """The value may be the secret itself, so it is not repeated."""
-    text = f"should be {expected}, not the secret itself; if it was one, remove it from the file and change it"
+    text = (
+        f"should be {expected}, not the secret itself; if it was one, remove it from the file and "
+        "change it"
+    )
     owner = _model_at(loc[:-1], model)
     key = STACK_SECRET.search(field_docstrings(owner).get(str(loc[-1]), "") if owner else "")
     return f"{text}, then run: pulumi config set --secret {key[1]}" if key else text
@@ -170,8 +213,14 @@ def _not_the_secret(expected: str, loc: Path, model: type[BaseModel]) -> str:
 
 def _unknown_key(key: str, known: list[str]) -> str:
     # people forget the unit: `mtu` is far from `mtu_bytes` by letters, and near by meaning
-    near = [field for field in known if field.startswith(key)] or difflib.get_close_matches(key, known, n=1)
-    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known here: {', '.join(known)}"
+    near = [field for field in known if field.startswith(key)] or difflib.get_close_matches(
+        key, known, n=1
+    )
+    return (
+        f"unknown key; did you mean {near[0]}?"
+        if near
+        else f"unknown key; known here: {', '.join(known)}"
+    )
 
 
 def _meaning(loc: Path, model: type[BaseModel]) -> str:
@@ -209,7 +258,7 @@ def _has_tag(model: type[BaseModel], step: str) -> bool:
 
 
 def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
-    """The valid parts of a refused file, so that the rules between sections can still be checked."""
+    """The valid parts of a refused file, so that rules between sections can be checked."""
     sections = given if isinstance(given, Mapping) else {}
 
     def valid(kind: TypeAdapter[T], value: object) -> T | None:
@@ -220,7 +269,11 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
 
     def valid_list(kind: TypeAdapter[T], key: str) -> dict[int, T]:
         values = sections.get(key)
-        found = {i: valid(kind, value) for i, value in enumerate(values)} if isinstance(values, list) else {}
+        found = (
+            {i: valid(kind, value) for i, value in enumerate(values)}
+            if isinstance(values, list)
+            else {}
+        )
         return {i: part for i, part in found.items() if part is not None}
 
     rails = valid_list(RAIL, "rails")
@@ -254,7 +307,9 @@ def _line_of(path: Path, file_text: str) -> int | None:
             if pair is None:
                 return line
             line, node = pair[0].start_mark.line + 1, pair[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        elif (
+            isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value)
+        ):
             node = node.value[step]
             line = node.start_mark.line + 1
         else:

@@ -32,7 +32,9 @@ def read_text(path: Path, name: str = "", remedy: str = "") -> str:
         reason = f" ({error.strerror}). {remedy}" if remedy else f": {error.strerror}"
         raise LabError(f"{name or path} cannot be read{reason}") from None
     except UnicodeDecodeError as error:
-        raise LabError(f"{name or path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+        raise LabError(
+            f"{name or path} is not UTF-8 (byte {error.start}); save it as UTF-8"
+        ) from None
 
 
 def read_simulator_file(field: str, path: Path | None, root: Path) -> str:
@@ -67,9 +69,12 @@ def opened_tar(path: Path, refusal: str) -> Iterator[tarfile.TarFile]:
 
 
 def write_file(path: Path, content: str | bytes, *, private: bool = False) -> None:
-    """Replaces a file in one step, so that a reader sees the old content or the new. A device or a pipe is written to.
+    """Replaces a file in one step, so that a reader sees the old content or the new.
 
-    A symbolic link stays and its target is replaced; an existing file keeps its mode, unless it becomes private.
+    A device or a pipe is written to.
+
+    A symbolic link stays and its target is replaced; an existing file keeps its mode, unless it
+    becomes private.
 
     Args:
         path: of the file; its folder exists.
@@ -90,7 +95,9 @@ def write_file(path: Path, content: str | bytes, *, private: bool = False) -> No
 def _replace(path: Path, data: bytes, *, private: bool) -> None:
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        descriptor = os.open(
+            unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666
+        )
         with os.fdopen(descriptor, "wb") as file:
             if not private and path.exists():
                 os.fchmod(descriptor, path.stat().st_mode & 0o777)

@@ -15,13 +15,16 @@ class GpuDriver(Installed):
 
     source: Owner = "keep"
     package: Download | None = None
-    """One .deb or .rpm for the nodes' distribution; list what it depends on in `packages`. NVIDIA's guest driver for
-    vGPUs is in no public repository: you download it, with the ESXi host's, behind a login. It builds its modules."""
+    """One .deb or .rpm for the nodes' distribution; list what it depends on in `packages`. NVIDIA's
+    guest driver for vGPUs is in no public repository: you download it, with the ESXi host's, behind
+    a login. It builds its modules."""
 
     @model_validator(mode="after")
     def _only_a_packaged_driver_has_a_file(self) -> Self:
         if self.package and self.source != "packaged":
-            raise ValueError(f"package is for source packaged, but source is {self.source}; set source: packaged")
+            raise ValueError(
+                f"package is for source packaged, but source is {self.source}; set source: packaged"
+            )
         return self
 
     def is_brought(self) -> bool:
@@ -43,5 +46,5 @@ class Gpu(Section):
     driver: GpuDriver = GpuDriver()
     toolkit: ContainerToolkit = ContainerToolkit()
     gpudirect: Literal["auto", "dmabuf", "peermem", "none"] = "auto"
-    """How NICs reach GPU memory. auto: each host uses the best method of its GPU, driver and kernel, and reports which
-    and why. Any other value that a host cannot use is an error."""
+    """How NICs reach GPU memory. auto: each host uses the best method of its GPU, driver and
+    kernel, and reports which and why. Any other value that a host cannot use is an error."""

@@ -1,6 +1,9 @@
-"""Groups as people write them: many rails, nodes and switches at once. `stacks/expand.py` spells them out.
+"""Groups as people write them: many rails, nodes and switches at once.
 
-A value of a group is the same for all of them, or a progression: the first one's, and how far apart the next ones are.
+`stacks/expand.py` spells them out.
+
+A value of a group is the same for all of them, or a progression: the first one's, and how far apart
+the next ones are.
 """
 
 from collections.abc import Mapping
@@ -9,7 +12,16 @@ from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceAddress, InterfaceName, MtuBytes, Name, Network, PciAddress, Port, Section
+from stacks.base import (
+    InterfaceAddress,
+    InterfaceName,
+    MtuBytes,
+    Name,
+    Network,
+    PciAddress,
+    Port,
+    Section,
+)
 from stacks.machines import AnyMachine, Vgpu
 from stacks.nodes import Driver
 from stacks.sets import NameSet
@@ -41,7 +53,8 @@ Numbers = Annotated[
     Discriminator(_kind_of_value),
 ]
 Addresses = Annotated[
-    Annotated[IPv4Address, Tag("same_for_all")] | Annotated[Progression[IPv4Address], Tag("progression")],
+    Annotated[IPv4Address, Tag("same_for_all")]
+    | Annotated[Progression[IPv4Address], Tag("progression")],
     Discriminator(_kind_of_value),
 ]
 Subnets = Annotated[
@@ -51,7 +64,10 @@ Subnets = Annotated[
 
 
 class PodGroup(Section):
-    """Pod networks of a group's rails. Addresses are host numbers: 10 is .10 of each rail's own subnet."""
+    """Pod networks of a group's rails.
+
+    Addresses are host numbers: 10 is .10 of each rail's own subnet.
+    """
 
     vlan_id: Numbers | None
     """VLAN of each VF in a pod; null: none, so pods are untagged like the hosts."""
@@ -81,14 +97,15 @@ class Segment(Section):
 class Links(Section):
     """A subnet of two addresses (/31) for each cable: the node's, and the leaf's as its gateway.
 
-    They are counted from the start of `host_subnet`. A node's number among them is its `rail_host`, 0 for the first.
+    They are counted from the start of `host_subnet`. A node's number among them is its `rail_host`,
+    0 for the first.
     """
 
     host: Literal["low", "high"]
     """Which of the two addresses is the node's."""
     order: Literal["node", "rail"] = "node"
-    """node: each rail counts its own nodes. rail: the first node's rails come first, then the second's; all rails of
-    the group have one `host_subnet`."""
+    """node: each rail counts its own nodes. rail: the first node's rails come first, then the
+    second's; all rails of the group have one `host_subnet`."""
 
 
 class RailGroup(Section):
@@ -99,8 +116,8 @@ class RailGroup(Section):
     mtu_bytes: MtuBytes | None = None
     """Ethernet MTU of PFs, idle VFs and pods; None: the default of a rail."""
     host_subnet: Subnets
-    """Untagged subnet of the PFs' own addresses; a node's host number in it is its `rail_host`. With `segments` or
-    `links`, the range that their subnets are cut from."""
+    """Untagged subnet of the PFs' own addresses; a node's host number in it is its `rail_host`.
+    With `segments` or `links`, the range that their subnets are cut from."""
     host_gateway: int | None = None
     """Host number of the PFs' router in each rail's `host_subnet`, such as 1 or 254."""
     segments: tuple[Segment, ...] = ()
@@ -112,17 +129,25 @@ class RailGroup(Section):
     resource_prefix: str | None = None
     """Vendor part of the device-plugin resource; None: the default of a rail."""
     resource_name: NameSet | None = None
-    """Device-plugin resources, as many as there are rails, such as `rdma_[1-8]`; None: named after the rails."""
+    """Device-plugin resources, as many as there are rails, such as `rdma_[1-8]`; None: named after
+    the rails."""
     network_name: NameSet | None = None
-    """NetworkAttachmentDefinitions, as many as there are rails, such as `rdma[1-8]`; None: named after the rails."""
+    """NetworkAttachmentDefinitions, as many as there are rails, such as `rdma[1-8]`; None: named
+    after the rails."""
 
     @model_validator(mode="after")
     def _one_way_to_a_subnet(self) -> Self:
-        ways = [("segments", self.segments), ("links", self.links), ("host_gateway", self.host_gateway is not None)]
+        ways = [
+            ("segments", self.segments),
+            ("links", self.links),
+            ("host_gateway", self.host_gateway is not None),
+        ]
         if len(said := [name for name, given in ways if given]) > 1:
             raise ValueError(f"{' and '.join(said)} each set the PFs' routers; keep one")
         if self.links and self.links.order == "rail" and isinstance(self.host_subnet, Progression):
-            raise ValueError("links.order is rail, so all rails share one host_subnet; write it without first")
+            raise ValueError(
+                "links.order is rail, so all rails share one host_subnet; write it without first"
+            )
         return self
 
 
@@ -160,7 +185,10 @@ class ExceptionPf(Section):
 
 
 class NodeValues(Section):
-    """Fields of nodes that a class, a group or an exception may set; each is the node's own field."""
+    """Fields of nodes that a class, a group or an exception may set.
+
+    Each is the node's own field.
+    """
 
     kind: Literal["bare_metal", "vsphere_vm"] | None = None
     state: Literal["active", "drained", "absent"] | None = None
@@ -180,7 +208,10 @@ class NodeClass(NodeValues):
 
 
 class NodeException(NodeValues):
-    """How one node of a group differs. A value that equals the group's is refused, since it changes nothing."""
+    """How one node of a group differs.
+
+    A value that equals the group's is refused, since it changes nothing.
+    """
 
     formerly: Name | None = None
     address: IPv4Address | None = None
@@ -199,8 +230,8 @@ class NodeGroup(NodeValues):
     address: Addresses
     """Management addresses, such as {first: 192.0.2.11}."""
     rail_host: Numbers | None = None
-    """Host number of each node on every rail, such as {first: 11}: the first node is .11 on each rail. On rails with
-    links it counts the cables from 0; rails with segments ignore it."""
+    """Host number of each node on every rail, such as {first: 11}: the first node is .11 on each
+    rail. On rails with links it counts the cables from 0; rails with segments ignore it."""
     pfs: tuple[GroupPf, ...] | None = None
     """The PFs of every node, instead of the class's."""
     exceptions: Mapping[Name, NodeException] = Field(default_factory=dict, alias="except")
@@ -208,14 +239,19 @@ class NodeGroup(NodeValues):
 
 
 class CableGroup(Section):
-    """Cables between nodes and switches: leaf k serves rail k, or one leaf serves all the listed rails."""
+    """Cables between nodes and switches.
+
+    Leaf k serves rail k, or one leaf serves all the listed rails.
+    """
 
     nodes: NameSet
     """Nodes, such as `gpu[01-64]`."""
     rails: NameSet
-    """As many rails as the group has switches: switch k has the cables of rail k. A single switch takes any number."""
+    """As many rails as the group has switches: switch k has the cables of rail k. A single switch
+    takes any number."""
     port: NameSet
-    """Switch ports, such as `Ethernet[0-252/4]`: one per node; on a single switch, each node's rails one by one."""
+    """Switch ports, such as `Ethernet[0-252/4]`: one per node; on a single switch, each node's
+    rails one by one."""
 
 
 class SwitchGroup(Section):
@@ -231,6 +267,7 @@ class SwitchGroup(Section):
     address: Addresses
     """Management addresses, such as {first: 192.0.2.201}."""
     native_vlans: Mapping[NameSet, Numbers] = Field(default_factory=dict)
-    """By rail or set of rails, the VLAN of the hosts' untagged frames, such as {rail-[1-8]: {first: 11}}."""
+    """By rail or set of rails, the VLAN of the hosts' untagged frames, such as {rail-[1-8]: {first:
+    11}}."""
     ports: tuple[CableGroup, ...] = ()
     """The cables."""

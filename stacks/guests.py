@@ -10,7 +10,10 @@ from stacks.software import Download, Version
 
 
 class GuestNetwork(Section):
-    """Writes the rails' addresses into the guest's own network configuration too, for people and for the next boot."""
+    """Writes the rails' addresses into the guest's own network configuration too.
+
+    People find them there, and they are there before rocelab's unit runs at a boot.
+    """
 
     tool: Literal["auto", "netplan", "nmcli"] = "auto"
     """Where to write them. auto: netplan where it is installed, otherwise NetworkManager."""
@@ -22,7 +25,8 @@ class Guests(Section):
     network: GuestNetwork | None = None
     """None: only rocelab's systemd unit sets the rails' addresses at boot."""
     initramfs: bool = False
-    """Whether to rebuild Ubuntu's and Debian's initramfs when module options change; it takes a minute."""
+    """Whether to rebuild Ubuntu's and Debian's initramfs when module options change; it takes a
+    minute."""
 
 
 class BitfusionClient(Section):
@@ -38,11 +42,17 @@ class BitfusionClient(Section):
     package: Download
     """The client's .deb or .rpm for the nodes' distribution."""
     servers: tuple[IPv4Address, ...] = ()
-    """Rail addresses of existing servers. Servers that this lab creates belong in `bitfusion.servers` only."""
+    """Rail addresses of existing servers. Servers that this lab creates belong in
+    `bitfusion.servers` only."""
     authorisation: Literal["vcenter", "token"] = "vcenter"
-    """vcenter: you enable each VM in vCenter's plug-in, and rocelab only checks it. token: the stack secret
-    `rocelab:bitfusionToken`, the plug-in's .tar in base64, which bare metal needs."""
-    sample: str = Field(default="/workspace/tensorrt/bin/sample_mnist", pattern=r"^/[A-Za-z0-9_./-]+$", max_length=200)
+    """vcenter: you enable each VM in vCenter's plug-in, and rocelab only checks it. token: the
+    stack secret `rocelab:bitfusionToken`, the plug-in's .tar in base64, which bare metal needs."""
+    sample: str = Field(
+        default="/workspace/tensorrt/bin/sample_mnist",
+        pattern=r"^/[A-Za-z0-9_./-]+$",
+        max_length=200,
+    )
     """Program of the final proof, which runs on one GPU of each server."""
     latency_max_us: float = Field(default=50.0, gt=0, le=1000)
-    """Bitfusion's recommended maximum latency between client and server (the article's introduction)."""
+    """Bitfusion's recommended maximum latency between client and server (the article's
+    introduction)."""

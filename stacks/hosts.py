@@ -11,15 +11,18 @@ RepairClass = Literal["none", "link", "service", "reboot"]
 
 
 class HostPolicy(Section):
-    """Limits of automatic changes. The defaults never reboot a host and never take a VF away from a pod."""
+    """Limits of automatic changes.
+
+    The defaults never reboot a host and never take a VF away from a pod.
+    """
 
     repair: RepairClass = "service"
     """Drift is repaired up to this class, and otherwise only reported."""
     reboot: Literal["never", "stage", "roll"] = "never"
-    """What becomes of a change that needs a reboot. never: it is refused, or only reported, and nothing
-    is set. stage: firmware settings, kernel arguments and RDMA namespaces are set for the next boot, and
-    you reboot the host. roll: rocelab also replaces drivers, and reboots the hosts: one canary, then
-    batches."""
+    """What becomes of a change that needs a reboot. never: it is refused, or only reported, and
+    nothing is set. stage: firmware settings, kernel arguments and RDMA namespaces are set for the
+    next boot, and you reboot the host. roll: rocelab also replaces drivers, and reboots the hosts:
+    one canary, then batches."""
     max_unavailable: int = Field(default=1, ge=1, le=64)
     """Number of hosts that a roll takes down at once after the canary."""
     reboot_budget_s: Seconds = 1800
@@ -29,4 +32,5 @@ class HostPolicy(Section):
     revert_after_s: Seconds = 120
     """A network step undoes itself after this time unless a new connection confirms it."""
     rdma_namespaces: Literal["shared", "exclusive"] = "shared"
-    """Whether pods see each RDMA device (shared), or the RDMA CNI gives each pod its own (exclusive)."""
+    """Whether pods see each RDMA device (shared), or the RDMA CNI gives each pod its own
+    (exclusive)."""

@@ -13,7 +13,10 @@ PackageVersion = Annotated[str, Field(pattern=r"^[0-9][\w.+~:-]*$", max_length=6
 
 
 class BenchmarkRecipe(Section):
-    """How the image of `benchmarks.nccl.image` is built: CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd."""
+    """How the image of `benchmarks.nccl.image` is built.
+
+    CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd.
+    """
 
     base: Image = (
         "docker.io/nvidia/cuda:12.8.1-devel-ubuntu24.04"
@@ -21,12 +24,14 @@ class BenchmarkRecipe(Section):
     )
     """CUDA with its compiler on Ubuntu. CUDA 12 is the last that supports the V100."""
     nccl: PackageVersion = "2.25.1-1+cuda12.8"
-    """Version in NVIDIA's CUDA repository, which the base image includes; it must match the base's CUDA."""
+    """Version in NVIDIA's CUDA repository, which the base image includes; it must match the base's
+    CUDA."""
     gpu_architectures: tuple[Annotated[int, Field(ge=50, le=130)], ...] = (70, 80, 90)
     """Compute capabilities that nccl-tests is built for: V100, A100, H100."""
     verbs: Literal["distribution", "vendor"] = "distribution"
-    """Source of the RDMA libraries. distribution: Ubuntu's rdma-core, which has every driver, including PVRDMA's.
-    vendor: DOCA-OFED's, for NICs newer than the distribution; it does not support PVRDMA."""
+    """Source of the RDMA libraries. distribution: Ubuntu's rdma-core, which has every driver,
+    including PVRDMA's. vendor: DOCA-OFED's, for NICs newer than the distribution; it does not
+    support PVRDMA."""
     vendor_repository: str = Field(
         default="https://linux.mellanox.com/public/repo/doca/3.2.1/ubuntu24.04/x86_64",
         pattern=r"^https://[^\s\"']+$",
@@ -41,13 +46,14 @@ class TrainingRecipe(Section):
     image: Image
     """The finished image; set its digest once it is pushed."""
     base: Image = "nvcr.io/nvidia/tensorflow:24.03-tf2-py3"
-    """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and it supports the V100.
+    """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and it
+    supports the V100.
 
     Its publisher may move the tag: write `…@sha256:…` to always build from the same base.
     """
     verbs: Literal["base", "distribution"] = "base"
-    """base: keeps the base image's RDMA libraries from the vendor. distribution: replaces them with Ubuntu's, which
-    PVRDMA needs."""
+    """base: keeps the base image's RDMA libraries from the vendor. distribution: replaces them with
+    Ubuntu's, which PVRDMA needs."""
 
 
 class Images(Section):
@@ -103,17 +109,24 @@ PING = ("iputils-ping",)
 """For the check of the rails from inside pods."""
 MPI_BASE = "docker.io/library/debian:12-slim"
 MPI_PACKAGES = (*PING, *SSH, "ibverbs-providers", "ibverbs-utils", "openmpi-bin", "python3-mpi4py")
-"""Packages of the image of `benchmarks.mpi`, also in simulated labs with real pods: Debian's Open MPI has UCX."""
+"""Packages of the image of `benchmarks.mpi`, also in simulated labs with real pods: Debian's Open
+MPI has UCX."""
 
-# The key's secret is mounted readable for its group, which sshd refuses by default. Sessions get the image's
-# environment, because MPI starts its daemons in them before mpirun's -x has an effect.
+# The key's secret is mounted readable for its group, which sshd refuses by default. Sessions get
+# the image's environment, because MPI starts its daemons in them before mpirun's -x has an effect.
 SSHD = (
     "StrictModes no",
     "UsePAM no",
     "PasswordAuthentication no",
     "PermitRootLogin prohibit-password",
-    # connections of readiness probes count as well: on a slow node ten of them keep mpirun's own out
+    # connections of readiness probes count as well: on a slow node ten of them keep mpirun's own
+    # out
     "MaxStartups 100",
 )
 # Workers and their addresses are new with every job, so there are no host keys to remember.
-SSH_CLIENT = ("Host *", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR")
+SSH_CLIENT = (
+    "Host *",
+    "StrictHostKeyChecking no",
+    "UserKnownHostsFile /dev/null",
+    "LogLevel ERROR",
+)

@@ -10,7 +10,9 @@ from stacks.bill import Upstream
 
 WHEREABOUTS_SHA256 = {
     "ippools": "8957e53f260e5ee0ad6560743d02c609ff21e15f6c3b23851971522b3bf6027a",
-    "overlappingrangeipreservations": "59ff31b1cbe8ff7732160f3f533a71884c4bb03b18d2aa48c97b0a2aadcc4cb0",
+    "overlappingrangeipreservations": (
+        "59ff31b1cbe8ff7732160f3f533a71884c4bb03b18d2aa48c97b0a2aadcc4cb0"
+    ),
     "nodeslicepools": "30fa5262387a7e66e9fe4e8bc4968d8ec95d160667a3634bf53a91ed0b6b4c74",
 }
 """Its kinds, as the release that `cluster.bill.whereabouts` names defines them."""
@@ -28,7 +30,10 @@ class IpamBase(Section):
 
 
 class NvIpam(IpamBase):
-    """Each node owns a block of the rail's pool and assigns its addresses: fast and without conflicts."""
+    """Each node owns a block of the rail's pool and assigns its addresses.
+
+    Fast and without conflicts.
+    """
 
     IN_BLOCKS = True
 
@@ -36,7 +41,10 @@ class NvIpam(IpamBase):
 
 
 class Whereabouts(IpamBase):
-    """One list for the whole cluster, guarded by a lease: addresses are dense, and starting many pods is slow."""
+    """One list for the whole cluster, guarded by a lease.
+
+    Addresses are dense, and starting many pods is slow.
+    """
 
     DEFINITIONS: ClassVar[Mapping[str, Upstream]] = {
         f"whereabouts-{kind}": Upstream(
@@ -52,7 +60,9 @@ class Whereabouts(IpamBase):
 
 
 class Dhcp(IpamBase):
-    """The lab's own DHCP server on each rail's pod VLAN, as the guide has it; a daemon on each node renews leases.
+    """The lab's own DHCP server on each rail's pod VLAN, as the guide has it.
+
+    A daemon on each node renews leases.
 
     The server owns the pool; `rails[].pod` only describes it.
     """
@@ -61,7 +71,10 @@ class Dhcp(IpamBase):
 
 
 class Static(IpamBase):
-    """Each pod sets its addresses in its own annotation. For a few pods only: replicas would share one address."""
+    """Each pod sets its addresses in its own annotation.
+
+    For a few pods only: replicas would share one address.
+    """
 
     NAMED_BY_PODS = True
 

@@ -1,4 +1,7 @@
-"""The whole lab: its sections, one by one, and the rules that tie them together. `lab_file.py` is how it is written."""
+"""The whole lab: its sections, one by one, and the rules that tie them together.
+
+`lab_file.py` is how it is written.
+"""
 
 from ipaddress import IPv4Address
 from typing import Literal, Self
@@ -36,7 +39,8 @@ class Sections(Section):
     name: Name
     """Name of the lab. It identifies the cluster in the state, so a new name is a new lab."""
     kind: Literal["virtual", "hardware"]
-    """virtual: the simulator on loopback; every result is labeled simulated. hardware: real machines."""
+    """virtual: the simulator on loopback; every result is labeled simulated. hardware: real
+    machines."""
     access: Access
     hosts: HostPolicy = HostPolicy()
     system: System = System()
@@ -64,16 +68,21 @@ class Sections(Section):
     images: Images | None = None
     """Recipes of the benchmark images, if you build them yourself."""
     simulator: Simulator | None = None
-    """Only for labs of kind virtual. None: the nodes are as small as can be, and kwok plays their kubelets."""
+    """Only for labs of kind virtual. None: the nodes are as small as can be, and kwok plays their
+    kubelets."""
 
 
 class Lab(Sections):
-    """One lab, as one stack's key `rocelab:lab` describes it: each rail, node and switch by itself."""
+    """One lab, as one stack's key `rocelab:lab` describes it.
+
+    Each rail, node and switch by itself.
+    """
 
     rails: tuple[Rail, ...] = Field(min_length=1)
     nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
     switches: Switches = ()
-    """The switches between the nodes. Empty: rocelab renders no switch configuration and checks none."""
+    """The switches between the nodes. Empty: rocelab renders no switch configuration and checks
+    none."""
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
@@ -84,7 +93,10 @@ class Lab(Sections):
 
     @property
     def simulated(self) -> bool:
-        """Whether results describe behaviour only: speed on the simulator says nothing about hardware."""
+        """Whether results describe behaviour only.
+
+        Speed on the simulator says nothing about hardware.
+        """
         return self.kind == "virtual"
 
     @property
@@ -99,15 +111,24 @@ class Lab(Sections):
 
     @property
     def vms(self) -> tuple[VsphereVm, ...]:
-        """The VMs that the fabric creates or adopts; the VM of an absent node is deleted or restored."""
-        return tuple(node for node in self.nodes if isinstance(node, VsphereVm) and node.state != "absent")
+        """The VMs that the fabric creates or adopts.
+
+        The VM of an absent node is deleted or restored.
+        """
+        return tuple(
+            node for node in self.nodes if isinstance(node, VsphereVm) and node.state != "absent"
+        )
 
     @property
     def bitfusion_addresses(self) -> tuple[ByRail, ...]:
         """Addresses of the Bitfusion servers that this lab creates or lists."""
         if self.bitfusion is not None:
             return self.bitfusion.addresses
-        return named_addresses(self.bitfusion_client.servers, self.rails) if self.bitfusion_client else ()
+        return (
+            named_addresses(self.bitfusion_client.servers, self.rails)
+            if self.bitfusion_client
+            else ()
+        )
 
     @property
     def routed_rails(self) -> frozenset[str]:
@@ -115,8 +136,13 @@ class Lab(Sections):
         return routed_rails(self.rails, self.nodes)
 
     def pods_use(self, rail: Rail) -> bool:
-        """Whether pods reach a rail: by a network of their own, or with PVRDMA by that of their machine."""
-        return rail.pod is not None or (self.cluster is not None and isinstance(self.cluster.delivery, Pvrdma))
+        """Whether pods reach a rail.
+
+        By a network of their own, or with PVRDMA by that of their machine.
+        """
+        return rail.pod is not None or (
+            self.cluster is not None and isinstance(self.cluster.delivery, Pvrdma)
+        )
 
     def rail(self, name: str) -> Rail:
         return next(rail for rail in self.rails if rail.name == name)

@@ -1,4 +1,7 @@
-"""The lab as people write it in `Pulumi.NAME.yaml`: rails, nodes and switches one by one or as groups."""
+"""The lab as people write it in `Pulumi.NAME.yaml`.
+
+Rails, nodes and switches one by one or as groups.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -31,7 +34,8 @@ def _kind_of_switch(switch: object) -> str:
 
 
 AnyRail = Annotated[
-    Annotated[Rail, Tag("one_rail")] | Annotated[RailGroup, Tag("rail_group")], Discriminator(_kind_of_rail)
+    Annotated[Rail, Tag("one_rail")] | Annotated[RailGroup, Tag("rail_group")],
+    Discriminator(_kind_of_rail),
 ]
 AnyNode = Annotated[
     Annotated[BareMetal, Tag("bare_metal")]
@@ -40,20 +44,25 @@ AnyNode = Annotated[
     Discriminator(_kind_of_node),
 ]
 AnySwitch = Annotated[
-    Annotated[Switch, Field(discriminator="os"), Tag("one_switch")] | Annotated[SwitchGroup, Tag("switch_group")],
+    Annotated[Switch, Field(discriminator="os"), Tag("one_switch")]
+    | Annotated[SwitchGroup, Tag("switch_group")],
     Discriminator(_kind_of_switch),
 ]
 
 
 class LabFile(Sections):
-    """One lab file. An entry with `name` is one rail, node or switch; an entry with `names` is a group of them."""
+    """One lab file.
+
+    An entry with `name` is one rail, node or switch; an entry with `names` is a group of them.
+    """
 
     rails: tuple[AnyRail, ...] = Field(min_length=1)
     node_classes: Mapping[Name, NodeClass] = Field(default_factory=dict)
     """Server models by name, with the fields that all nodes of a class share."""
     nodes: tuple[AnyNode, ...] = Field(min_length=1)
     switches: tuple[AnySwitch, ...] = ()
-    """The switches between the nodes. Empty: rocelab renders no switch configuration and checks none."""
+    """The switches between the nodes. Empty: rocelab renders no switch configuration and checks
+    none."""
 
 
 def has_groups(given: object) -> bool:

@@ -1,4 +1,7 @@
-"""From the stack's configuration to the lab and the credentials; the only file of this folder that knows Pulumi."""
+"""From the stack's configuration to the lab and the credentials.
+
+The only file of this folder that knows Pulumi.
+"""
 
 import json
 import os
@@ -54,15 +57,16 @@ def load_lab(config: pulumi.Config) -> Lab:
         raise pulumi.RunError(str(error)) from None
     if lab.fabric is not None and os.environ.get(SKIPS_CHECKPOINTS, "").lower() in ("1", "true"):
         raise pulumi.RunError(
-            f"{SKIPS_CHECKPOINTS} is set in this shell, but {name} describes VMs and switches. An interrupted run "
-            "would lose track of what it created (docs/decisions/0007-state-once.md).\n"
-            f'  unset {SKIPS_CHECKPOINTS}, or: eval "$(make env STACK={pulumi.get_stack()})"'
+            f"{SKIPS_CHECKPOINTS} is set in this shell, but {name} describes VMs and switches. An "
+            "interrupted run "
+            "would lose track of what it created (docs/decisions/0007-state-once.md).\n "
+            f' unset {SKIPS_CHECKPOINTS}, or: eval "$(make env STACK={pulumi.get_stack()})"'
         )
     return lab
 
 
 def _file_of(lab: str, path: Path) -> str | None:
-    """The stack file's text for line numbers, unless the lab came from another file (`--config-file`)."""
+    """The stack file's text for line numbers, unless the lab is from `--config-file`."""
     try:
         text = path.read_text()
         same = load_yaml(text)["config"][KEY] == json.loads(lab)
@@ -80,7 +84,9 @@ def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
             key = pulumi.Output.secret(read_private_key(lab.access, root))
         elif lab.access.identity == "secret":
             key = config.require_secret("sshPrivateKey")
-            check_private_key(config.require("sshPrivateKey"), "the stack's secret rocelab:sshPrivateKey")
+            check_private_key(
+                config.require("sshPrivateKey"), "the stack's secret rocelab:sshPrivateKey"
+            )
         # plain text in this process only: describing a connection needs the public half
         made = machine_keys(lab, lab.endpoints(), root, config.get)
         host_keys = keys_beside(made, lab, lab.endpoints(), root)
@@ -106,8 +112,14 @@ def _vcenter_password(lab: Lab, config: pulumi.Config, root: Path) -> pulumi.Out
 
 
 def _switch_keys(lab: Lab, root: Path) -> dict[str, str]:
-    places = {switch.name: (switch.address, switch.ssh_port) for switch in lab.switches if switch.apply}
-    return read_host_keys(lab.access, places, root, section="switches", kinds=HOST_KEYS) if places else {}
+    places = {
+        switch.name: (switch.address, switch.ssh_port) for switch in lab.switches if switch.apply
+    }
+    return (
+        read_host_keys(lab.access, places, root, section="switches", kinds=HOST_KEYS)
+        if places
+        else {}
+    )
 
 
 def _kubeconfig(lab: Lab, config: pulumi.Config, root: Path) -> pulumi.Output[str] | None:

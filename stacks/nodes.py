@@ -6,54 +6,74 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import HostAddress, InterfaceAddress, InterfaceName, Name, PciAddress, Port, Section, repeated
+from stacks.base import (
+    HostAddress,
+    InterfaceAddress,
+    InterfaceName,
+    Name,
+    PciAddress,
+    Port,
+    Section,
+    repeated,
+)
 from stacks.machines import AnyMachine, Machine, Vgpu
 from stacks.rails import Rail
 
 Driver = Literal["mlx5_core", "igb", "vmxnet3"]
 
 MOST_VFS: dict[Driver, int] = {"mlx5_core": 127, "igb": 7, "vmxnet3": 0}
-"""VFs per PF that a driver creates: 127 per port on NVIDIA's SR-IOV page (DOCA 3.2); 7 measured for igb.
+"""VFs per PF that a driver creates: 127 per port on NVIDIA's SR-IOV page (DOCA 3.2); 7 measured for
+igb.
 
-A VM's vmxnet3 has none: PVRDMA is the second function of the same device, shared by all programs in the VM.
+A VM's vmxnet3 has none: PVRDMA is the second function of the same device, shared by all programs in
+the VM.
 """
 
 
 SEVERAL_PVRDMA = 19
 """Virtual hardware from which on a VM may have more than one PVRDMA adapter (vSphere 7.0 U2).
 
-"Hardware Features Available with Virtual Machine Compatibility Settings" in vSphere's documentation; for older ones,
-VMware's KB 328676 allows one adapter.
+"Hardware Features Available with Virtual Machine Compatibility Settings" in vSphere's
+documentation; for older ones, VMware's KB 328676 allows one adapter.
 """
 MOST_PVRDMA = 10
 """PVRDMA adapters per VM, from the same table."""
 
 
 class Pf(Section):
-    """A physical function: the port of a NIC, its own address, and the VFs that it is split into."""
+    """A physical function.
+
+    The port of a NIC, its own address, and the VFs that it is split into.
+    """
 
     rail: Name
     interface: InterfaceName
     """The PF's netdev as the host names it."""
     driver: Driver = "mlx5_core"
-    """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE replaces it."""
+    """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE replaces
+    it."""
     pci: PciAddress | None = None
-    """The NIC's PCI address, which no kernel or driver changes. A host whose `interface` is another NIC is refused."""
+    """The NIC's PCI address, which no kernel or driver changes. A host whose `interface` is another
+    NIC is refused."""
     address: InterfaceAddress
     """The PF's address with prefix length, inside the rail's host subnet."""
     gateway: IPv4Address | None = None
-    """Router of this PF's subnet, if the rail has a subnet per leaf or per cable. None: the rail's router."""
+    """Router of this PF's subnet, if the rail has a subnet per leaf or per cable. None: the rail's
+    router."""
     vfs: int = Field(ge=0, le=127)
     """How many VFs the PF is split into. A change removes all VFs first, so none may be in use."""
     rdma_device: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=20)
     """RDMA device of the PF, such as `mlx5_0`."""
     convert_infiniband: bool = False
-    """Whether a VPI port in InfiniBand mode is switched to Ethernet, which needs `firmware.manage` and a reboot.
-    Otherwise such a port is refused, since an InfiniBand fabric may still use it."""
+    """Whether a VPI port in InfiniBand mode is switched to Ethernet, which needs `firmware.manage`
+    and a reboot. Otherwise such a port is refused, since an InfiniBand fabric may still use it."""
 
     @property
     def point_to_point(self) -> bool:
-        """Whether its cable is its own network: only host and router, and a switch port without VLAN."""
+        """Whether its cable is its own network.
+
+        Only host and router, and a switch port without VLAN.
+        """
         return self.gateway is not None and self.address.network.prefixlen >= 30
 
     @property
@@ -69,8 +89,8 @@ class Pf(Section):
         ends = (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
         if gateway not in subnet or gateway == self.address.ip or gateway in ends:
             raise ValueError(
-                f"gateway {gateway} is not a neighbor of {self.address} on {self.interface}; set the router's "
-                f"address in {subnet}"
+                f"gateway {gateway} is not a neighbor of {self.address} on {self.interface}; set "
+                f"the router's address in {subnet}"
             )
         return self
 
@@ -79,7 +99,8 @@ class Pf(Section):
         most = MOST_VFS[self.driver]
         if self.vfs > most:
             raise ValueError(
-                f"vfs {self.vfs} on {self.interface}, but the {self.driver} driver creates at most {most}; lower it"
+                f"vfs {self.vfs} on {self.interface}, but the {self.driver} driver creates at most "
+                f"{most}; lower it"
             )
         return self
 
@@ -92,14 +113,16 @@ class NodeBase(Section):
     formerly: Name | None = None
     """Its previous name in this lab: renames the node instead of replacing it."""
     state: Literal["active", "drained", "absent"] = "active"
-    """active: configured and measured. drained: known but left alone. absent: rocelab undoes all its changes."""
+    """active: configured and measured. drained: known but left alone. absent: rocelab undoes all
+    its changes."""
     address: HostAddress
     """Management address, for SSH. It must not be on a rail."""
     ssh_port: Port = 22
     management_interface: InterfaceName
     """The interface with the management address. No step ever touches it."""
     role: Literal["worker", "control_plane"] = "worker"
-    """The node's role in a cluster that rocelab creates (`cluster.bootstrap`); otherwise it has no effect."""
+    """The node's role in a cluster that rocelab creates (`cluster.bootstrap`); otherwise it has no
+    effect."""
     gpus: int = Field(default=8, ge=0, le=16)
     """GPUs that a benchmark worker on this node requests."""
     pfs: tuple[Pf, ...] = ()
@@ -108,15 +131,20 @@ class NodeBase(Section):
     @model_validator(mode="after")
     def _only_a_control_plane_has_no_pf(self) -> Self:
         if not self.pfs and self.role == "worker":
-            raise ValueError("pfs: a worker without a PF is on no rail; list a PF, or set role: control_plane")
+            raise ValueError(
+                "pfs: a worker without a PF is on no rail; list a PF, or set role: control_plane"
+            )
         return self
 
     @model_validator(mode="after")
     def _each_pf_is_a_nic_of_its_own(self) -> Self:
         for field in ("interface", "rail", "rdma_device", "pci"):
-            if twice := repeated(value for pf in self.pfs if (value := getattr(pf, field)) is not None):
+            if twice := repeated(
+                value for pf in self.pfs if (value := getattr(pf, field)) is not None
+            ):
                 raise ValueError(
-                    f"two PFs share {field} {twice[0]}: RoCE needs one NIC per rail and no bond; give each its own"
+                    f"two PFs share {field} {twice[0]}: RoCE needs one NIC per rail and no bond; "
+                    "give each its own"
                 )
         if self.management_interface in {pf.interface for pf in self.pfs}:
             raise ValueError(
@@ -136,7 +164,7 @@ class BareMetal(NodeBase):
 
 
 class VsphereVm(NodeBase):
-    """A VM, created or existing, with a management adapter and a PVRDMA adapter on each of its rails."""
+    """A VM, created or existing, with a management adapter and one PVRDMA adapter per rail."""
 
     kind: Literal["vsphere_vm"]
     machine: AnyMachine
@@ -154,30 +182,38 @@ class VsphereVm(NodeBase):
             )
         if isinstance(self.machine, Machine) and self.machine.firmware != "efi":
             raise ValueError(
-                f"vgpu {self.vgpu.profile} on firmware bios, which cannot map its memory; use a template with efi"
+                f"vgpu {self.vgpu.profile} on firmware bios, which cannot map its memory; use a "
+                "template with efi"
             )
         return self
 
     @model_validator(mode="after")
     def _adapters_are_what_pvrdma_can_be(self) -> Self:
         if split := next((pf for pf in self.pfs if pf.vfs), None):
-            raise ValueError(f"vfs {split.vfs} on {split.interface}: a PVRDMA adapter has no VFs; write 0")
+            raise ValueError(
+                f"vfs {split.vfs} on {split.interface}: a PVRDMA adapter has no VFs; write 0"
+            )
         if len(self.pfs) > MOST_PVRDMA:
             raise ValueError(
-                f"{len(self.pfs)} PVRDMA adapters, but vSphere allows {MOST_PVRDMA} per VM; remove the others"
+                f"{len(self.pfs)} PVRDMA adapters, but vSphere allows {MOST_PVRDMA} per VM; remove "
+                "the others"
             )
         allowed = not isinstance(self.machine, Machine) or self.machine.several_pvrdma
         if len(self.pfs) > 1 and not allowed and not self.knows_several_pvrdma:
             raise ValueError(
-                f"{len(self.pfs)} PVRDMA adapters, but VMware documents one per VM (KB 328676) before virtual hardware "
-                f"{SEVERAL_PVRDMA} (ESXi 7.0 U2); raise machine.hardware_version, remove the others, or set "
-                "machine.several_pvrdma: true"
+                f"{len(self.pfs)} PVRDMA adapters, but VMware documents one per VM (KB 328676) "
+                f"before virtual hardware {SEVERAL_PVRDMA} (ESXi 7.0 U2); raise "
+                "machine.hardware_version, remove the others, or set machine.several_pvrdma: "
+                "true"
             )
         return self
 
     @property
     def knows_several_pvrdma(self) -> bool:
-        """Whether its virtual hardware may have several PVRDMA adapters; unknown for an existing VM."""
+        """Whether its virtual hardware may have several PVRDMA adapters.
+
+        Unknown for an existing VM.
+        """
         return isinstance(self.machine, Machine) and self.machine.hardware_version >= SEVERAL_PVRDMA
 
 
@@ -187,7 +223,8 @@ def kind_of_node(node: object) -> str:
 
 
 Node = Annotated[
-    Annotated[BareMetal, Tag("bare_metal")] | Annotated[VsphereVm, Tag("vsphere_vm")], Discriminator(kind_of_node)
+    Annotated[BareMetal, Tag("bare_metal")] | Annotated[VsphereVm, Tag("vsphere_vm")],
+    Discriminator(kind_of_node),
 ]
 """Every kind of node; the default is bare metal."""
 
@@ -195,4 +232,6 @@ Node = Annotated[
 def routed_rails(rails: Iterable[Rail], nodes: Iterable[NodeBase]) -> frozenset[str]:
     """Rails with a router: one for the whole rail, or one per PF subnet."""
     whole = {rail.name for rail in rails if rail.host_gateway is not None}
-    return frozenset(whole | {pf.rail for node in nodes for pf in node.pfs if pf.gateway is not None})
+    return frozenset(
+        whole | {pf.rail for node in nodes for pf in node.pfs if pf.gateway is not None}
+    )

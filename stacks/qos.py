@@ -1,4 +1,7 @@
-"""Quality of service of RoCE: one object from which NIC, switch and NCCL settings follow, so that they agree."""
+"""Quality of service of RoCE.
+
+One object from which NIC, switch and NCCL settings follow, so that they agree.
+"""
 
 from typing import Annotated, Literal
 
@@ -15,11 +18,13 @@ Priority = Annotated[int, Field(ge=0, le=7)]
 class Qos(Section):
     """Trust, marking and congestion control of RoCE traffic.
 
-    The defaults are those of Spectrum switches (Onyx `show roce`): DSCP 26 on priority 3, notifications on DSCP 48.
+    The defaults are those of Spectrum switches (Onyx `show roce`): DSCP 26 on priority 3,
+    notifications on DSCP 48.
     """
 
     mode: Literal["lossy", "lossless"] = "lossy"
-    """lossy: ECN only, as in the DeepOps RoCE guide. lossless: also priority flow control, on both NIC and switch."""
+    """lossy: ECN only, as in the DeepOps RoCE guide. lossless: also priority flow control, on both
+    NIC and switch."""
     dscp: Dscp = 26
     """Code point of RoCE traffic."""
     priority: Priority = 3
@@ -35,15 +40,22 @@ class Qos(Section):
 
     @property
     def tos(self) -> int:
-        """TOS byte of RoCE traffic: the code point, and the bits that say that it may be marked (ECT(0))."""
+        """TOS byte of RoCE traffic.
+
+        The code point, and the bits that say that it may be marked (ECT(0)).
+        """
         return self.dscp << 2 | 2
 
     @model_validator(mode="after")
     def _classes_and_thresholds_make_sense(self) -> "Qos":
         if self.priority == self.cnp_priority or self.dscp == self.cnp_dscp:
-            raise ValueError("notifications share priority or DSCP with the traffic that they slow down; separate them")
+            raise ValueError(
+                "notifications share priority or DSCP with the traffic that they slow down; "
+                "separate them"
+            )
         if self.ecn_min_kbytes >= self.ecn_max_kbytes:
             raise ValueError(
-                f"ecn_max_kbytes {self.ecn_max_kbytes} is not above ecn_min_kbytes {self.ecn_min_kbytes}; raise it"
+                f"ecn_max_kbytes {self.ecn_max_kbytes} is not above ecn_min_kbytes "
+                f"{self.ecn_min_kbytes}; raise it"
             )
         return self

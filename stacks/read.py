@@ -1,4 +1,7 @@
-"""A stack file as a lab, without Pulumi: for the simulator, the runner, the report and the schema's tests."""
+"""A stack file as a lab, without Pulumi.
+
+For the simulator, the runner, the report and the schema's tests.
+"""
 
 import json
 from pathlib import Path
@@ -17,8 +20,8 @@ KEY = "rocelab:lab"
 NO_SECRET = f"{KEY} must not be a secret: reviewers must see it. Keep secrets under separate keys"
 LARGEST_FILE_BYTES = 4_000_000
 FILE = "file"
-"""The only key of a lab that lies in another stack file. An environment variable carries the configuration to the
-program and to the provider; it holds 128 KiB, some 300 nodes one by one."""
+"""The only key of a lab that lies in another stack file. An environment variable carries the
+configuration to the program and to the provider; it holds 128 KiB, some 300 nodes one by one."""
 
 
 def parse_lab(text: str, file_name: str, file_text: str | None = None) -> Lab:
@@ -79,7 +82,10 @@ def _parsed(text: str, file_name: str, file_text: str | None) -> tuple[Lab, dict
 
 
 def _expanded(given: object, text: str, file_name: str, file_text: str | None) -> Expanded:
-    """A file with groups, spelled out. Faults of its groups come first: nothing can be built on them."""
+    """A file with groups, spelled out.
+
+    Faults of its groups come first: nothing can be built on them.
+    """
     try:
         expanded = expand(LabFile.model_validate_json(text, strict=True))
     except ValidationError as error:
@@ -108,7 +114,9 @@ def _read(path: Path) -> tuple[JsonValue, str]:
     """The lab in a stack file, and the file's text."""
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise LabError(f"{path.name} exceeds {LARGEST_FILE_BYTES} bytes; not a valid stack file")
+            raise LabError(
+                f"{path.name} exceeds {LARGEST_FILE_BYTES} bytes; not a valid stack file"
+            )
         text = path.read_text(encoding="utf-8")
         content = load_yaml(text)
         config = content.get("config") if isinstance(content, dict) else None
@@ -124,7 +132,9 @@ def _read(path: Path) -> tuple[JsonValue, str]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
-        raise LabError(f"{path.name} is not YAML{where}: {getattr(error, 'problem', None) or error}") from None
+        raise LabError(
+            f"{path.name} is not YAML{where}: {getattr(error, 'problem', None) or error}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise LabError(f"{path.name} has a value that JSON cannot express: {error}") from None
     return lab, text

@@ -16,7 +16,8 @@ class ReportStore(Section):
     )
     """Folder, absolute or relative to the checkout; each lab has a subfolder with its name.
 
-    None: `.sim/runs` for virtual labs, `rocelab/runs` in the user's state folder (XDG) for hardware.
+    None: `.sim/runs` for virtual labs, `rocelab/runs` in the user's state folder (XDG) for
+    hardware.
     """
 
     @field_validator("store")

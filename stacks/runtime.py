@@ -15,8 +15,9 @@ class Containerd(Installed):
 
     source: Literal["keep", "packaged"] = "keep"
     sandbox_image: ImageName | None = None
-    """The pause image of every pod. None: that of `cluster.bootstrap.version`, from `bootstrap.image_repository` if
-    set. kubeadm fetches that image and warns about any other, which pods would wait for."""
+    """The pause image of every pod. None: that of `cluster.bootstrap.version`, from
+    `bootstrap.image_repository` if set. kubeadm fetches that image and warns about any other, which
+    pods would wait for."""
 
 
 class Runtime(Section):
@@ -24,5 +25,5 @@ class Runtime(Section):
 
     containerd: Containerd = Containerd()
     memlock: Literal["unlimited", "keep"] = "unlimited"
-    """Limit of locked memory. With containerd's default of 8 MiB ibv_reg_mr fails, and NCCL silently uses TCP
-    (NVIDIA/nvidia-container-toolkit#2037)."""
+    """Limit of locked memory. With containerd's default of 8 MiB ibv_reg_mr fails, and NCCL
+    silently uses TCP (NVIDIA/nvidia-container-toolkit#2037)."""

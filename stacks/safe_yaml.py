@@ -1,4 +1,6 @@
-"""YAML in and out through PyYAML's safe loader and dumper, in C where the build has them: a tenth of the time.
+"""YAML in and out through PyYAML's safe loader and dumper, in C where the build has them.
+
+A tenth of the time.
 
 PyYAML's wheels are built with libyaml; other builds may not be.
 """
@@ -21,19 +23,26 @@ PLAIN_SCALARS = {
     "int": ("-+0123456789", r"[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)"),
     "float": (
         "-+.0123456789",
-        r"[-+]?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        (
+            r"[-+]?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?"
+            r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+        ),
     ),
 }
-"""First letters and form of plain scalars that are not text, as Pulumi reads them (`resolve.go` of yaml.v3).
+"""First letters and form of plain scalars that are not text, as Pulumi reads them (`resolve.go` of
+yaml.v3).
 
-Text are therefore `off`, `22:22` and dates, which YAML 1.1 and PyYAML read as a boolean, a number and dates.
+Text are therefore `off`, `22:22` and dates, which YAML 1.1 and PyYAML read as a boolean, a number
+and dates.
 """
 
 
-class _PulumiLoader(LOADER):  # type: ignore[misc]  # one of two classes, by what PyYAML was built with
+# PyYAML was built with one of two classes
+class _PulumiLoader(LOADER):  # type: ignore[misc]
     """Reads a stack file as Pulumi does."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # PyYAML's own name
+    # PyYAML's own name
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -46,7 +55,9 @@ class _PulumiLoader(LOADER):  # type: ignore[misc]  # one of two classes, by wha
             lines: dict[str, int] = {}
             for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
                 if key.value in lines:
-                    problem = f"key {key.value} is already set at line {lines[key.value]}; remove one"
+                    problem = (
+                        f"key {key.value} is already set at line {lines[key.value]}; remove one"
+                    )
                     raise ConstructorError(None, None, problem, key.start_mark)
                 lines[key.value] = key.start_mark.line + 1
         super().flatten_mapping(node)
@@ -58,7 +69,7 @@ class _PulumiLoader(LOADER):  # type: ignore[misc]  # one of two classes, by wha
 
 
 class _Dumper(_SAFE_DUMPER):  # type: ignore[misc]
-    """Quotes text that Pulumi reads as a number, such as the PCI vendor 19e5, beside what YAML 1.1 reads as one."""
+    """Quotes what Pulumi reads as a number, such as the PCI vendor 19e5, and what YAML 1.1 does."""
 
 
 DUMPER = _Dumper
@@ -78,7 +89,13 @@ def load_yaml(text: str) -> Any:
     """
     try:
         return yaml.load(text, Loader=_PulumiLoader)  # noqa: S506  # both its bases are safe
-    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:  # from PyYAML's constructors
+    except (
+        ValueError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        RecursionError,
+    ) as error:  # from PyYAML's constructors
         raise yaml.YAMLError(f"a value cannot be read ({error})") from None
 
 
@@ -93,7 +110,9 @@ def load_kubernetes_yaml(text: str) -> Any:
 
 @lru_cache(maxsize=1)
 def compose_yaml(text: str) -> yaml.Node | None:
-    """The first document as nodes that know their lines. Kept for the next question about the same text.
+    """The first document as nodes that know their lines.
+
+    Kept for the next question about the same text.
 
     Raises:
         yaml.YAMLError: when the text is not YAML.
@@ -110,7 +129,9 @@ class _PlainDumper(_Dumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     """A script in its own lines, not as one quoted string."""
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
 
 
 _PlainDumper.add_representer(str, _represent_text)

@@ -20,6 +20,8 @@ class Described(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         found = super().model_schema(schema)
+        if "description" in found:
+            found["description"] = " ".join(found["description"].split())
         for name, text in field_docstrings(schema["cls"]).items():
             if name in found["properties"]:
                 found["properties"][name].setdefault("description", text)
@@ -31,7 +33,11 @@ def stack_file_schema() -> str:
     lab = LabFile.model_json_schema(mode="validation", schema_generator=Described)
     definitions = lab.pop("$defs")
     _complete_switch_groups(definitions)
-    other_file = {"type": "object", "properties": {FILE: {"type": "string"}}, "additionalProperties": False}
+    other_file = {
+        "type": "object",
+        "properties": {FILE: {"type": "string"}},
+        "additionalProperties": False,
+    }
     lab = {"if": {"required": [FILE]}, "then": other_file, "else": lab}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -50,7 +56,11 @@ def _complete_switch_groups(definitions: dict[str, JsonSchemaValue]) -> None:
     known: JsonSchemaValue = {}
     for model in by_os.values():
         known = {**definitions[model.__name__]["properties"], **known}
-    group["properties"] = {**known, **group["properties"], "os": {"enum": list(by_os), "type": "string"}}
+    group["properties"] = {
+        **known,
+        **group["properties"],
+        "os": {"enum": list(by_os), "type": "string"},
+    }
     del group["properties"]["name"]
     group["required"] = [*group["required"], "os"]
     group["additionalProperties"] = False

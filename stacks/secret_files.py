@@ -24,10 +24,16 @@ def secret_files(lab: Lab) -> tuple[SecretFile, ...]:
     found = []
     if isinstance(lab.licence, NlsLicence):
         found.append(
-            SecretFile(name="licence", key=LICENCE_KEY, nodes=tuple(node.name for node in licensed_nodes(lab)))
+            SecretFile(
+                name="licence",
+                key=LICENCE_KEY,
+                nodes=tuple(node.name for node in licensed_nodes(lab)),
+            )
         )
     if lab.bitfusion_client is not None and lab.bitfusion_client.authorisation == "token":
-        nodes = tuple(node.name for node in lab.active_nodes if node.name in lab.bitfusion_client.nodes)
+        nodes = tuple(
+            node.name for node in lab.active_nodes if node.name in lab.bitfusion_client.nodes
+        )
         found.append(SecretFile(name="bitfusion", key=BITFUSION_KEY, nodes=nodes))
     return tuple(found)
 

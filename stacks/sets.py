@@ -1,7 +1,7 @@
 """Sets of names as cluster tools write them: `gpu[01-64,70]`, `Ethernet[0-252/4]`.
 
-One bracket with numbers and ranges, in the order in which they are written. No expressions and no lookups: what a set
-holds is known from its text alone.
+One bracket with numbers and ranges, in the order in which they are written. No expressions and no
+lookups: what a set holds is known from its text alone.
 """
 
 import re
@@ -24,7 +24,8 @@ def names_of(text: str) -> tuple[str, ...]:
     """The names of a set, in its order; a text without bracket is one name.
 
     Raises:
-        ValueError: for a text that is no set, an empty or huge range, padding that differs, or a name twice.
+        ValueError: for a text that is no set, an empty or huge range, padding that differs, or a
+            name twice.
     """
     if not re.search(r"[\[\]]", text):
         return (text,)
@@ -48,7 +49,9 @@ def _numbers(items: str) -> list[str]:
     padded = [number for number in found if number != "0" and number.startswith("0")]
     if padded and len({len(number) for number in found}) > 1:
         other = next(number for number in found if len(number) != len(padded[0]))
-        raise ValueError(f"{padded[0]} and {other} differ in length; pad all numbers alike, as in [008-100]")
+        raise ValueError(
+            f"{padded[0]} and {other} differ in length; pad all numbers alike, as in [008-100]"
+        )
     return found
 
 
@@ -70,7 +73,8 @@ def _range(item: re.Match[str], most: int) -> list[str]:
 def folded(names: Iterable[str]) -> tuple[str, ...]:
     """Folds names into as few sets as possible, in natural order.
 
-    Names with several numbers are folded by the number that gives the fewest sets: `enp[5-8]s0`, `rack1-gpu[01-16]`.
+    Names with several numbers are folded by the number that gives the fewest sets: `enp[5-8]s0`,
+    `rack1-gpu[01-16]`.
     """
     once = sorted(set(names), key=_as_counted)
     most = max((len(re.findall(r"\d+", name)) for name in once), default=0)
@@ -79,7 +83,10 @@ def folded(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def folded_places(places: Iterable[tuple[str, str]]) -> str:
-    """Hosts with their parts, such as interfaces: `gpu[01-02] eth[0-1]`; parts of the same hosts are together."""
+    """Hosts with their parts, such as interfaces: `gpu[01-02] eth[0-1]`.
+
+    Parts of the same hosts are together.
+    """
     hosts: dict[str, set[str]] = {}
     for name, part in places:
         hosts.setdefault(part, set()).add(name)
@@ -87,7 +94,10 @@ def folded_places(places: Iterable[tuple[str, str]]) -> str:
     for part, on in sorted(hosts.items()):
         parts.setdefault(frozenset(on), []).append(part)
     return ", ".join(
-        sorted(f"{', '.join(folded(on))} {', '.join(folded(filter(None, of)))}".strip() for on, of in parts.items())
+        sorted(
+            f"{', '.join(folded(on))} {', '.join(folded(filter(None, of)))}".strip()
+            for on, of in parts.items()
+        )
     )
 
 
@@ -105,10 +115,16 @@ def _folded_at(names: Iterable[str], place: int) -> tuple[str, ...]:
     for (before, after), numbers in groups.items():
         widths = {len(number) for number in numbers if len(number) > 1 and number.startswith("0")}
         for width in sorted({*widths, 0}):
-            alike = [number for number in numbers if (len(number) if len(number) in widths else 0) == width]
+            alike = [
+                number
+                for number in numbers
+                if (len(number) if len(number) in widths else 0) == width
+            ]
             if alike:
                 items = ",".join(_ranges(sorted(alike, key=int)))
-                found.append(f"{before}[{items}]{after}" if len(alike) > 1 else f"{before}{items}{after}")
+                found.append(
+                    f"{before}[{items}]{after}" if len(alike) > 1 else f"{before}{items}{after}"
+                )
     return tuple(sorted(found, key=_as_counted))
 
 
@@ -124,7 +140,11 @@ def _ranges(numbers: list[str]) -> Iterator[str]:
 
 def _as_counted(name: str) -> list[tuple[int, str]]:
     """A key that sorts gpu2 before gpu10."""
-    return [(int(part), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+    return [
+        (int(part), part) if part.isdecimal() else (-1, part)
+        for part in re.split(r"(\d+)", name)
+        if part
+    ]
 
 
 def _checked(text: str) -> str:
@@ -133,6 +153,8 @@ def _checked(text: str) -> str:
 
 
 NameSet = Annotated[
-    str, Field(pattern=r"^[^\[\]]*(\[[0-9,/ -]+\][^\[\]]*)?$", min_length=1, max_length=2000), AfterValidator(_checked)
+    str,
+    Field(pattern=r"^[^\[\]]*(\[[0-9,/ -]+\][^\[\]]*)?$", min_length=1, max_length=2000),
+    AfterValidator(_checked),
 ]
 """A set of names, such as `gpu[01-64,70]`; a name without bracket is a set of one."""

@@ -9,5 +9,6 @@ class Simulator(Section):
     """How the machines of a lab of kind virtual are simulated."""
 
     kubelets: Literal["real"]
-    """real: each node runs a kubelet, containerd and runc, and takes 2 processors and 2 GB. Without this section kwok
-    plays the kubelets: pods of the lab are objects in the API, and nothing runs in them."""
+    """real: each node runs a kubelet, containerd and runc, and takes 2 processors and 2 GB. Without
+    this section kwok plays the kubelets: pods of the lab are objects in the API, and nothing runs
+    in them."""

@@ -1,4 +1,7 @@
-"""The switches that the rails run through: how each is reached, and which of its ports each PF is cabled to."""
+"""The switches that the rails run through.
+
+How each is reached, and which of its ports each PF is cabled to.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -10,12 +13,14 @@ from stacks.base import HostAddress, InterfaceName, MtuBytes, Name, Port, Sectio
 MARKER = "rocelab:"
 """Begin of the description of every port that some lab owns."""
 HEADER_BYTES = 22
-"""Ethernet header, VLAN tag and checksum: what a switch may count that a NIC's MTU does not (14 + 4 + 4)."""
+"""Ethernet header, VLAN tag and checksum: what a switch may count that a NIC's MTU does not (14 + 4
++ 4)."""
 DEFAULT_VLAN = 1
 """VLAN of untagged frames on an unconfigured port."""
 
 HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
-"""Host keys of switches that may be pinned, the best first: older systems have no ed25519, and sign by rsa-sha2."""
+"""Host keys of switches that may be pinned, the best first: older systems have no ed25519, and sign
+by rsa-sha2."""
 
 OnyxPort = Annotated[str, Field(pattern=r"^\d{1,2}/\d{1,3}(/\d)?$")]
 """A port as Onyx numbers it: slot/port, and /lane of a split one."""
@@ -28,7 +33,10 @@ EosPort = Annotated[str, Field(pattern=r"^Ethernet\d{1,3}(/\d{1,2}){0,2}$")]
 
 
 class SwitchBase(Section):
-    """What the switches of every OS have in common. Each model below adds its OS, its ports and its own settings."""
+    """What the switches of every OS have in common.
+
+    Each model below adds its OS, its ports and its own settings.
+    """
 
     SIMULATED: ClassVar[bool] = False
     """Whether the simulator's switch has this OS, so that a virtual lab may apply to it."""
@@ -37,7 +45,8 @@ class SwitchBase(Section):
     LOSSLESS_IS_GLOBAL: ClassVar[bool] = False
     """Whether a port pauses only priorities that a switch-wide command has made lossless."""
     PORT_WATCHDOG: ClassVar[Mapping[str, bool]] = {}
-    """By `qos.mode`, whether the PFC watchdog of each port is on. In a mode that is not here, it stays as it is."""
+    """By `qos.mode`, whether the PFC watchdog of each port is on. In a mode that is not here, it
+    stays as it is."""
 
     name: Name
     """Name of the switch, and of its text."""
@@ -45,18 +54,24 @@ class SwitchBase(Section):
     """Management address, where SSH answers. It is never on a rail."""
     ssh_port: Port = 22
     user: str = Field(default="admin", pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
-    """Login name. It opens with the lab's key (`access.identity`): a switch's password is never asked for."""
+    """Login name. It opens with the lab's key (`access.identity`): a switch's password is never
+    asked for."""
     native_vlans: Mapping[Name, VlanId] = Field(default_factory=dict)
-    """By rail, the VLAN of the hosts' untagged frames. Other rails use VLAN 1, as in the DeepOps RoCE guide."""
+    """By rail, the VLAN of the hosts' untagged frames. Other rails use VLAN 1, as in the DeepOps
+    RoCE guide."""
     apply: bool = False
-    """Whether the text is sent to the switch. False: it is an output of the stack, to be applied by hand."""
+    """Whether the text is sent to the switch. False: it is an output of the stack, to be applied by
+    hand."""
     allow_global: bool = False
-    """Whether commands that concern ports of others are part of it: switch-wide QoS. Never without being asked."""
+    """Whether commands that concern ports of others are part of it: switch-wide QoS. Never without
+    being asked."""
     save: bool = True
-    """Whether an applied and verified configuration is written so that it survives the switch's reboot. Cumulus Linux
-    writes it by itself from 5.9 on: rocelab refuses `false` until the switch's auto save is off."""
+    """Whether an applied and verified configuration is written so that it survives the switch's
+    reboot. Cumulus Linux writes it by itself from 5.9 on: rocelab refuses `false` until the
+    switch's auto save is off."""
     confirm_s: int = Field(default=300, ge=60, le=3600)
-    """Time after which the switch itself takes an unconfirmed change back, where its system can do that."""
+    """Time after which the switch itself takes an unconfirmed change back, where its system can do
+    that."""
 
     def native_vlan(self, rail: str) -> int:
         """VLAN of the untagged frames of a rail's hosts."""
@@ -110,7 +125,8 @@ class EosSwitch(SwitchBase):
     mtu_bytes: Annotated[int, Field(ge=1500, le=9214)] = 9214
     """MTU of the mapped ports; 9214 is the most that EOS takes."""
     queue_word: Literal["uc-tx-queue", "tx-queue"] = "uc-tx-queue"
-    """What the platform calls a queue of a port: `tx-queue` on those with deep buffers (7280R, 7500R, 7800R)."""
+    """What the platform calls a queue of a port: `tx-queue` on those with deep buffers (7280R,
+    7500R, 7800R)."""
     ports: Mapping[Name, Mapping[InterfaceName, EosPort]]
     """The cables: by node and PF interface, the switch port."""
 

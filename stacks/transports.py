@@ -1,4 +1,7 @@
-"""Measurements besides the fabric's verdict: the same job over other transports, and an application."""
+"""Measurements besides the fabric's verdict.
+
+The same job over other transports, and an application.
+"""
 
 from typing import Literal, Self
 
@@ -12,15 +15,19 @@ Training = Literal["horovod", "tf_cnn"]
 
 
 class Comparison(Section):
-    """The all-reduce over RoCE and other transports (TCP, RoCE, RoCE, TCP), with the same image, nodes and sizes.
+    """The all-reduce over RoCE and other transports: TCP, RoCE, RoCE, TCP.
 
-    The DeepOps RoCE guide compares RoCE in pods with TCP and with bare metal, and finds bare metal as fast as RoCE.
+    Image, nodes and sizes are the same.
+
+    The DeepOps RoCE guide compares RoCE in pods with TCP and with bare metal, and finds bare metal
+    as fast as RoCE.
     """
 
     transports: tuple[Literal["tcp", "host"], ...] = Field(default=("tcp",), min_length=1)
     """What RoCE in pods is compared with."""
     host_resource: str | None = Field(default=None, pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")
-    """Device-plugin resource that gives /dev/infiniband to pods in the hosts' network; `host` needs it besides VFs."""
+    """Device-plugin resource that gives /dev/infiniband to pods in the hosts' network; `host` needs
+    it besides VFs."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

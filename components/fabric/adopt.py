@@ -1,7 +1,7 @@
 """An existing object of the vCenter: rocelab sets only its declared fields, and never removes it.
 
-Importing it into the vSphere provider would not do: the engine refuses an import whose inputs differ from what is
-there, and would set every field that has a default.
+Importing it into the vSphere provider would not do: the engine refuses an import whose inputs
+differ from what is there, and would set every field that has a default.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class Adopted(Resource[AdoptedInputs, AdoptedState]):
             return keep(vcenter, new, old.before)
 
     async def delete(self, old: AdoptedState) -> None:
-        """Leaves the object as it is, and logs its earlier values, unless the stack deletes it anyway."""
+        """Leaves the object and logs its earlier values, unless the stack deletes it anyway."""
         if old.ours:
             return
         differences = []
@@ -82,10 +82,14 @@ class Adopted(Resource[AdoptedInputs, AdoptedState]):
             if old.now.get(field) != value:
                 differences.append(f"{field} was {value!r}")
         if differences:
-            log.warn(f"{old.path} is left as it is; before rocelab changed it, {', '.join(differences)}")
+            log.warn(
+                f"{old.path} is left as it is; before rocelab changed it, {', '.join(differences)}"
+            )
 
 
-def keep(vcenter: VCenter, new: AdoptedInputs, before: Mapping[str, str | int | bool]) -> AdoptedState:
+def keep(
+    vcenter: VCenter, new: AdoptedInputs, before: Mapping[str, str | int | bool]
+) -> AdoptedState:
     """Sets what differs and reads it back; the state has the earlier values.
 
     Raises:
@@ -102,6 +106,8 @@ def keep(vcenter: VCenter, new: AdoptedInputs, before: Mapping[str, str | int | 
         if now[field] != value:
             lost.append(f"{field} is {now[field]!r} instead of {value!r}")
     if lost:
-        raise LabError(f"{existing.place}: {', '.join(lost)} after rocelab set it; another tool may manage it")
+        raise LabError(
+            f"{existing.place}: {', '.join(lost)} after rocelab set it; another tool may manage it"
+        )
     read = {"vcenter": vcenter.instance_uuid, "before": {**at_first, **before}, "now": now}
     return AdoptedState(**{**dict(new), **existing.ids, **read})

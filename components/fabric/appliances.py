@@ -1,4 +1,4 @@
-"""The Bitfusion servers of a lab, deployed from an OVA with all adapters before the first power-on."""
+"""The Bitfusion servers of a lab, deployed from an OVA with all adapters from the start."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,8 @@ from stacks.machines import LINUX_64
 from stacks.nodes import SEVERAL_PVRDMA
 
 LEAST_HARDWARE = 13
-"""First virtual hardware with PVRDMA. Below it vCenter refuses the adapter, after it has deployed the OVA."""
+"""First virtual hardware with PVRDMA. Below it vCenter refuses the adapter, after it has deployed
+the OVA."""
 
 
 def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric) -> dict[str, str]:
@@ -31,10 +32,14 @@ def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric)
         whole = str(address.ip) if keys.prefix_length else str(address)
         declared[keys.address.replace(ADAPTER, str(number))] = whole
         if keys.prefix_length:
-            declared[keys.prefix_length.replace(ADAPTER, str(number))] = str(address.network.prefixlen)
+            declared[keys.prefix_length.replace(ADAPTER, str(number))] = str(
+                address.network.prefixlen
+            )
     if keys.mtu:
         for number, adapter in enumerate(server.adapters, start=2):
-            declared[keys.mtu.replace(ADAPTER, str(number))] = str(fabric.switch_by_rail[adapter.rail].mtu_bytes)
+            declared[keys.mtu.replace(ADAPTER, str(number))] = str(
+                fabric.switch_by_rail[adapter.rail].mtu_bytes
+            )
     single = {
         keys.hostname: server.name,
         keys.gateway: str(server.gateway or ""),
@@ -62,32 +67,63 @@ def spelled_out(declared: Mapping[str, str], descriptor: Descriptor) -> dict[str
     return blank | {key: value for key, value in declared.items() if defaults.get(key) != value}
 
 
-def faults_of(declared: Mapping[str, str], password_key: str | None, descriptor: Descriptor) -> Iterator[str]:
-    """Properties that the OVA rejects or misses; otherwise its guest would report them only after power-on."""
-    known = descriptor.properties
-    given = {**declared, **({password_key: "?"} if password_key else {})}
+def faults_of(
+    declared: Mapping[str, str], password_key: str | None, descriptor: Descriptor
+) -> Iterator[str]:
+    """Properties that the OVA rejects or misses.
+
+    Otherwise its guest would report them only after power-on.
+    """
+    yield from _property_faults(declared, password_key, descriptor.properties)
+    yield from _machine_faults(descriptor)
+
+
+def _property_faults(
+    declared: Mapping[str, str], password_key: str | None, known: Mapping[str, Property]
+) -> Iterator[str]:
+    given = dict(declared)
+    if password_key:
+        given[password_key] = "?"
     for key, value in given.items():
         if key not in known:
-            names = ", ".join(sorted(one.key for one in known.values() if one.configurable)) or "nothing"
+            names = (
+                ", ".join(sorted(one.key for one in known.values() if one.configurable))
+                or "nothing"
+            )
             yield f"the OVA has no property {key}; it has {names}"
         elif not known[key].configurable:
             yield f"the OVA's {key} is fixed (userConfigurable is false); remove it"
         elif key != password_key and (wrong := _type_fault(known[key], value)):
             yield f"{key}: {value!r} is {wrong}"
-    missing = sorted(one.key for one in known.values() if one.required and one.configurable and not given.get(one.key))
+    missing = sorted(
+        one.key
+        for one in known.values()
+        if one.required and one.configurable and not given.get(one.key)
+    )
     if missing:
-        yield f"the OVA requires {', '.join(missing)}; set it in bitfusion.keys or bitfusion.properties"
-    if (version := descriptor.hardware_version) is not None and version < LEAST_HARDWARE:
         yield (
-            f"the OVA has virtual hardware {version}, but PVRDMA needs {LEAST_HARDWARE} or newer; use a newer OVA, "
-            "since rocelab cannot raise it"
+            f"the OVA requires {', '.join(missing)}; set it in bitfusion.keys or "
+            "bitfusion.properties"
+        )
+
+
+def _machine_faults(descriptor: Descriptor) -> Iterator[str]:
+    version = descriptor.hardware_version
+    if version is not None and version < LEAST_HARDWARE:
+        yield (
+            f"the OVA has virtual hardware {version}, but PVRDMA needs {LEAST_HARDWARE} or newer; "
+            "use a newer OVA, since rocelab cannot raise it"
         )
     if descriptor.guest_id and not LINUX_64.match(descriptor.guest_id):
-        yield f"the OVA's guest is {descriptor.guest_id}, but PVRDMA has drivers only for 64-bit Linux; use another OVA"
+        yield (
+            f"the OVA's guest is {descriptor.guest_id}, but PVRDMA has drivers only for 64-bit "
+            "Linux; use another OVA"
+        )
     if len(descriptor.networks) > 1:
         yield (
-            f"the OVA has {len(descriptor.networks)} networks ({', '.join(descriptor.networks)}), but declares "
-            "no order of adapters; use an OVA with one network, to which rocelab adds the other adapters"
+            f"the OVA has {len(descriptor.networks)} networks ({', '.join(descriptor.networks)}), "
+            "but declares no order of adapters; use an OVA with one network, to which rocelab "
+            "adds the other adapters"
         )
 
 
@@ -101,11 +137,14 @@ def checked_descriptor(bitfusion: Bitfusion, root: Path) -> Descriptor:
     try:
         found = _sha256(path) if bitfusion.sha256 else None
     except OSError as error:
-        raise LabError(f"bitfusion.ova: {bitfusion.ova} cannot be read ({error.strerror})") from None
+        raise LabError(
+            f"bitfusion.ova: {bitfusion.ova} cannot be read ({error.strerror})"
+        ) from None
     if found != bitfusion.sha256:
         raise LabError(
-            f"bitfusion.ova: {bitfusion.ova} has sha256 {found}, but the lab file sets {bitfusion.sha256}; "
-            "nothing was deployed. Get the right file, or correct bitfusion.sha256"
+            f"bitfusion.ova: {bitfusion.ova} has sha256 {found}, but the lab file sets "
+            f"{bitfusion.sha256}; nothing was deployed. Get the right file, or correct "
+            "bitfusion.sha256"
         )
     return read_descriptor(path)
 
@@ -155,11 +194,16 @@ class Appliances(pulumi.ComponentResource):
     addresses: Mapping[str, str]
     """Management address by name."""
 
-    def __init__(self, name: str, args: AppliancesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: AppliancesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:fabric:Appliances", name, None, opts)
         self._name, self._args = name, args
         first, *others = args.bitfusion.servers
-        declared = {server.name: properties_of(args.bitfusion, server, args.fabric) for server in (first, *others)}
+        declared = {
+            server.name: properties_of(args.bitfusion, server, args.fabric)
+            for server in (first, *others)
+        }
         try:
             descriptor = checked_descriptor(args.bitfusion, args.root)
             self._refuse_what_the_ova_rejects(declared, descriptor)
@@ -171,32 +215,50 @@ class Appliances(pulumi.ComponentResource):
         self.addresses = {server.name: str(server.address.ip) for server in (first, *others)}
         self.register_outputs({"addresses": self.addresses})
 
-    def _refuse_what_the_ova_rejects(self, declared: Mapping[str, Mapping[str, str]], descriptor: Descriptor) -> None:
+    def _refuse_what_the_ova_rejects(
+        self, declared: Mapping[str, Mapping[str, str]], descriptor: Descriptor
+    ) -> None:
         bitfusion = self._args.bitfusion
         faults: dict[str, None] = {}  # in order, each once: most are the same for all servers
         for server in bitfusion.servers:
-            faults |= dict.fromkeys(faults_of(declared[server.name], self._password_key(server), descriptor))
+            faults |= dict.fromkeys(
+                faults_of(declared[server.name], self._password_key(server), descriptor)
+            )
         if faults:
-            raise LabError("\n".join([f"bitfusion.ova {bitfusion.ova}:", *(f"  {fault}" for fault in faults)]))
+            raise LabError(
+                "\n".join([f"bitfusion.ova {bitfusion.ova}:", *(f"  {fault}" for fault in faults)])
+            )
 
     def _password_key(self, server: BitfusionServer) -> str | None:
-        return self._args.bitfusion.keys.vcenter_password if server is self._args.bitfusion.servers[0] else None
+        return (
+            self._args.bitfusion.keys.vcenter_password
+            if server is self._args.bitfusion.servers[0]
+            else None
+        )
 
     def _server(
-        self, server: BitfusionServer, declared: Mapping[str, str], descriptor: Descriptor, after: list[pulumi.Resource]
+        self,
+        server: BitfusionServer,
+        declared: Mapping[str, str],
+        descriptor: Descriptor,
+        after: list[pulumi.Resource],
     ) -> vsphere.VirtualMachine:
         args = self._args
         datacenter, lookups = args.datacenter, args.lookups
         if len(server.adapters) > 1 and (descriptor.hardware_version or 0) < SEVERAL_PVRDMA:
             pulumi.log.warn(
-                f"{server.name} has {len(server.adapters)} PVRDMA adapters: the Bitfusion article allows three, "
-                "VMware's KB 328676 (written for 6.5) one per VM. rocelab cannot tell which holds for your version"
+                f"{server.name} has {len(server.adapters)} PVRDMA adapters: the Bitfusion article "
+                "allows three, VMware's KB 328676 (written for 6.5) one per VM. rocelab cannot "
+                "tell which holds for your version"
             )
         host = vsphere.get_host_output(name=server.host, datacenter_id=datacenter, opts=lookups)
         management = vsphere.get_network_output(
             name=args.bitfusion.management_network, datacenter_id=datacenter, opts=lookups
         ).id
-        adapters = [(MANAGEMENT, management), *((PVRDMA, args.port_groups[one.rail]) for one in server.adapters)]
+        adapters = [
+            (MANAGEMENT, management),
+            *((PVRDMA, args.port_groups[one.rail]) for one in server.adapters),
+        ]
         key = self._password_key(server)
         properties = {**spelled_out(declared, descriptor), **({key: args.password} if key else {})}
         return vsphere.VirtualMachine(
@@ -206,7 +268,9 @@ class Appliances(pulumi.ComponentResource):
             datacenter_id=datacenter,
             resource_pool_id=host.resource_pool_id,
             host_system_id=host.id,
-            datastore_id=vsphere.get_datastore_output(name=server.datastore, datacenter_id=datacenter, opts=lookups).id,
+            datastore_id=vsphere.get_datastore_output(
+                name=server.datastore, datacenter_id=datacenter, opts=lookups
+            ).id,
             num_cpus=server.cpus,
             # the three go together: the provider drops the lock when the first two differ
             memory=server.memory_mbytes,
@@ -228,9 +292,13 @@ class Appliances(pulumi.ComponentResource):
                 parent=self,
                 depends_on=[*set_up([server.host], args.preflight, args.settings), *after],
                 protect=None if args.lab.simulated else True,
-                # a moved or replaced file must not replace servers; GPUs that were passed through by hand stay; and
-                # vCenter does not return a password
-                ignore_changes=["ovfDeploy", "pciDeviceIds", *([f'vapp.properties["{key}"]'] if key else [])],
+                # a moved or replaced file must not replace servers; GPUs that were passed through
+                # by hand stay; and vCenter does not return a password
+                ignore_changes=[
+                    "ovfDeploy",
+                    "pciDeviceIds",
+                    *([f'vapp.properties["{key}"]'] if key else []),
+                ],
                 additional_secret_outputs=["vapp"] if key else None,
             ),
         )

@@ -36,7 +36,10 @@ class Baseline(Resource[BaselineInputs, BaselineState]):
         return f"{state.vcenter}/{state.host}"
 
     async def delete(self, old: BaselineState) -> None:
-        """Warns of values that were not restored: an interrupted run may have set them without recording it."""
+        """Warns of values that were not restored.
+
+        An interrupted run may have set them without recording it.
+        """
         try:
             with login.configured_session(self.config) as vcenter:
                 now = look(vcenter, old.host)
@@ -67,6 +70,7 @@ def unrestored(before: BaselineState, now: BaselineState) -> str:
     if not differences:
         return ""
     return (
-        f"{before.host}: {'; '.join(differences)} before this stack. rocelab leaves it as it is: another user may "
-        "have set it since. If an interrupted run of this stack set it, set it back by hand"
+        f"{before.host}: {'; '.join(differences)} before this stack. rocelab leaves it as it is: "
+        "another user may have set it since. If an interrupted run of this stack set it, set it "
+        "back by hand"
     )

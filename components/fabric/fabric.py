@@ -1,4 +1,7 @@
-"""The vSphere fabric of a lab: switches with their uplinks, port groups, vmkernel adapters, PVRDMA's host settings."""
+"""The vSphere fabric of a lab.
+
+Switches with their uplinks, port groups, vmkernel adapters, PVRDMA's host settings.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -44,8 +47,8 @@ class VsphereFabricArgs:
 class VsphereFabric(pulumi.ComponentResource):
     """Everything of a lab in vCenter.
 
-    VMs start once every host is set up, and are deleted before the host settings. Those are restored next, while the
-    adapter that they name still exists.
+    VMs start once every host is set up, and are deleted before the host settings. Those are
+    restored next, while the adapter that they name still exists.
     """
 
     port_groups: Mapping[str, pulumi.Output[str]]
@@ -56,7 +59,9 @@ class VsphereFabric(pulumi.ComponentResource):
     """For people: port groups, what each ESXi host is and uses, machines, warnings."""
     provider: vsphere.Provider
 
-    def __init__(self, name: str, args: VsphereFabricArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: VsphereFabricArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:fabric:VsphereFabric", name, None, opts)
         self._name, self._lab, self._fabric = name, args.lab, args.fabric
         fabric = args.fabric
@@ -66,14 +71,19 @@ class VsphereFabric(pulumi.ComponentResource):
             vsphere_server=f"{fabric.vcenter}:{fabric.port}",
             user=fabric.user,
             password=args.password,
-            # the provider knows the system's authorities only; a pinned certificate was checked just above
+            # the provider knows the system's authorities only; a pinned certificate was checked
+            # just above
             allow_unverified_ssl=has_own_trust(fabric),
             opts=pulumi.ResourceOptions(parent=self),
         )
         place = {"datacenter": fabric.datacenter, "cluster": fabric.cluster}
-        self.inspection = Declaration(Inspection, f"{name}-preflight", place, pulumi.ResourceOptions(parent=self))
+        self.inspection = Declaration(
+            Inspection, f"{name}-preflight", place, pulumi.ResourceOptions(parent=self)
+        )
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
-        self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
+        self._datacenter = vsphere.get_datacenter_output(
+            name=fabric.datacenter, opts=self._lookups
+        ).id
         self._settings: dict[str, Declaration] = {}
         self._made: list[pulumi.Resource] = []
         self._joining = Joining(name=name, fabric=fabric, password=args.password)
@@ -113,7 +123,9 @@ class VsphereFabric(pulumi.ComponentResource):
         vmkernels = pulumi.Output.all(**{host: one.vmknic for host, one in self._settings.items()})
         groups, seen = pulumi.Output.all(**self.port_groups), self.inspection
         return pulumi.Output.all(groups, seen.hosts, vmkernels, self.places, seen.warnings).apply(
-            lambda all_: {"port_groups": all_[0]} | fabric_outline(all_[1], all_[2], all_[3], all_[4] or [])
+            lambda all_: (
+                {"port_groups": all_[0]} | fabric_outline(all_[1], all_[2], all_[3], all_[4] or [])
+            )
         )
 
     def _place(self, switch: DistributedSwitch) -> pulumi.Output[str]:
@@ -131,9 +143,14 @@ class VsphereFabric(pulumi.ComponentResource):
             made = self._new_switch(switch)
             # at creation the provider can only turn it on, and vCenter has its own default
             self._read_back(
-                f"{switch.rail}-switch", "switch", path, {"network_io_control": switch.network_io_control}, made
+                f"{switch.rail}-switch",
+                "switch",
+                path,
+                {"network_io_control": switch.network_io_control},
+                made,
             )
-            # one after the other: after a failed change, the provider would deadlock at the next one
+            # one after the other: after a failed change, the provider would deadlock at the next
+            # one
             self._made.append(made)
             return made.id
         fields: dict[str, pulumi.Input[str | int | bool]] = {}
@@ -156,7 +173,9 @@ class VsphereFabric(pulumi.ComponentResource):
         declared = switch.group_use == "adopt" and switch.declared("vlan_id")
         return self._existing(f"{switch.rail}-group", "group", path, vlan if declared else {}).moid
 
-    def _new_group(self, switch: DistributedSwitch, uuid: pulumi.Output[str]) -> vsphere.DistributedPortGroup:
+    def _new_group(
+        self, switch: DistributedSwitch, uuid: pulumi.Output[str]
+    ) -> vsphere.DistributedPortGroup:
         return vsphere.DistributedPortGroup(
             f"{self._name}-{switch.rail}-group",
             name=switch.port_group,
@@ -169,7 +188,9 @@ class VsphereFabric(pulumi.ComponentResource):
             opts=self._child(provider=True, hooks=self._joining.group(switch)),
         )
 
-    def _read_back(self, name: str, kind: str, path: str, fields: Fields, made: pulumi.Resource) -> None:
+    def _read_back(
+        self, name: str, kind: str, path: str, fields: Fields, made: pulumi.Resource
+    ) -> None:
         """Sets the fields of a new object that the provider does not."""
         inputs = {"kind": kind, "path": path, "fields": pulumi.Output.all(**fields), "ours": True}
         after = pulumi.ResourceOptions(parent=self, depends_on=[made])
@@ -200,9 +221,13 @@ class VsphereFabric(pulumi.ComponentResource):
             ],
             # its name is unique in the datacenter, so the old one must go first
             opts=pulumi.ResourceOptions.merge(
-                self._child(provider=True, delete_before_replace=True, hooks=self._joining.switch(switch)),
+                self._child(
+                    provider=True, delete_before_replace=True, hooks=self._joining.switch(switch)
+                ),
                 # `Adopted` sets it; the provider would show what it missed at creation
-                pulumi.ResourceOptions(ignore_changes=["networkResourceControlEnabled"], depends_on=[*self._made]),
+                pulumi.ResourceOptions(
+                    ignore_changes=["networkResourceControlEnabled"], depends_on=[*self._made]
+                ),
             ),
         )
 
@@ -213,10 +238,16 @@ class VsphereFabric(pulumi.ComponentResource):
             "choice": host.uplink or switch.uplink,
             "rdma": switch.carries_pvrdma,
         }
-        return Declaration(Uplink, f"{self._name}-{switch.rail}-{host.name}-uplink", inputs, self._child())
+        return Declaration(
+            Uplink, f"{self._name}-{switch.rail}-{host.name}-uplink", inputs, self._child()
+        )
 
     def _adapter(
-        self, switch: DistributedSwitch, host: EsxiHost, uuid: pulumi.Output[str], group: pulumi.Output[str]
+        self,
+        switch: DistributedSwitch,
+        host: EsxiHost,
+        uuid: pulumi.Output[str],
+        group: pulumi.Output[str],
     ) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
         """Name of the vmkernel adapter, and the resources that must exist before it is used.
 
@@ -227,21 +258,31 @@ class VsphereFabric(pulumi.ComponentResource):
             if wanted.use == "reference" or wanted.mtu_bytes is None:
                 return wanted.existing, []
             path, mtu = f"{host.name}/{wanted.existing}", {"mtu_bytes": wanted.mtu_bytes}
-            return wanted.existing, [self._existing(f"{switch.rail}-{host.name}-vmkernel", "vmkernel", path, mtu)]
+            return wanted.existing, [
+                self._existing(f"{switch.rail}-{host.name}-vmkernel", "vmkernel", path, mtu)
+            ]
         address = wanted.address if wanted else None
         adapter = vsphere.Vnic(
             f"{self._name}-{switch.rail}-{host.name}-vmkernel",
             host=self._host_id(host),
             distributed_switch_port=uuid,
             distributed_port_group=group,
-            ipv4=vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask)) if address else None,
+            ipv4=(
+                vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask))
+                if address
+                else None
+            ),
             mtu=switch.mtu_bytes,
             opts=self._child(provider=True, hooks=self._joining.adapter(switch, host.name)),
         )
         return adapter.id.apply(lambda id_: id_.rpartition("_")[2]), []  # <host>_<vmkN>
 
-    def _set(self, host: EsxiHost, vmknic: pulumi.Input[str], adapter: list[pulumi.Resource]) -> None:
-        baseline = Declaration(Baseline, f"{self._name}-{host.name}-baseline", {"host": host.name}, self._child())
+    def _set(
+        self, host: EsxiHost, vmknic: pulumi.Input[str], adapter: list[pulumi.Resource]
+    ) -> None:
+        baseline = Declaration(
+            Baseline, f"{self._name}-{host.name}-baseline", {"host": host.name}, self._child()
+        )
         inputs = {
             "host": host.name,
             "vmknic": vmknic,
@@ -251,11 +292,17 @@ class VsphereFabric(pulumi.ComponentResource):
             "allow_management": self._fabric.allow_management_vmkernel,
         }
         # the state has the baseline before anything is set
-        after = pulumi.ResourceOptions(parent=self, depends_on=[baseline, self.inspection, *adapter])
-        self._settings[host.name] = Declaration(HostSettings, f"{self._name}-{host.name}-settings", inputs, after)
+        after = pulumi.ResourceOptions(
+            parent=self, depends_on=[baseline, self.inspection, *adapter]
+        )
+        self._settings[host.name] = Declaration(
+            HostSettings, f"{self._name}-{host.name}-settings", inputs, after
+        )
 
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
-        return vsphere.get_host_output(name=host.name, datacenter_id=self._datacenter, opts=self._lookups).id
+        return vsphere.get_host_output(
+            name=host.name, datacenter_id=self._datacenter, opts=self._lookups
+        ).id
 
     def _child(
         self,
@@ -283,8 +330,8 @@ def has_own_trust(fabric: Fabric) -> bool:
 def refuse_another_peer(fabric: Fabric) -> None:
     """Checks the certificate of a pinned vCenter before the vSphere provider exists.
 
-    That provider knows the system's authorities only. Without this check it would have to skip verification, and send
-    the password to whatever answers.
+    That provider knows the system's authorities only. Without this check it would have to skip
+    verification, and send the password to whatever answers.
 
     Raises:
         pulumi.RunError: when another vCenter answers, or none does.
@@ -318,8 +365,14 @@ def fabric_outline(
         warnings: the preflight's.
     """
     hosts, vmkernels, places = hosts or {}, vmkernels or {}, places or {}
-    lines = {host: ", ".join(filter(None, [line, vmkernels.get(host, "")])) for host, line in hosts.items()}
-    shortened = [text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..." for text in warnings]
+    lines = {
+        host: ", ".join(filter(None, [line, vmkernels.get(host, "")]))
+        for host, line in hosts.items()
+    }
+    shortened = [
+        text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..."
+        for text in warnings
+    ]
     for count in range(max(len(lines), len(places)), -1, -1):
         cut: dict[str, JsonValue] = {
             "hosts": _first(lines, count),

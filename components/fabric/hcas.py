@@ -54,7 +54,9 @@ class VcenterHcas:
         try:
             return self._looked(asked)
         except (vmodl.MethodFault, OSError, HTTPException) as error:
-            raise LabError(f"the vCenter does not report where the VMs run: {explained(error)}") from None
+            raise LabError(
+                f"the vCenter does not report where the VMs run: {explained(error)}"
+            ) from None
 
     def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], HcaCounters]:
         places = machines_on_hosts(self._vcenter, {machine for _, machine in asked})
@@ -82,9 +84,16 @@ class VcenterHcas:
         sent, received = number_of(row, SENT), number_of(row, RECEIVED)
         lacking = [name for name, value in ((SENT, sent), (RECEIVED, received)) if value is None]
         reported = ", ".join(sorted(row)) or "nothing"
-        why = f"{host}: esxcli {STATISTICS} reports no {' and no '.join(lacking)}; it reports {reported}"
+        why = (
+            f"{host}: esxcli {STATISTICS} reports no {' and no '.join(lacking)}; it reports "
+            f"{reported}"
+        )
         return HcaCounters(
-            host=host, device=device, sent_bytes=sent, received_bytes=received, why=why[:300] if lacking else ""
+            host=host,
+            device=device,
+            sent_bytes=sent,
+            received_bytes=received,
+            why=why[:300] if lacking else "",
         )
 
     def _device(self, rail: str, host: str) -> str:
@@ -95,9 +104,14 @@ class VcenterHcas:
         """
         if (rail, host) not in self._devices:
             switch = self._switches.get(rail)
-            known = next((one for one in switch.hosts if one.name == host), None) if switch else None
+            known = (
+                next((one for one in switch.hosts if one.name == host), None) if switch else None
+            )
             if switch is None or known is None:
-                raise LabError(f"{host}: the lab file sets no uplink for rail {rail} there; add it in fabric.switches")
+                raise LabError(
+                    f"{host}: the lab file sets no uplink for rail {rail} there; add it in "
+                    "fabric.switches"
+                )
             nics = self._vcenter.nics(self._vcenter.host(host))
             nic = choose(host, nics, known.uplink or switch.uplink, switch.name, rdma=True)
             self._devices[rail, host] = nic.rdma_device

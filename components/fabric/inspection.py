@@ -1,4 +1,6 @@
-"""The preflight as a resource: it reads hosts and switches at each run, and everything else waits for it.
+"""The preflight as a resource.
+
+It reads hosts and switches at each run, and everything else waits for it.
 
 What it read is in the state, so that a preview shows a host that has changed.
 """
@@ -53,7 +55,9 @@ class InspectionInputs(Properties):
 class Inspection(Resource[InspectionInputs, InspectionInputs]):
     """What the preflight read of hosts and switches. It changes nothing."""
 
-    async def complete(self, old: InspectionInputs | None, new: InspectionInputs) -> InspectionInputs:
+    async def complete(
+        self, old: InspectionInputs | None, new: InspectionInputs
+    ) -> InspectionInputs:
         """Runs the preflight, also in a preview."""
         fabric = self.config.lab.fabric
         if fabric is None:
@@ -97,13 +101,18 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, old: InspectionInputs) -> I
         cluster=fabric.cluster,
         hosts=names,
         privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
-        machines=lab.bitfusion is not None or any(isinstance(node, VsphereVm) for node in lab.nodes),
+        machines=lab.bitfusion is not None
+        or any(isinstance(node, VsphereVm) for node in lab.nodes),
         gpus=bool(vgpu),
         packages=old.packages,
     )
     facts = survey(vcenter, scope)
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
-    portless = without_vmnic(vcenter, [facts.hosts[name] for name in verdict.unlinked]) if verdict.unlinked else ()
+    portless = (
+        without_vmnic(vcenter, [facts.hosts[name] for name in verdict.unlinked])
+        if verdict.unlinked
+        else ()
+    )
     claims = [
         *refused_names(fabric.switches, facts, frozenset(old.made)),
         *refused_adapters(fabric.switches, facts, frozenset(old.adapters)),
@@ -147,6 +156,8 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
 
 def _fault_text(faults: Sequence[str]) -> str:
     rest = len(faults) - MOST_LINES
-    lines = [f"  {fault}" for fault in faults[:MOST_LINES]] + ([f"  and {rest} more"] if rest > 0 else [])
+    lines = [f"  {fault}" for fault in faults[:MOST_LINES]] + (
+        [f"  and {rest} more"] if rest > 0 else []
+    )
     closing = "Nothing was changed. To continue anyway, set fabric.preflight: warn."
     return "\n".join(["the fabric is not fit for PVRDMA:", *lines, closing])

@@ -49,7 +49,7 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
     """vGPUs and RoCE version of one VM. With neither declared, it detects what is added by hand."""
 
     async def check(self, old: HardwareInputs | None, new: HardwareInputs) -> list[Failure]:
-        """Refuses in a preview profiles that a host does not offer, and restarts that are not permitted."""
+        """Refuses in a preview profiles that a host lacks, and restarts without permission."""
         if not new.vgpus and not _declaration_changed(old, new):
             return []  # nothing to look up
         with login.configured_session(self.config) as vcenter:
@@ -62,7 +62,8 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
             names.append("vgpus")
             before, after = list(old.now.vgpus), list(new.vgpus)
             log.info(f"{new.name}: vgpus {before} => {after}: restarts the machine")
-        if new.roce_version not in ("", old.now.roce_version):  # without one, vCenter's own is no difference
+        # without a declared version, vCenter's own is no difference
+        if new.roce_version not in ("", old.now.roce_version):
             names.append("roce_version")
             before_after = f"{old.now.roce_version!r} => {new.roce_version!r}"
             log.info(f"{new.name}: roce_version {before_after}: restarts the machine")
@@ -91,7 +92,10 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
         return HardwareState(**dict(new), now=_compared(kept or new.hardware, new))
 
     async def delete(self, old: HardwareState) -> None:
-        """Removes the vGPUs. A RoCE version stays: the VM is deleted next, so it is not restarted for that."""
+        """Removes the vGPUs.
+
+        A RoCE version stays: the VM is deleted next, so it is not restarted for that.
+        """
         change = HardwareChange(new=False, may_restart=True, guest_s=0)
         with login.configured_session(self.config) as vcenter:
             if find(vcenter, old.machine) is not None:

@@ -1,4 +1,6 @@
-"""The VMs of a lab: cloned from a template, or existing ones, with PVRDMA on every rail and one worker per ESXi host.
+"""The VMs of a lab.
+
+Cloned from a template, or existing ones, with PVRDMA on every rail and one worker per ESXi host.
 
 Existing VMs get no DRS rule, and nothing changes or moves them.
 """
@@ -41,10 +43,11 @@ class MachinesArgs:
     preflight: pulumi.Resource
     """No VM is created before it has passed."""
     settings: Mapping[str, pulumi.Resource] = field(default_factory=dict)
-    """PVRDMA's settings by ESXi host: a VM that starts before them silently falls back to TCP, and one that still runs
-    when they are restored loses its connections."""
+    """PVRDMA's settings by ESXi host: a VM that starts before them silently falls back to TCP, and
+    one that still runs when they are restored loses its connections."""
     keys: Mapping[str, HostKey] = field(default_factory=dict)
-    """SSH host key of each VM, by node; without one the VM generates a key that rocelab does not know."""
+    """SSH host key of each VM, by node; without one the VM generates a key that rocelab does not
+    know."""
 
 
 class Machines(pulumi.ComponentResource):
@@ -53,7 +56,9 @@ class Machines(pulumi.ComponentResource):
     places: pulumi.Output[Mapping[str, str]]
     """The ESXi host that each VM runs on."""
 
-    def __init__(self, name: str, args: MachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: MachinesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:fabric:Machines", name, None, opts)
         self._name, self._args = name, args
         self._cluster = vsphere.get_compute_cluster_output(
@@ -61,20 +66,28 @@ class Machines(pulumi.ComponentResource):
         )
         nodes = args.lab.vms
         self._hooks = clone_hooks(name, args.lab)
-        made = {node.name: self._machine(node, node.machine) for node in nodes if isinstance(node.machine, Machine)}
+        made = {
+            node.name: self._machine(node, node.machine)
+            for node in nodes
+            if isinstance(node.machine, Machine)
+        }
         new = [node for node in nodes if node.name in made]
         apart = [node for node in new if node.role == "worker" and node.machine.apart]
         planes = [node for node in new if node.role == "control_plane"]
-        # an override belongs to the cluster, and a control plane may be with the management hosts outside of it
+        # an override belongs to the cluster, and a control plane may be with the management hosts
+        # outside of it
         inside = {host.name for switch in args.fabric.switches for host in switch.hosts}
         rules = self._stay([node for node in new if node.machine.host in inside], made)
         rules += [
-            # two workers on one host exchange data by memory copies: a benchmark would not measure the network
+            # two workers on one host exchange data by memory copies: a benchmark would not measure
+            # the network
             *self._rule("apart", apart if free(apart) else [], made, mandatory=True, after=rules),
             # a failing host takes one control plane only; with too few hosts they run all the same
             *self._rule("planes-apart", free(planes), made, mandatory=False, after=[]),
         ]
-        complete: list[pulumi.Resource] = [self._complete(node, made[node.name], rules) for node in new]
+        complete: list[pulumi.Resource] = [
+            self._complete(node, made[node.name], rules) for node in new
+        ]
         uuids: dict[str, pulumi.Input[str]] = {name: machine.id for name, machine in made.items()}
         existing = [node.name for node in nodes if isinstance(node.machine, ExistingMachine)]
         if existing:
@@ -117,7 +130,9 @@ class Machines(pulumi.ComponentResource):
         )
         return [rule]
 
-    def _stay(self, nodes: Sequence[VsphereVm], made: Mapping[str, vsphere.VirtualMachine]) -> list[pulumi.Resource]:
+    def _stay(
+        self, nodes: Sequence[VsphereVm], made: Mapping[str, vsphere.VirtualMachine]
+    ) -> list[pulumi.Resource]:
         """Excludes pinned VMs from DRS, which would otherwise move them."""
         return [
             vsphere.DrsVmOverride(
@@ -146,7 +161,10 @@ class Machines(pulumi.ComponentResource):
         }
         # a removal of its own would power the VM off, although the VM is deleted anyway
         options = pulumi.ResourceOptions(
-            parent=self, depends_on=rules, deleted_with=machine, aliases=self._before(node, "-hardware")
+            parent=self,
+            depends_on=rules,
+            deleted_with=machine,
+            aliases=self._before(node, "-hardware"),
         )
         return Declaration(MachineHardware, f"{self._name}-{node.name}-hardware", inputs, options)
 
@@ -176,7 +194,11 @@ class Machines(pulumi.ComponentResource):
         inputs = {
             "machines": machines,
             "port_groups": groups,
-            "networks": pulumi.Output.all(**{rail: args.port_groups[rail] for rail in rails}) if rails else {},
+            "networks": (
+                pulumi.Output.all(**{rail: args.port_groups[rail] for rail in rails})
+                if rails
+                else {}
+            ),
         }
         opts = pulumi.ResourceOptions(parent=self, depends_on=[args.preflight])
         return Declaration(ReferencedMachines, f"{self._name}-existing", inputs, opts)
@@ -185,16 +207,22 @@ class Machines(pulumi.ComponentResource):
         args = self._args
         datacenter, lookups = args.datacenter, args.lookups
         host = (
-            vsphere.get_host_output(name=wanted.host, datacenter_id=datacenter, opts=lookups) if wanted.host else None
+            vsphere.get_host_output(name=wanted.host, datacenter_id=datacenter, opts=lookups)
+            if wanted.host
+            else None
         )
         management = vsphere.get_network_output(
             name=wanted.management_network, datacenter_id=datacenter, opts=lookups
         ).id
-        adapters = [(MANAGEMENT, management), *((PVRDMA, args.port_groups[pf.rail]) for pf in node.pfs)]
+        adapters = [
+            (MANAGEMENT, management),
+            *((PVRDMA, args.port_groups[pf.rail]) for pf in node.pfs),
+        ]
         if len(adapters) > 2 and not node.knows_several_pvrdma:
             pulumi.log.warn(
-                f"{node.name} has {len(adapters) - 1} PVRDMA adapters: VMware's KB 328676 allows one per VM, the "
-                "Bitfusion article three. rocelab cannot tell which holds for your version; watch its vmware.log"
+                f"{node.name} has {len(adapters) - 1} PVRDMA adapters: VMware's KB 328676 allows "
+                "one per VM, the Bitfusion article three. rocelab cannot tell which holds for "
+                "your version; watch its vmware.log"
             )
         reserved = wanted.memory_mbytes if node.pfs or node.vgpu else 0
         return vsphere.VirtualMachine(
@@ -204,7 +232,9 @@ class Machines(pulumi.ComponentResource):
             # a host outside the cluster, such as a management host, has its own pool
             resource_pool_id=host.resource_pool_id if host else self._cluster.resource_pool_id,
             host_system_id=host.id if host else None,
-            datastore_id=vsphere.get_datastore_output(name=wanted.datastore, datacenter_id=datacenter, opts=lookups).id,
+            datastore_id=vsphere.get_datastore_output(
+                name=wanted.datastore, datacenter_id=datacenter, opts=lookups
+            ).id,
             guest_id=wanted.guest_id,
             firmware=wanted.firmware,
             hardware_version=wanted.hardware_version,
@@ -222,9 +252,12 @@ class Machines(pulumi.ComponentResource):
             clone=clone_of(
                 node,
                 wanted,
-                vsphere.get_virtual_machine_output(name=wanted.template, datacenter_id=datacenter, opts=lookups).id,
+                vsphere.get_virtual_machine_output(
+                    name=wanted.template, datacenter_id=datacenter, opts=lookups
+                ).id,
             ),
-            # of a simulated machine the power-on ends only when its guest, if it has one, has reported an address
+            # of a simulated machine the power-on ends only when its guest, if it has one, has
+            # reported an address
             wait_for_guest_net_timeout=0 if args.lab.simulated else wanted.address_timeout_minutes,
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -232,8 +265,9 @@ class Machines(pulumi.ComponentResource):
                 depends_on=set_up(args.fabric.hosts_of(node), args.preflight, args.settings),
                 aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
-                # A newer template must not replace VMs that were cloned from the old one. And a VM reads its settings
-                # only at its first start: changing them later would restart it for nothing.
+                # A newer template must not replace VMs that were cloned from the old one. And a VM
+                # reads its settings only at its first start: changing them later would restart it
+                # for nothing.
                 ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in SETTINGS)],
                 # the provider returns this value without its secret mark
                 additional_secret_outputs=["extraConfig"] if node.name in args.keys else None,
@@ -267,23 +301,36 @@ def set_up(
 def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
     """Adds the remedy to the provider's error when a VM cannot be created. Makes no call."""
     machines = {
-        f"{name}-{node.name}": (node.name, node.machine) for node in lab.vms if isinstance(node.machine, Machine)
+        f"{name}-{node.name}": (node.name, node.machine)
+        for node in lab.vms
+        if isinstance(node.machine, Machine)
     }
 
     def explain(failed: pulumi.ErrorHookArgs) -> bool:
-        """Returns False: with True the engine would try again at once, which fixes none of the causes."""
+        """Returns False.
+
+        With True the engine would try again at once, which fixes none of the causes.
+        """
         known = machines.get(failed.name)  # updates and deletes fail for other reasons
-        if failed.failed_operation == "create" and known and (said := remedy(*known, failed.errors)):
+        if (
+            failed.failed_operation == "create"
+            and known
+            and (said := remedy(*known, failed.errors))
+        ):
             pulumi.log.error(said)
         return False
 
     return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-remedy", explain)])
 
 
-def clone_of(node: VsphereVm, wanted: Machine, template: pulumi.Input[str]) -> vsphere.VirtualMachineCloneArgs:
+def clone_of(
+    node: VsphereVm, wanted: Machine, template: pulumi.Input[str]
+) -> vsphere.VirtualMachineCloneArgs:
     """How a VM is cloned; `template` is the template's UUID."""
     return vsphere.VirtualMachineCloneArgs(
-        template_uuid=template, timeout=wanted.clone_timeout_minutes, customize=_customization(node, wanted)
+        template_uuid=template,
+        timeout=wanted.clone_timeout_minutes,
+        customize=_customization(node, wanted),
     )
 
 
@@ -292,9 +339,13 @@ def _customization(node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachineCl
     addresses = [(str(node.address), wanted.prefix_length)]
     addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
     return vsphere.VirtualMachineCloneCustomizeArgs(
-        linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(host_name=node.name, domain=wanted.domain),
+        linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(
+            host_name=node.name, domain=wanted.domain
+        ),
         network_interfaces=[
-            vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs(ipv4_address=address, ipv4_netmask=length)
+            vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs(
+                ipv4_address=address, ipv4_netmask=length
+            )
             for address, length in addresses
         ],
         ipv4_gateway=str(wanted.gateway) if wanted.gateway else None,

@@ -65,13 +65,19 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
         raise LabError(f"{name}: its descriptor defines XML entities; not a valid OVF")
     try:
         root = ET.fromstring(text)  # noqa: S314  # without entities there is nothing to blow up
-    except (ET.ParseError, LookupError, ValueError) as error:  # the last two: an encoding that expat does not know
+    except (
+        ET.ParseError,
+        LookupError,
+        ValueError,
+    ) as error:  # the last two: an encoding that expat does not know
         raise LabError(f"{name}: its descriptor is not XML: {error}") from None
     if root.tag != f"{OVF}Envelope":
         raise LabError(f"{name}: its descriptor is {root.tag}, not an OVF 1.x envelope")
     networks = [one.get(f"{OVF}name", "") for one in root.iter(f"{OVF}Network")]
     found = [_property(one) for one in root.iter(f"{OVF}Property")]
-    types = " ".join(one.text or "" for one in root.iter(f"{VSSD}VirtualSystemType"))  # several, with blanks between
+    types = " ".join(
+        one.text or "" for one in root.iter(f"{VSSD}VirtualSystemType")
+    )  # several, with blanks between
     system = root.find(f".//{OVF}OperatingSystemSection")
     return Descriptor(
         networks=tuple(networks),
@@ -84,7 +90,10 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
 def _from_ova(path: Path) -> bytes:
     with opened_tar(path, f"{path} is not a tar archive, so not a valid OVA") as archive:
         for member in archive:
-            if member.name.endswith(".ovf") and (content := archive.extractfile(member)) is not None:
+            if (
+                member.name.endswith(".ovf")
+                and (content := archive.extractfile(member)) is not None
+            ):
                 return content.read(MOST_BYTES + 1)
     raise LabError(f"{path} contains no .ovf file; not a valid OVA")
 

@@ -10,7 +10,8 @@ from components.provider.base import Failure, Properties, Resource, changed
 from stacks.base import LabError
 
 DRS_S = 300
-"""How long DRS may take to separate VMs: it runs at least every five minutes, and at each new rule."""
+"""How long DRS may take to separate VMs: it runs at least every five minutes, and at each new
+rule."""
 
 
 class PlacementInputs(Properties):
@@ -34,7 +35,10 @@ class PlacementState(PlacementInputs):
 
 
 class Placement(Resource[PlacementInputs, PlacementState]):
-    """The ESXi hosts of all VMs. It waits for DRS and refuses what stays wrong, but moves nothing itself."""
+    """The ESXi hosts of all VMs.
+
+    It waits for DRS and refuses what stays wrong, but moves nothing itself.
+    """
 
     async def check(self, old: PlacementInputs | None, new: PlacementInputs) -> list[Failure]:
         """Refuses VMs that nothing would keep apart, before they are created."""
@@ -69,7 +73,9 @@ class Placement(Resource[PlacementInputs, PlacementState]):
     def _settled(self, new: PlacementInputs) -> PlacementState:
         moved_by_drs = new.model_copy(
             update={
-                "machines": {name: uuid for name, uuid in new.machines.items() if name in new.ruled},
+                "machines": {
+                    name: uuid for name, uuid in new.machines.items() if name in new.ruled
+                },
                 "apart": tuple(name for name in new.apart if name in new.ruled),
                 "pinned": {name: host for name, host in new.pinned.items() if name in new.ruled},
             }
@@ -83,7 +89,12 @@ class Placement(Resource[PlacementInputs, PlacementState]):
                 return not _faults(places, moved_by_drs)
 
             bound_s = DRS_S if new.patient else 0
-            until(right, bound_s, vcenter.say, f"{new.cluster}: waiting for DRS to move VMs to separate hosts")
+            until(
+                right,
+                bound_s,
+                vcenter.say,
+                f"{new.cluster}: waiting for DRS to move VMs to separate hosts",
+            )
         if faults := _faults(places, new):
             raise LabError("\n".join(faults))
         return PlacementState(**dict(new), places=places)

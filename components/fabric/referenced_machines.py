@@ -1,4 +1,6 @@
-"""The VMs of a lab that rocelab did not create: found by name, compared with the lab file, and never changed.
+"""The VMs of a lab that rocelab did not create.
+
+Found by name, compared with the lab file, and never changed.
 
 Why so: docs/decisions/0013-existing-machines.md.
 """
@@ -20,7 +22,8 @@ class ReferencedMachinesInputs(Properties):
     port_groups: dict[str, str]
     """`datacenter/switch/port group` by rail."""
     networks: dict[str, str]
-    """Managed object IDs of these port groups; unknown until each is created or adopted, for which the run waits."""
+    """Managed object IDs of these port groups; unknown until each is created or adopted, for which
+    the run waits."""
 
 
 class ReferencedMachinesState(ReferencedMachinesInputs):
@@ -33,8 +36,13 @@ class ReferencedMachinesState(ReferencedMachinesInputs):
 class ReferencedMachines(Resource[ReferencedMachinesInputs, ReferencedMachinesState]):
     """Existing VMs: a difference from the lab file is refused with what to set in vCenter."""
 
-    async def check(self, old: ReferencedMachinesInputs | None, new: ReferencedMachinesInputs) -> list[Failure]:
-        """Compares at every run. Adapters on a port group that this run creates are compared once it exists."""
+    async def check(
+        self, old: ReferencedMachinesInputs | None, new: ReferencedMachinesInputs
+    ) -> list[Failure]:
+        """Compares at every run.
+
+        Adapters on a port group that this run creates are compared once it exists.
+        """
         with login.configured_session(self.config) as vcenter:
             networks = existing_groups(vcenter, new.port_groups)
             _, faults = compare(vcenter, new, networks)
@@ -42,8 +50,8 @@ class ReferencedMachines(Resource[ReferencedMachinesInputs, ReferencedMachinesSt
             waiting = [name for name, machine in new.machines.items() if rail in machine.rails]
             if rail not in networks:
                 log.warn(
-                    f"this run creates port group {group} and then stops: add a PVRDMA adapter on it to "
-                    f"{', '.join(waiting)}, then run again"
+                    f"this run creates port group {group} and then stops: add a PVRDMA adapter on "
+                    f"it to {', '.join(waiting)}, then run again"
                 )
         return [Failure("machines", _refusal(faults))] if faults else []
 
@@ -104,4 +112,7 @@ def compare(
 
 def _refusal(faults: Sequence[str]) -> str:
     lines = "\n".join(f"  {fault}" for fault in faults)
-    return f"rocelab does not change VMs that it did not create; set this in vCenter, then run again:\n{lines}"
+    return (
+        "rocelab does not change VMs that it did not create; set this in vCenter, then run "
+        f"again:\n{lines}"
+    )

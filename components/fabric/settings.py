@@ -1,4 +1,7 @@
-"""PVRDMA's two settings of an ESXi host: the vmkernel adapter that it uses, and its firewall ruleset."""
+"""PVRDMA's two settings of an ESXi host.
+
+The vmkernel adapter that it uses, and its firewall ruleset.
+"""
 
 from typing import Annotated
 
@@ -12,7 +15,8 @@ from stacks.base import LabError
 class SettingsInputs(Properties):
     host: Annotated[str, REPLACES]
     vmknic: str
-    """The vmkernel adapter that PVRDMA uses, such as `vmk3`; ESXi chooses the number of a new adapter."""
+    """The vmkernel adapter that PVRDMA uses, such as `vmk3`; ESXi chooses the number of a new
+    adapter."""
     firewall_open: bool
     """Whether rocelab opens the ruleset pvrdma."""
     vmknic_before: str
@@ -45,7 +49,10 @@ class HostSettings(Resource[SettingsInputs, SettingsInputs]):
         names = [name for name in changed(old, new) if name in {"host", "vmknic", "firewall_open"}]
         for name in names:
             if name != "host" and name not in new.unknown:
-                log.info(f"{new.host}: {name} {getattr(old, name)!r} => {getattr(new, name)!r}: no disruption")
+                log.info(
+                    f"{new.host}: {name} {getattr(old, name)!r} => {getattr(new, name)!r}: no "
+                    "disruption"
+                )
         return names
 
     async def create(self, new: SettingsInputs) -> SettingsInputs:
@@ -75,7 +82,10 @@ def refusal(vcenter: VCenter, settings: SettingsInputs) -> str:
     host, vmknic = vcenter.host(settings.host), settings.vmknic
     adapters = vcenter.vmkernel_names(host)
     if vmknic not in adapters:
-        return f"{host.name} has no vmkernel adapter {vmknic}; it has {', '.join(sorted(adapters)) or 'none'}"
+        return (
+            f"{host.name} has no vmkernel adapter {vmknic}; it has "
+            f"{', '.join(sorted(adapters)) or 'none'}"
+        )
     now = vcenter.option(host, OPTION)
     if now not in ("", vmknic) and (running := vcenter.running_pvrdma_vms(host)):
         return (
@@ -88,7 +98,8 @@ def refusal(vcenter: VCenter, settings: SettingsInputs) -> str:
 def refusal_of_new(vcenter: VCenter, settings: SettingsInputs) -> str:
     """Why the host cannot use an adapter that does not exist yet; empty when it can.
 
-    Its number is unknown, but it is never one that VMs use now. This is checked before switch and adapter are created.
+    Its number is unknown, but it is never one that VMs use now. This is checked before switch and
+    adapter are created.
     """
     host = vcenter.host(settings.host)
     now = vcenter.option(host, OPTION)
@@ -96,8 +107,9 @@ def refusal_of_new(vcenter: VCenter, settings: SettingsInputs) -> str:
     if not running:
         return ""
     return (
-        f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} use PVRDMA over it; power them off before "
-        f"a new adapter replaces it, or keep it with vmkernel: {{existing: {now}}}"
+        f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} use PVRDMA over it; power "
+        "them off before a new adapter replaces it, or keep it with vmkernel: {existing: "
+        f"{now}}}"
     )
 
 
@@ -110,8 +122,9 @@ def shut(vcenter: VCenter, settings: SettingsInputs) -> str:
     if ruleset.enabled or (ruleset.changeable and not ruleset.required):
         return ""
     return (
-        f"{host.name}: firewall ruleset {RULESET} is closed and locked, so PVRDMA's control traffic (TCP 28250 to "
-        "28761) cannot come in; unlock it on the host, or set fabric.pvrdma_firewall: false to continue without it"
+        f"{host.name}: firewall ruleset {RULESET} is closed and locked, so PVRDMA's control "
+        "traffic (TCP 28250 to 28761) cannot come in; unlock it on the host, or set "
+        "fabric.pvrdma_firewall: false to continue without it"
     )
 
 
@@ -121,8 +134,8 @@ def warning(vcenter: VCenter, settings: SettingsInputs) -> str:
     if settings.allow_management or vmknic not in vcenter.management_vmkernels(host):
         return ""
     return (
-        f"{host.name}: {vmknic} also carries management, so PVRDMA's traffic competes with it; use another "
-        "adapter, or set fabric.allow_management_vmkernel: true to accept it"
+        f"{host.name}: {vmknic} also carries management, so PVRDMA's traffic competes with it; use "
+        "another adapter, or set fabric.allow_management_vmkernel: true to accept it"
     )
 
 
@@ -140,7 +153,8 @@ def restore(vcenter: VCenter, settings: SettingsInputs) -> None:
     """Restores the baseline, except values that another user has changed since.
 
     Raises:
-        LabError: when running VMs use PVRDMA over these settings; those of the lab are gone by then.
+        LabError: when running VMs use PVRDMA over these settings; those of the lab are gone by
+            then.
     """
     host, before = vcenter.host(settings.host), settings.vmknic_before
     now = vcenter.option(host, OPTION)
@@ -150,11 +164,15 @@ def restore(vcenter: VCenter, settings: SettingsInputs) -> None:
     if changes and (running := vcenter.running_pvrdma_vms(host)):
         closing = " and close ruleset pvrdma" if closes else ""
         raise LabError(
-            f"{host.name}: rocelab must set {OPTION} back to {before!r}{closing}, "
-            f"but {', '.join(running[:3])} use PVRDMA there; power them off or move them away, then run again"
+            f"{host.name}: rocelab must set {OPTION} back to {before!r}{closing}, but "
+            f"{', '.join(running[:3])} use PVRDMA there; power them off or move them away, then "
+            "run again"
         )
     if not ours:
-        log.warn(f"{host.name}: {OPTION} is {now!r}, not the {settings.vmknic!r} that rocelab set; left as it is")
+        log.warn(
+            f"{host.name}: {OPTION} is {now!r}, not the {settings.vmknic!r} that rocelab set; left "
+            "as it is"
+        )
     elif now != before:
         vcenter.set_option(host, OPTION, before)
     if closes:

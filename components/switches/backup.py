@@ -1,6 +1,9 @@
-"""What this machine keeps of a switch before a change: its running configuration, and the first settings of its ports.
+"""What this machine keeps of a switch before a change.
 
-A running configuration holds password hashes, so its text never enters the state, an output or a log.
+Its running configuration, and the first settings of its ports.
+
+A running configuration holds password hashes, so its text never enters the state, an output or a
+log.
 """
 
 import hashlib
@@ -15,7 +18,10 @@ KEPT = 20
 
 
 def folder_of(lab: str, root: Path, *, simulated: bool) -> Path:
-    """Folder of a lab's backups: in the simulator's state, else in the user's state folder (XDG)."""
+    """Folder of a lab's backups.
+
+    In the simulator's state, else in the user's state folder (XDG).
+    """
     if simulated:
         return root / ".sim" / "backups"
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -36,8 +42,9 @@ def write_backup(folder: Path, switch: str, text: str) -> str:
 class FirstTouch:
     """Settings of a switch's ports before the lab's first change, in a file beside its backups.
 
-    An interrupted run has changed a switch and written no state: without the file, the next one would take its values
-    for the earlier ones. It counts only for ports that carry the lab's marker and that no state knows.
+    An interrupted run has changed a switch and written no state: without the file, the next one
+    would take its values for the earlier ones. It counts only for ports that carry the lab's marker
+    and that no state knows.
     """
 
     def __init__(self, folder: Path, switch: str) -> None:
@@ -51,13 +58,18 @@ class FirstTouch:
             return {}
 
     def add(self, before: Mapping[str, PortSettings]) -> None:
-        """Call this before the first line is sent. A port that was released and taken again gets its new values."""
+        """Call this before the first line is sent.
+
+        A port that was released and taken again gets its new values.
+        """
         self._write({**self.read(), **before})
 
     def drop(self, ports: Iterable[str]) -> None:
         """Forgets ports that are restored."""
         given_up = set(ports)
-        self._write({port: settings for port, settings in self.read().items() if port not in given_up})
+        self._write(
+            {port: settings for port, settings in self.read().items() if port not in given_up}
+        )
 
     def _write(self, before: Mapping[str, PortSettings]) -> None:
         if before:

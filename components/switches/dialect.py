@@ -1,4 +1,4 @@
-"""The base of every switch OS, the errors of talking to one, and what several of them print alike."""
+"""The base of every switch OS, errors of its dialogue, and what several OSes print alike."""
 
 import json
 import re
@@ -9,7 +9,14 @@ from typing import ClassVar, Literal
 
 from pydantic import JsonValue
 
-from components.switches.settings import WATCHDOG, Announcement, Ecn, LearnedMac, PortFacts, PortSettings
+from components.switches.settings import (
+    WATCHDOG,
+    Announcement,
+    Ecn,
+    LearnedMac,
+    PortFacts,
+    PortSettings,
+)
 from stacks.base import LabError
 from stacks.qos import Qos
 from stacks.switches import Switch
@@ -65,13 +72,14 @@ class PendingChanges:
 class ConfigSession:
     """The commands around a change.
 
-    They are sent in this order: hello, begin, the lines, commit, end; then, once the ports have been read again and are
-    right, confirm and save.
+    They are sent in this order: hello, begin, the lines, commit, end; then, once the ports have
+    been read again and are right, confirm and save.
     """
 
     talk: Literal["cli", "shell"]
-    """cli: one interactive session, command by command; an answer is a refusal if `refusal` matches its first lines.
-    shell: each command is a program of its own; an exit code other than 0 is a refusal."""
+    """cli: one interactive session, command by command; an answer is a refusal if `refusal` matches
+    its first lines. shell: each command is a program of its own; an exit code other than 0 is a
+    refusal."""
     refusal: re.Pattern[str] = PERCENT
     """cli: how the system refuses a command; the first group is the reason."""
     hello: Sequence[str] = ()
@@ -83,10 +91,11 @@ class ConfigSession:
     end: Sequence[str] = ()
     """Leaves the configuration mode of a system without commit."""
     cancel: Sequence[str] = ()
-    """Abandons a change after a refused command. Without `commit`, it must leave the configuration mode that `begin`
-    entered, as in `onyx.py`: rocelab then sends the old values from the start."""
+    """Abandons a change after a refused command. Without `commit`, it must leave the configuration
+    mode that `begin` entered, as in `onyx.py`: rocelab then sends the old values from the start."""
     abandon: Sequence[str] = ()
-    """Reverts a committed change that is not confirmed. Empty: the system cannot, so rocelab sends the old values."""
+    """Reverts a committed change that is not confirmed. Empty: the system cannot, so rocelab sends
+    the old values."""
     save: Sequence[str] = ()
     """Makes it survive a reboot."""
     name: str = ""
@@ -100,8 +109,8 @@ class ConfigSession:
 class Dialect(ABC):
     """One switch OS. Pure: text in, text out.
 
-    What is not abstract is optional. `rocelab look` asks `port_list`, `lldp_table` and `mac_table`: what an OS leaves
-    out is unknown in the inventory, with the reason.
+    What is not abstract is optional. `rocelab look` asks `port_list`, `lldp_table` and `mac_table`:
+    what an OS leaves out is unknown in the inventory, with the reason.
     """
 
     title: ClassVar[str]
@@ -130,15 +139,23 @@ class Dialect(ABC):
         """Creates VLANs, which may exist already."""
 
     @abstractmethod
-    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """Sets these fields of a port. They have the names of `PortSettings.fields()`, such as `vlans` or `ecn_tc3`.
+    def port_lines(
+        self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]
+    ) -> list[str]:
+        """Sets these fields of a port.
 
-        On an OS with named profiles, the port refers to `settings.profiles` if `facts` read them: these are the earlier
-        ones, empty for none, and the change is an undo. Otherwise it refers to the lab's own, as in `sonic.py`.
+        They have the names of `PortSettings.fields()`, such as `vlans` or `ecn_tc3`.
+
+        On an OS with named profiles, the port refers to `settings.profiles` if `facts` read them:
+        these are the earlier ones, empty for none, and the change is an undo. Otherwise it refers
+        to the lab's own, as in `sonic.py`.
         """
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
-        """Fields that every switch has so from the start: the text leaves them out, the verification does not."""
+        """Fields that every switch has so from the start.
+
+        The text leaves them out, the verification does not.
+        """
         return frozenset() if settings.watchdog else frozenset({WATCHDOG})
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
@@ -151,7 +168,10 @@ class Dialect(ABC):
         """Switch-wide settings, sent only with `allow_global`."""
 
     def requirements(self, qos: Qos | None) -> list[str]:
-        """What must be true of the switch before a person pastes the text. `facts` refuses what it can read of it."""
+        """What must be true of the switch before a person pastes the text.
+
+        `facts` refuses what it can read of it.
+        """
         del qos
         return []
 
@@ -181,7 +201,10 @@ class Dialect(ABC):
         return []
 
     def chassis_id(self, answer: str) -> str:
-        """The switch's own LLDP chassis ID in the answer to `port_list`; empty if it is not there."""
+        """The switch's own LLDP chassis ID in the answer to `port_list`.
+
+        Empty if it is not there.
+        """
         del answer
         return ""
 
@@ -208,8 +231,13 @@ class Dialect(ABC):
         del answer
         return []
 
-    def marking(self, port: str, answers: Mapping[str, str], settings: PortSettings) -> dict[int, Ecn]:
-        """The traffic classes that mark. An OS whose `facts` looks at one class only reads the others here."""
+    def marking(
+        self, port: str, answers: Mapping[str, str], settings: PortSettings
+    ) -> dict[int, Ecn]:
+        """The traffic classes that mark.
+
+        An OS whose `facts` looks at one class only reads the others here.
+        """
         del port, answers
         return {tc: ecn for tc, ecn in settings.ecn.items() if ecn}
 

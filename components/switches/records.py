@@ -19,14 +19,20 @@ from stacks.switches import Switch
 
 def in_order(ports: dict[str, PortSettings]) -> dict[str, PortSettings]:
     """The ports by their numbers: the engine keeps no order."""
-    return {port: ports[port] for port in sorted(ports, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])}
+    return {
+        port: ports[port]
+        for port in sorted(ports, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
+    }
 
 
 Ports = Annotated[dict[str, PortSettings], AfterValidator(in_order)]
 
 
 class SwitchRecord(Section):
-    """How to reach and configure a switch; enough to restore it when the lab file no longer names it."""
+    """How to reach and configure a switch.
+
+    Enough to restore it when the lab file no longer names it.
+    """
 
     lab: str
     switch: Switch = Field(discriminator="os")
@@ -47,7 +53,9 @@ class SwitchRecord(Section):
 def switch_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
     """The record that the lab file describes."""
     shared = dialect_of(switch).global_lines(lab.qos) if lab.qos and switch.allow_global else []
-    endpoint = Endpoint(address=str(switch.address), port=switch.ssh_port, user=switch.user, host_key=host_key)
+    endpoint = Endpoint(
+        address=str(switch.address), port=switch.ssh_port, user=switch.user, host_key=host_key
+    )
     return SwitchRecord(
         lab=lab.name,
         switch=switch,
@@ -67,7 +75,11 @@ def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | 
         session=record.session,
         ports=ports,
         cables=cables,
-        interfaces={node.name: frozenset(pf.interface for pf in node.pfs) for node in lab.nodes} if lab else {},
+        interfaces=(
+            {node.name: frozenset(pf.interface for pf in node.pfs) for node in lab.nodes}
+            if lab
+            else {}
+        ),
         vlans=vlans_of(cables),
         global_lines=record.global_lines,
         save=record.switch.save,

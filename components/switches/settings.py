@@ -13,14 +13,18 @@ from stacks.switches import MARKER, Switch, cables, marker_of
 
 
 class Ecn(Section):
-    """Marking of a queue: from `min_kbytes` on, and every packet from `max_kbytes` on (1 KB = 1000 bytes here)."""
+    """Marking of a queue.
+
+    From `min_kbytes` on, and every packet from `max_kbytes` on (1 KB = 1000 bytes here).
+    """
 
     min_kbytes: int
     max_kbytes: int
 
 
 KEYED = {"dscp_": "dscp_priority", "ecn_tc": "ecn", "pfc_": "pfc", "scheduling_tc": "scheduling"}
-"""Fields of a port that have a value per code point, class or priority, by the prefix of each value's own name."""
+"""Fields of a port that have a value per code point, class or priority, by the prefix of each
+value's own name."""
 
 
 WATCHDOG = "pfc_watchdog"
@@ -32,8 +36,9 @@ class PortSettings(Section):
 
     description: str
     mode: str | None = None
-    """`access`: untagged frames only. `trunk`: tagged ones too; Onyx calls that hybrid, and its own trunk has no
-    untagged ones. Any other word is a port that is no member of VLANs, such as `routed`. None: left as it is."""
+    """`access`: untagged frames only. `trunk`: tagged ones too; Onyx calls that hybrid, and its own
+    trunk has no untagged ones. Any other word is a port that is no member of VLANs, such as
+    `routed`. None: left as it is."""
     native_vlan: int | None = None
     """VLAN of untagged frames."""
     tagged_vlans: str
@@ -52,8 +57,9 @@ class PortSettings(Section):
     scheduling: Mapping[int, str] = Field(default_factory=dict)
     """By traffic class: `strict`, or `wrr <weight>`."""
     profiles: Mapping[str, str] = Field(default_factory=dict)
-    """On systems with named profiles, those that the port refers to, by their kind; empty for none. Only read from
-    switches: a restored port refers to them again, and rocelab does not change them."""
+    """On systems with named profiles, those that the port refers to, by their kind; empty for
+    none. Only read from switches: a restored port refers to them again, and rocelab does not
+    change them."""
 
     @property
     def owner(self) -> str | None:
@@ -61,7 +67,10 @@ class PortSettings(Section):
         return self.description.split(":")[1] if self.description.startswith(MARKER) else None
 
     def fields(self) -> dict[str, str | int]:
-        """Every field under its own name, as in previews and errors; fields that are left as they are have none."""
+        """Every field under its own name, as in previews and errors.
+
+        Fields that are left as they are have none.
+        """
         tagged = f", tagged {self.tagged_vlans}" if self.tagged_vlans else ""
         flat: dict[str, str | int] = {"description": self.description}
         if self.mode is not None:
@@ -78,7 +87,11 @@ class PortSettings(Section):
     def narrowed(self, fields: frozenset[str]) -> "PortSettings":
         """The same settings with only these optional fields."""
         keyed = {
-            name: {key: value for key, value in getattr(self, name).items() if f"{prefix}{key}" in fields}
+            name: {
+                key: value
+                for key, value in getattr(self, name).items()
+                if f"{prefix}{key}" in fields
+            }
             for prefix, name in KEYED.items()
         }
         trust = self.trust if "trust" in fields else None
@@ -96,7 +109,10 @@ def _shown(value: Ecn | bool | int | str | None) -> str | int:
 
 def ports_text(ports: Mapping[str, PortSettings]) -> str:
     """Settings by port as one JSON text, always the same for the same settings."""
-    plain = {port: settings.model_dump(mode="json", exclude_defaults=True) for port, settings in ports.items()}
+    plain = {
+        port: settings.model_dump(mode="json", exclude_defaults=True)
+        for port, settings in ports.items()
+    }
     return json.dumps(plain, sort_keys=True)
 
 
@@ -166,28 +182,47 @@ class Difference:
     found: str | int | None
 
     def __str__(self) -> str:
-        return f"{self.field}: expected {self.expected}, found {'nothing' if self.found is None else self.found}"
+        return (
+            f"{self.field}: expected {self.expected}, found "
+            f"{'nothing' if self.found is None else self.found}"
+        )
 
 
 def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
-    """The mapped ports of a switch, in the order of the file; those of nodes that left the lab are not among them."""
+    """The mapped ports of a switch, in the order of the file.
+
+    Those of nodes that left the lab are not among them.
+    """
     nodes = {node.name: node for node in lab.nodes if node.state != "absent"}
     found = []
     for name, interface, port in cables(switch):
-        pf = next((pf for pf in nodes[name].pfs if pf.interface == interface), None) if name in nodes else None
+        pf = (
+            next((pf for pf in nodes[name].pfs if pf.interface == interface), None)
+            if name in nodes
+            else None
+        )
         if pf is not None:
             rail = lab.rail(pf.rail)
             declared = declared_settings(lab, switch, rail, routed=pf.point_to_point)
-            found.append(Cable(port=port, node=name, interface=interface, rail=rail, settings=declared))
+            found.append(
+                Cable(port=port, node=name, interface=interface, rail=rail, settings=declared)
+            )
     return tuple(found)
 
 
-def declared_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = False) -> PortSettings:
-    """A rail's settings of a port: hosts untagged, pods tagged, and quality of service if the lab has it.
+def declared_settings(
+    lab: Lab, switch: Switch, rail: Rail, *, routed: bool = False
+) -> PortSettings:
+    """A rail's settings of a port.
 
-    A routed port has an address of its own and is in no VLAN. Its address and routes are left as they are.
+    Hosts untagged, pods tagged, and quality of service if the lab has it.
+
+    A routed port has an address of its own and is in no VLAN. Its address and routes are left as
+    they are.
     """
-    tagged = str(rail.pod.vlan_id) if rail.pod and rail.pod.vlan_id is not None and not routed else ""
+    tagged = (
+        str(rail.pod.vlan_id) if rail.pod and rail.pod.vlan_id is not None and not routed else ""
+    )
     plain = PortSettings(
         description=marker_of(lab.name, rail.name),
         mode=None if routed else "trunk" if tagged else "access",
@@ -202,7 +237,9 @@ def declared_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = Fa
         update={
             "trust": "dscp",
             "dscp_priority": {qos.dscp: qos.priority, qos.cnp_dscp: qos.cnp_priority},
-            "ecn": {qos.priority: Ecn(min_kbytes=qos.ecn_min_kbytes, max_kbytes=qos.ecn_max_kbytes)},
+            "ecn": {
+                qos.priority: Ecn(min_kbytes=qos.ecn_min_kbytes, max_kbytes=qos.ecn_max_kbytes)
+            },
             "pfc": {qos.priority: qos.mode == "lossless"},
             "watchdog": switch.PORT_WATCHDOG.get(qos.mode),
             "scheduling": {qos.cnp_priority: "strict"},
@@ -219,14 +256,20 @@ def differences(declared: PortSettings, found: PortSettings) -> Iterator[Differe
 
 
 def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
-    """The settings before rocelab: as recorded at the first change, and as found for fields that are new."""
+    """The settings before rocelab.
+
+    As recorded at the first change, and as found for fields that are new.
+    """
     if before is None:
         return found
     return before.model_copy(
         update={
             "trust": found.trust if before.trust is None else before.trust,
             "watchdog": found.watchdog if before.watchdog is None else before.watchdog,
-            **{name: {**getattr(found, name), **getattr(before, name)} for name in (*KEYED.values(), "profiles")},
+            **{
+                name: {**getattr(found, name), **getattr(before, name)}
+                for name in (*KEYED.values(), "profiles")
+            },
         }
     )
 
@@ -246,7 +289,9 @@ def wrong_cable(
     system = neighbour.system.split(".")[0]
     seen = sorted(neighbour.port_names & lab_interfaces.get(system, frozenset()))
     # an unknown name may be a node's own host name; the name of another node means a wrong cable
-    if (system in lab_interfaces and system != cable.node) or (seen and cable.interface not in seen):
+    if (system in lab_interfaces and system != cable.node) or (
+        seen and cable.interface not in seen
+    ):
         mapped, reported = f"{cable.node} {cable.interface}", " ".join([system, *seen])
         return f"{cable.port}: switches[].ports has {mapped}, but LLDP reports {reported}"
     return None

@@ -31,7 +31,9 @@ class Switches(pulumi.ComponentResource):
     """By switch: system, ports, whether it is applied, and the digest of the text that
     `rocelab switches` prints. The text itself would not fit into a small output."""
 
-    def __init__(self, name: str, args: SwitchesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: SwitchesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:switches:Switches", name, None, opts)
         # releasing the ports of a real lab takes a deliberate step: pulumi state unprotect
         child = pulumi.ResourceOptions(parent=self, protect=not args.lab.simulated)
@@ -42,20 +44,27 @@ class Switches(pulumi.ComponentResource):
             record = switch_record(args.lab, switch, args.credentials.switch_keys[switch.name])
             ports = {cable.port: cable.settings for cable in cables_of(args.lab, switch)}
             inputs = {"record": record, "ports": ports}
-            self._applied[switch.name] = Declaration(SwitchConfig, f"{name}-{switch.name}", inputs, child)
+            self._applied[switch.name] = Declaration(
+                SwitchConfig, f"{name}-{switch.name}", inputs, child
+            )
         self.summary = pulumi.Output.all(
             **{switch.name: self._summary(args.lab, switch) for switch in args.lab.switches}
         )
         self.register_outputs({"summary": self.summary})
 
     def joined(self, facts: pulumi.Input[Facts]) -> pulumi.Output[Facts]:
-        """Facts of the hosts and of the switches between them; known when the switches are configured.
+        """Facts of the hosts and of the switches between them.
+
+        Known when the switches are configured.
 
         What is measured depends on both, so a change on a switch asks for a new measurement.
         """
         changes = {name: config.changes for name, config in self._applied.items()}
         return pulumi.Output.all(facts, changes).apply(
-            lambda known: {**known[0], **{f"switch {name}": {"repairs": count} for name, count in known[1].items()}}
+            lambda known: {
+                **known[0],
+                **{f"switch {name}": {"repairs": count} for name, count in known[1].items()},
+            }
         )
 
     def _summary(self, lab: Lab, switch: Switch) -> pulumi.Output[Mapping[str, JsonValue]]:

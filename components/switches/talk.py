@@ -13,10 +13,11 @@ from components.switches.dialect import AnswerError, ConfigSession, RefusedError
 ANSWER_S = 60.0
 """For one command; a running configuration of a large switch takes seconds."""
 LARGEST_ANSWER = 20_000_000
-"""Characters of one answer. It has room for all tables of a large SONiC switch; beyond it, a backup would be cut."""
+"""Characters of one answer. It has room for all tables of a large SONiC switch; beyond it, a backup
+would be cut."""
 REFUSAL_LINES = 5
-"""A refusal is in one of an answer's first lines, such as one that points at the wrong word. Further down, a
-configuration may quote any text: the lines of a login banner, for example."""
+"""A refusal is in one of an answer's first lines, such as one that points at the wrong word.
+Further down, a configuration may quote any text: the lines of a login banner, for example."""
 
 
 class Talk(Protocol):
@@ -62,14 +63,17 @@ class Shell:
             raise RefusedError(f"the switch refuses `{command}` ({done.code}): {said[:200]}")
         if done.left_out:
             raise AnswerError(
-                f"`{command}`: the switch prints {len(done.out) + done.left_out} characters, and rocelab reads at most "
-                f"{LARGEST_ANSWER}. Set switches[].apply: false and apply the output of `rocelab switches` by hand"
+                f"`{command}`: the switch prints {len(done.out) + done.left_out} characters, and "
+                f"rocelab reads at most {LARGEST_ANSWER}. Set switches[].apply: false and apply "
+                "the output of `rocelab switches` by hand"
             )
         return done.out
 
 
 @asynccontextmanager
-async def talking(endpoint: Endpoint, keys: Keys, name: str, session: ConfigSession) -> AsyncIterator[Talk]:
+async def talking(
+    endpoint: Endpoint, keys: Keys, name: str, session: ConfigSession
+) -> AsyncIterator[Talk]:
     """A connection to a switch, after its greeting.
 
     Raises:

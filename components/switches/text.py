@@ -1,4 +1,7 @@
-"""A switch's configuration as text, to be applied by hand: pure, the same lab gives the same bytes."""
+"""A switch's configuration as text, to be applied by hand.
+
+Pure, the same lab gives the same bytes.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -13,7 +16,9 @@ from stacks.switches import Switch
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
     declared = [cable.settings for cable in cables if cable.settings.mode is not None]
-    return sorted({vlan for one in declared for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))})
+    return sorted(
+        {vlan for one in declared for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))}
+    )
 
 
 def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
@@ -30,7 +35,10 @@ def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
 
 
 def switch_text(lab: Lab, switch: Switch) -> str:
-    """The whole text: the ports, the switch-wide block (a comment unless allowed), and commands to check it."""
+    """The whole text.
+
+    The ports, the switch-wide block (a comment unless allowed), and commands to check it.
+    """
     return "\n".join(_lines(lab, switch, dialect_of(switch))) + "\n"
 
 

@@ -1,4 +1,7 @@
-"""A change on a switch: read, refuse ports of others, back up, change, verify, revert what came out wrong."""
+"""A change on a switch.
+
+Read, refuse ports of others, back up, change, verify, revert what came out wrong.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,13 +29,17 @@ from stacks.base import LabError
 
 
 async def cleared(talk: Talk, switch: str, session: ConfigSession) -> ConfigSession:
-    """Ends changes of this lab's earlier runs; returns the session with a name that is free on the switch.
+    """Ends changes of this lab's earlier runs.
 
-    Call this before reading settings: an unconfirmed change looks permanent, and staged lines of an interrupted run
-    would be committed with this one's. The engine locks the stack, so no other run of this lab is active.
+    Returns the session with a name that is free on the switch.
+
+    Call this before reading settings: an unconfirmed change looks permanent, and staged lines of an
+    interrupted run would be committed with this one's. The engine locks the stack, so no other run
+    of this lab is active.
 
     Raises:
-        UnconfirmedError: when another user's change waits for its confirmation; nothing was changed.
+        UnconfirmedError: when another user's change waits for its confirmation; nothing was
+            changed.
     """
     pending = session.pending
     if pending is None:
@@ -41,14 +48,19 @@ async def cleared(talk: Talk, switch: str, session: ConfigSession) -> ConfigSess
     for one in left:
         if one.state == "unconfirmed" and not one.ours:
             raise UnconfirmedError(
-                f"{switch}: nothing was changed. Change {one.name} of another user ({one.said}) is active but not "
-                "confirmed, and would mix with rocelab's. Confirm it on the switch, revert it "
-                f"(`{pending.drop.format(one.name)}`) or wait until it expires; then run again"
+                f"{switch}: nothing was changed. Change {one.name} of another user ({one.said}) is "
+                "active but not confirmed, and would mix with rocelab's. Confirm it on the "
+                f"switch, revert it (`{pending.drop.format(one.name)}`) or wait until it expires; "
+                "then run again"
             )
     for one in left:
         if one.state != "ended":
             await talk.ask(pending.drop.format(one.name))
-    return _with_name(session, _free(session.name, {one.name for one in left})) if session.name else session
+    return (
+        _with_name(session, _free(session.name, {one.name for one in left}))
+        if session.name
+        else session
+    )
 
 
 async def unconfirmed(talk: Talk, switch: str, session: ConfigSession) -> list[str]:
@@ -57,13 +69,20 @@ async def unconfirmed(talk: Talk, switch: str, session: ConfigSession) -> list[s
     if pending is None:
         return []
     left = pending.read(await talk.ask(pending.listing), pending.mark)
-    return [f"{switch}: change {one.name} {_whose(one)}" for one in left if one.state == "unconfirmed"]
+    return [
+        f"{switch}: change {one.name} {_whose(one)}" for one in left if one.state == "unconfirmed"
+    ]
 
 
 def _whose(one: PendingChange) -> str:
     if one.ours:
-        return "of an interrupted run is active but was never confirmed; the next up reverts it first"
-    return f"of another user ({one.said}) is not confirmed; pulumi up changes nothing until it is confirmed or reverted"
+        return (
+            "of an interrupted run is active but was never confirmed; the next up reverts it first"
+        )
+    return (
+        f"of another user ({one.said}) is not confirmed; pulumi up changes nothing until it is "
+        "confirmed or reverted"
+    )
 
 
 def _free(name: str, known: set[str]) -> str:
@@ -75,7 +94,8 @@ def _free(name: str, known: set[str]) -> str:
 def _with_name(session: ConfigSession, name: str) -> ConfigSession:
     def renamed(commands: Sequence[str]) -> tuple[str, ...]:
         return tuple(
-            " ".join(name if word == session.name else word for word in command.split(" ")) for command in commands
+            " ".join(name if word == session.name else word for word in command.split(" "))
+            for command in commands
         )
 
     return replace(
@@ -133,15 +153,22 @@ class SwitchOutcome:
     """`1/1 mtu_bytes 1500 => 9216` for each change that was made."""
 
 
-async def observe(talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
-    """Reads these ports. A switch may refuse to list its LLDP neighbors, for example because LLDP is off.
+async def observe(
+    talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings]
+) -> dict[str, PortFacts]:
+    """Reads these ports.
+
+    A switch may refuse to list its LLDP neighbors, for example because LLDP is off.
 
     Raises:
         AnswerError: when an answer cannot be read.
         RefusedError: when the switch refuses another question.
     """
     # the same question may concern several ports
-    answers = {command: await talk.ask(command) for command in dict.fromkeys(dialect.questions(list(ports)))}
+    answers = {
+        command: await talk.ask(command)
+        for command in dict.fromkeys(dialect.questions(list(ports)))
+    }
     refusal = ""
     if dialect.lldp_table and dialect.lldp_table not in answers:
         try:
@@ -159,11 +186,14 @@ async def observe(talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings
 
 
 def unheard(switch: str, found: Mapping[str, PortFacts]) -> list[str]:
-    """A warning if the switch refused to list its LLDP neighbors: the map of cables is then trusted."""
+    """A warning if the switch refused to list its LLDP neighbors.
+
+    The map of cables is then trusted.
+    """
     reasons = dict.fromkeys(facts.lldp_refusal for facts in found.values() if facts.lldp_refusal)
     return [
-        f"{switch}: no cable was compared with LLDP, because {reason}. switches[].ports is trusted: "
-        "turn LLDP on, or compare the cables yourself"
+        f"{switch}: no cable was compared with LLDP, because {reason}. switches[].ports is "
+        "trusted: turn LLDP on, or compare the cables yourself"
         for reason in reasons
     ]
 
@@ -179,17 +209,28 @@ def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
                 f"{port} belongs to lab {owner} (its description is {facts.settings.description}); "
                 "remove it from that lab, or clear the description on the switch"
             )
-        elif facts.settings.mode not in LAYER_2 and not (port in task.ports and task.ports[port].mode is None):
-            said.append(f"{port} is in mode {facts.settings.mode}, which has no VLANs; make it a switch port first")
+        elif facts.settings.mode not in LAYER_2 and not (
+            port in task.ports and task.ports[port].mode is None
+        ):
+            said.append(
+                f"{port} is in mode {facts.settings.mode}, which has no VLANs; make it a switch "
+                "port first"
+            )
         for fault in facts.faults:
             ports_of.setdefault(fault, []).append(port)
     said += [f"{', '.join(ports)}: {fault}" for fault, ports in ports_of.items()]
     heard = [(cable, found[cable.port].neighbour) for cable in task.cables if cable.port in found]
-    wrong = [text for cable, neighbour in heard if (text := wrong_cable(cable, neighbour, task.interfaces))]
+    wrong = [
+        text
+        for cable, neighbour in heard
+        if (text := wrong_cable(cable, neighbour, task.interfaces))
+    ]
     return said + [f"{text}; correct switches[].ports, or move the cable" for text in wrong]
 
 
-async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | None = None) -> SwitchOutcome:
+async def configure(
+    talk: Talk, task: Task, keep: Backup, first: FirstTouch | None = None
+) -> SwitchOutcome:
     """Configures the ports; sends only what differs.
 
     Args:
@@ -206,35 +247,56 @@ async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | No
     task = replace(task, session=await cleared(talk, task.switch, task.session))
     found = await observe(talk, task.dialect, task.ports)
     if said := refusals(task, found):
-        raise NotOursError(f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said))
+        raise NotOursError(
+            f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said)
+        )
     known = first.read() if first else {}
-    before = {port: _as_before_us(facts.settings, task.ports[port], known.get(port)) for port, facts in found.items()}
-    needed = {port: list(differences(task.ports[port], facts.settings)) for port, facts in found.items()}
+    before = {
+        port: _as_before_us(facts.settings, task.ports[port], known.get(port))
+        for port, facts in found.items()
+    }
+    needed = {
+        port: list(differences(task.ports[port], facts.settings)) for port, facts in found.items()
+    }
     needed = {port: each for port, each in needed.items() if each}
     if not needed and not task.global_lines:
         return SwitchOutcome(before=before, found=found, changed=())
     keep(await talk.ask(task.dialect.backup()))
     if first:
-        first.add({port: before[port] for port in needed if port in known or not found[port].settings.owner})
+        first.add(
+            {
+                port: before[port]
+                for port in needed
+                if port in known or not found[port].settings.owner
+            }
+        )
     fields = {port: frozenset(each.field for each in found_) for port, found_ in needed.items()}
     lines = _lines(task, {port: task.ports[port] for port in needed}, fields)
     try:
         await _send(talk, task.session, lines)
         after = await _verified(talk, task, task.ports)
     except (RefusedError, WrongValueError, AnswerError) as error:
-        # the last running values; `before` has those before the lab, for the day when it releases the port
-        running = {port: found[port].settings.narrowed(frozenset(task.ports[port].fields())) for port in needed}
+        # the last running values; `before` has those before the lab, for the day when it releases
+        # the port
+        running = {
+            port: found[port].settings.narrowed(frozenset(task.ports[port].fields()))
+            for port in needed
+        }
         back = await _take_back(talk, task, running, fields, error)
         raise type(error)(f"{error}\n{back}") from None
     await _keep_for_good(talk, task)
     changed = tuple(
-        f"{port} {each.field} {each.found} => {each.expected}" for port, of in needed.items() for each in of
+        f"{port} {each.field} {each.found} => {each.expected}"
+        for port, of in needed.items()
+        for each in of
     )
     return SwitchOutcome(before=before, found=after, changed=changed)
 
 
 async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) -> list[str]:
-    """Restores the settings before rocelab, except of ports that another lab has taken. A line per restored port.
+    """Restores the settings before rocelab, except of ports that another lab has taken.
+
+    A line per restored port.
 
     Raises:
         WrongValueError: when a value differs afterwards.
@@ -243,7 +305,8 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     found = await observe(talk, task.dialect, before)
     ours = {port: old for port, old in before.items() if found[port].settings.owner == task.lab}
     fields = {
-        port: frozenset(each.field for each in differences(old, found[port].settings)) for port, old in ours.items()
+        port: frozenset(each.field for each in differences(old, found[port].settings))
+        for port, old in ours.items()
     }
     needed = {port: ours[port] for port, names in fields.items() if names}
     if not needed:
@@ -254,20 +317,29 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     return [f"{port}: restored" for port in needed]
 
 
-def merged(before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]) -> dict[str, PortSettings]:
+def merged(
+    before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]
+) -> dict[str, PortSettings]:
     """The earliest known settings per port."""
     return {port: completed(before.get(port), settings) for port, settings in now.items()}
 
 
-def _as_before_us(found: PortSettings, declared: PortSettings, known: PortSettings | None) -> PortSettings:
-    """What to restore one day. A port with our marker but without state: what the file remembers, if it does."""
+def _as_before_us(
+    found: PortSettings, declared: PortSettings, known: PortSettings | None
+) -> PortSettings:
+    """What to restore one day.
+
+    A port with our marker but without state: what the file remembers, if it does.
+    """
     asked = found.narrowed(frozenset(declared.fields()))
     if not asked.owner:
         return asked
     return completed(known, asked) if known else asked.model_copy(update={"description": ""})
 
 
-def _lines(task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:
+def _lines(
+    task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
+) -> list[str]:
     names = frozenset(name for each in fields.values() for name in each)
     lines = task.dialect.vlan_lines(task.vlans) if "vlans" in names else []
     if names - {"description", "vlans", "mtu_bytes"}:
@@ -275,7 +347,9 @@ def _lines(task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str
     return [*lines, *task.global_lines, *_port_lines(task, declared, fields)]
 
 
-def _port_lines(task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:
+def _port_lines(
+    task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
+) -> list[str]:
     return [
         line
         for port, settings in declared.items()
@@ -294,7 +368,11 @@ async def _send(talk: Talk, session: ConfigSession, lines: Sequence[str]) -> Non
 
 
 async def _take_back(
-    talk: Talk, task: Task, running: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]], error: LabError
+    talk: Talk,
+    task: Task,
+    running: Mapping[str, PortSettings],
+    fields: Mapping[str, frozenset[str]],
+    error: LabError,
 ) -> str:
     """Restores the last running values after a failure; says whether that worked."""
     if task.session.commit and isinstance(error, RefusedError):
@@ -310,14 +388,20 @@ async def _take_back(
     return "The old values were restored."
 
 
-async def _verified(talk: Talk, task: Task, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
+async def _verified(
+    talk: Talk, task: Task, ports: Mapping[str, PortSettings]
+) -> dict[str, PortFacts]:
     """The ports, read again.
 
     Raises:
         WrongValueError: when a value differs from these settings.
     """
     found = await observe(talk, task.dialect, ports)
-    wrong = [f"  {port} {each}" for port, of in ports.items() for each in differences(of, found[port].settings)]
+    wrong = [
+        f"  {port} {each}"
+        for port, of in ports.items()
+        for each in differences(of, found[port].settings)
+    ]
     if wrong:
         more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
         text = f"{task.switch} accepted the commands, but its settings differ:"
@@ -326,6 +410,6 @@ async def _verified(talk: Talk, task: Task, ports: Mapping[str, PortSettings]) -
 
 
 async def _keep_for_good(talk: Talk, task: Task) -> None:
-    """Confirms a verified change, and makes it survive a reboot if the lab file does not forbid that."""
+    """Confirms a verified change, and saves it for reboots unless the lab file forbids that."""
     for command in (*task.session.confirm, *(task.session.save if task.save else ())):
         await talk.ask(command)

@@ -1,7 +1,7 @@
 """Rules between sections of a lab file: one file per topic, one function `refuse_…` per rule.
 
-A rule's parameters are sections by their keys: it applies where the lab has all of them. `parts` is everything that is
-valid so far.
+A rule's parameters are sections by their keys: it applies where the lab has all of them. `parts` is
+everything that is valid so far.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,18 @@ def _rules_of(topic: ModuleType) -> dict[Rule, tuple[str, ...]]:
     return {rule: tuple(signature(rule).parameters) for rule in found}
 
 
-TOPICS = (core, cluster, benchmarks, bitfusion, bootstrap, drivers, fabric, guests, machines, switches)
+TOPICS = (
+    core,
+    cluster,
+    benchmarks,
+    bitfusion,
+    bootstrap,
+    drivers,
+    fabric,
+    guests,
+    machines,
+    switches,
+)
 RULES = {rule: names for topic in TOPICS for rule, names in _rules_of(topic).items()}
 """Every rule, with the names of its parameters."""
 

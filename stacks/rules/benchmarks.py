@@ -25,8 +25,8 @@ def refuse_an_incast_that_no_rail_can_hold(parts: Parts, benchmarks: Benchmarks)
     if benchmarks.verbs.incast >= most:
         yield Fault(
             ("benchmarks", "verbs", "incast"),
-            f"{benchmarks.verbs.incast} senders need one receiver more, but no rail has more than {most} active nodes; "
-            f"set at most {max(most - 1, 0)}, or 0 to skip incast",
+            f"{benchmarks.verbs.incast} senders need one receiver more, but no rail has more than "
+            f"{most} active nodes; set at most {max(most - 1, 0)}, or 0 to skip incast",
         )
 
 
@@ -35,16 +35,22 @@ def refuse_ports_beyond_the_last(parts: Parts, benchmarks: Benchmarks) -> Iterat
     if verbs.first_port + needed - 1 > LAST_PORT:
         yield Fault(
             ("benchmarks", "verbs", "first_port"),
-            f"{verbs.first_port} leaves too few of the {plural(needed, 'port')} that the tests need; "
-            f"set at most {LAST_PORT - needed + 1}",
+            f"{verbs.first_port} leaves too few of the {plural(needed, 'port')} that the tests "
+            f"need; set at most {LAST_PORT - needed + 1}",
         )
 
 
 def refuse_vendor_verbs_for_pvrdma(cluster: Cluster, images: Images) -> Iterator[Fault]:
-    """The Bitfusion article: the vendor's libraries do not support VMware's device, and programs silently find none."""
+    """The Bitfusion article.
+
+    The vendor's libraries do not support VMware's device, and programs silently find none.
+    """
     if not isinstance(cluster.delivery, Pvrdma):
         return
-    why = "but cluster.delivery is pvrdma, whose device the vendor's libraries do not support; write distribution"
+    why = (
+        "but cluster.delivery is pvrdma, whose device the vendor's libraries do not support; write "
+        "distribution"
+    )
     if images.benchmark.verbs == "vendor":
         yield Fault(("images", "benchmark", "verbs"), f"vendor, {why}")
     if images.training and images.training.verbs == "base":
@@ -52,7 +58,10 @@ def refuse_vendor_verbs_for_pvrdma(cluster: Cluster, images: Images) -> Iterator
 
 
 def refuse_the_port_of_a_nodes_sshd(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
-    """In the machine's own network the workers' sshd would not start. Simulated nodes run no pods."""
+    """In the machine's own network the workers' sshd would not start.
+
+    Simulated nodes run no pods.
+    """
     if not isinstance(cluster.delivery, Pvrdma) or parts.kind == "virtual":
         return
     port = cluster.delivery.ssh_port
@@ -61,8 +70,8 @@ def refuse_the_port_of_a_nodes_sshd(parts: Parts, cluster: Cluster) -> Iterator[
     if taken:
         yield Fault(
             ("cluster", "delivery", "ssh_port"),
-            f"{port} is also the ssh_port of {some(taken, 3)}, and a job's workers share the host's "
-            "network; choose another port",
+            f"{port} is also the ssh_port of {some(taken, 3)}, and a job's workers share the "
+            "host's network; choose another port",
         )
 
 
@@ -70,12 +79,15 @@ THROWN_AWAY = (".sim", ".engine", ".venv")
 """Folders of a checkout that `make clean` removes."""
 
 
-def refuse_a_store_that_does_not_outlive_the_simulator(parts: Parts, report: ReportStore) -> Iterator[Fault]:
+def refuse_a_store_that_does_not_outlive_the_simulator(
+    parts: Parts, report: ReportStore
+) -> Iterator[Fault]:
     if report.store is None or parts.kind != "hardware":
         return
     first = PurePosixPath(report.store).parts[0]
     if first in THROWN_AWAY:
         yield Fault(
             ("report", "store"),
-            f"{report.store} is inside {first}, which `make clean` removes; use another folder, or remove store",
+            f"{report.store} is inside {first}, which `make clean` removes; use another folder, or "
+            "remove store",
         )

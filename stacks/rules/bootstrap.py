@@ -7,18 +7,25 @@ from stacks.cluster import Cluster
 from stacks.rules.parts import Fault, Parts
 
 COUNTS = (1, 3)
-"""Control planes: one, or three, which keep the quorum when one is lost. Two lose it more often than one."""
+"""Control planes: one, or three, which keep the quorum when one is lost. Two lose it more often
+than one."""
 NODE_PREFIX = 24
-"""Each node's share of the pod network: the default of kube-controller-manager's `--node-cidr-mask-size`."""
+"""Each node's share of the pod network: the default of kube-controller-manager's
+`--node-cidr-mask-size`."""
 
 
 def refuse_other_counts_of_control_planes(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
-    planes = [i for i, node in parts.nodes.items() if node.role == "control_plane" and node.state != "absent"]
+    planes = [
+        i
+        for i, node in parts.nodes.items()
+        if node.role == "control_plane" and node.state != "absent"
+    ]
     if cluster.bootstrap is None:
         for i in planes:
             yield Fault(
                 ("nodes", i, "role"),
-                "control_plane is only for clusters that rocelab creates; add cluster.bootstrap, or remove role",
+                "control_plane is only for clusters that rocelab creates; add cluster.bootstrap, "
+                "or remove role",
             )
     elif len(planes) not in COUNTS:
         yield Fault(
@@ -34,12 +41,16 @@ def refuse_other_counts_of_control_planes(parts: Parts, cluster: Cluster) -> Ite
 
 def refuse_a_pod_network_without_room(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
     nodes = sum(node.state != "absent" for node in parts.nodes.values())
-    room = 2 ** (NODE_PREFIX - cluster.pod_subnet.prefixlen) if cluster.pod_subnet.prefixlen <= NODE_PREFIX else 0
+    room = (
+        2 ** (NODE_PREFIX - cluster.pod_subnet.prefixlen)
+        if cluster.pod_subnet.prefixlen <= NODE_PREFIX
+        else 0
+    )
     if cluster.bootstrap and nodes > room:
         yield Fault(
             ("cluster", "pod_subnet"),
-            f"{cluster.pod_subnet} has room for {room} nodes with a /{NODE_PREFIX} each, and the lab has {nodes}; use "
-            "a larger network, usually /16",
+            f"{cluster.pod_subnet} has room for {room} nodes with a /{NODE_PREFIX} each, and the "
+            f"lab has {nodes}; use a larger network, usually /16",
         )
 
 
@@ -52,7 +63,10 @@ def refuse_an_endpoint_on_a_rail(parts: Parts, cluster: Cluster) -> Iterator[Fau
         return
     networks = [(rail.name, rail.host_subnet) for rail in parts.rails.values()]
     networks += [(rail.name, pod.subnet) for _, rail, pod in parts.pod_rails()]
-    networks += [("the cluster's pods", cluster.pod_subnet), ("its services", cluster.service_subnet)]
+    networks += [
+        ("the cluster's pods", cluster.pod_subnet),
+        ("its services", cluster.service_subnet),
+    ]
     for owner, subnet in networks:
         if address in subnet:
             yield Fault(
@@ -68,7 +82,8 @@ def refuse_a_second_source_of_the_kubeconfig(cluster: Cluster) -> Iterator[Fault
         if key in cluster.model_fields_set:
             yield Fault(
                 ("cluster", key),
-                "rocelab creates this cluster and reads the kubeconfig from a control plane; remove this field",
+                "rocelab creates this cluster and reads the kubeconfig from a control plane; "
+                "remove this field",
             )
 
 
@@ -76,5 +91,6 @@ def refuse_a_cluster_on_simulated_nodes(parts: Parts, cluster: Cluster) -> Itera
     if parts.kind == "virtual" and cluster.bootstrap:
         yield Fault(
             ("cluster", "bootstrap"),
-            "the simulator brings its own control plane, and its nodes have no container runtime; remove this section",
+            "the simulator brings its own control plane, and its nodes have no container runtime; "
+            "remove this section",
         )

@@ -35,11 +35,15 @@ def refuse_impossible_firmware_settings(parts: Parts, firmware: Firmware) -> Ite
         return
     for path, _, pf in parts.pfs():
         if pf.driver != "mlx5_core":
-            yield Fault((*path, "driver"), f"{pf.driver} has no firmware settings; set firmware.manage: false")
+            yield Fault(
+                (*path, "driver"),
+                f"{pf.driver} has no firmware settings; set firmware.manage: false",
+            )
         elif pf.vfs > firmware.vfs_ceiling:
             yield Fault(
                 (*path, "vfs"),
-                f"{pf.vfs} exceeds firmware.vfs_ceiling {firmware.vfs_ceiling}; raise the ceiling or lower vfs",
+                f"{pf.vfs} exceeds firmware.vfs_ceiling {firmware.vfs_ceiling}; raise the ceiling "
+                "or lower vfs",
             )
 
 
@@ -48,20 +52,27 @@ def refuse_firmware_versions_without_a_nic(parts: Parts, firmware: Firmware) -> 
     for rail in firmware.version_by_rail if parts.all_rails_valid else ():
         if rail not in rails:
             yield Fault(
-                ("firmware", "version_by_rail", rail), f"this lab has no rail {rail}; rails: {', '.join(rails)}"
+                ("firmware", "version_by_rail", rail),
+                f"this lab has no rail {rail}; rails: {', '.join(rails)}",
             )
     for path, node, pf in parts.pfs():
-        if isinstance(node, BareMetal) and pf.driver != "mlx5_core" and firmware.version_of(pf.rail):
+        if (
+            isinstance(node, BareMetal)
+            and pf.driver != "mlx5_core"
+            and firmware.version_of(pf.rail)
+        ):
             yield Fault(
-                (*path, "driver"), f"{pf.driver} has no firmware; remove {pf.rail} from firmware.version_by_rail"
+                (*path, "driver"),
+                f"{pf.driver} has no firmware; remove {pf.rail} from firmware.version_by_rail",
             )
 
 
 def refuse_to_change_the_login(access: Access, system: System) -> Iterator[Fault]:
-    """A mistake in the account that rocelab logs in with would lock every user out, so it gets keys only."""
+    """The account that rocelab logs in with gets keys only: a mistake would lock everyone out."""
     for i, user in enumerate(system.users):
         if user.name == access.user and (user.uid is not None or user.sudo):
             yield Fault(
                 ("system", "users", i),
-                f"{user.name} is access.user, the account rocelab logs in with; give it keys only, no uid and no sudo",
+                f"{user.name} is access.user, the account rocelab logs in with; give it keys only, "
+                "no uid and no sudo",
             )

@@ -25,7 +25,9 @@ def _new_machines(parts: Parts) -> Iterator[tuple[int, VsphereVm, Machine]]:
 def hardware_needed(node: VsphereVm, nodes: Iterable[Node], hosts: HostPolicy) -> tuple[int, str]:
     """The oldest virtual hardware that a node can have beside the others, and what needs it."""
     rails = {pf.rail for pf in node.pfs}
-    if native := sorted({pf.rail for peer in nodes if isinstance(peer, BareMetal) for pf in peer.pfs} & rails):
+    if native := sorted(
+        {pf.rail for peer in nodes if isinstance(peer, BareMetal) for pf in peer.pfs} & rails
+    ):
         return NATIVE_ENDPOINTS, f"{native[0]} also has bare-metal nodes, which PVRDMA reaches"
     if node.pfs and hosts.rdma_namespaces == "exclusive":
         return NAMESPACES, "hosts.rdma_namespaces is exclusive, which PVRDMA supports"
@@ -39,8 +41,8 @@ def refuse_management_over_pvrdma(parts: Parts, fabric: Fabric) -> Iterator[Faul
         if network in groups:
             yield Fault(
                 ("nodes", i, "machine", "management_network"),
-                f"{network} is the port group of {groups[network]}: the first adapter carries SSH, never PVRDMA; "
-                "name another network",
+                f"{network} is the port group of {groups[network]}: the first adapter carries SSH, "
+                "never PVRDMA; name another network",
             )
 
 
@@ -50,16 +52,24 @@ def refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
             if pf.driver not in MACHINE_DRIVERS:
                 yield Fault(
                     ("nodes", i, "pfs", j, "driver"),
-                    f"{pf.driver} on a vsphere_vm, but a PVRDMA adapter appears as a vmxnet3 NIC with an RDMA device; "
-                    "write vmxnet3",
+                    f"{pf.driver} on a vsphere_vm, but a PVRDMA adapter appears as a vmxnet3 NIC "
+                    "with an RDMA device; write vmxnet3",
                 )
 
 
 def refuse_hosts_without_the_rail(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
-    """A VM on a host without the switch has no port; without a vmkernel adapter it falls back to TCP."""
+    """A VM on a host without the switch has no port.
+
+    Without a vmkernel adapter it falls back to TCP.
+    """
     switches = fabric.switch_by_rail
     # Net.PVRDMAVmknic holds one name: one adapter per host serves PVRDMA on all switches
-    tagged = {host.name for switch in switches.values() for host in switch.hosts if host.vmkernel is not None}
+    tagged = {
+        host.name
+        for switch in switches.values()
+        for host in switch.hosts
+        if host.vmkernel is not None
+    }
     for i, node in parts.vms():
         for switch in (switches[pf.rail] for pf in node.pfs if pf.rail in switches):
             hosts = [host.name for host in switch.hosts]
@@ -67,15 +77,17 @@ def refuse_hosts_without_the_rail(parts: Parts, fabric: Fabric) -> Iterator[Faul
             if pinned is not None and pinned not in hosts:
                 yield Fault(
                     ("nodes", i, "machine", "host"),
-                    f"{pinned} is not a host of {switch.name}, the switch of {switch.rail}; hosts: {', '.join(hosts)}",
+                    f"{pinned} is not a host of {switch.name}, the switch of {switch.rail}; hosts: "
+                    f"{', '.join(hosts)}",
                 )
                 continue
             bare = [name for name in hosts if name not in tagged and pinned in (None, name)]
             if bare:
                 yield Fault(
                     ("nodes", i, "machine", "host"),
-                    f"{node.name} may run on {', '.join(bare)}, which has no vmkernel adapter for {switch.rail}: "
-                    "PVRDMA would silently fall back to TCP; add `vmkernel`, or name another host",
+                    f"{node.name} may run on {', '.join(bare)}, which has no vmkernel adapter for "
+                    f"{switch.rail}: PVRDMA would silently fall back to TCP; add `vmkernel`, or "
+                    "name another host",
                 )
 
 
@@ -86,21 +98,25 @@ def refuse_more_workers_than_hosts(parts: Parts, fabric: Fabric) -> Iterator[Fau
         if len(on_rail) > len(switch.hosts):
             yield Fault(
                 ("nodes", on_rail[len(switch.hosts)][0], "machine"),
-                f"{len(on_rail)} workers need a host each, but switch {switch.name} has {len(switch.hosts)}; "
-                "add hosts, or set machine.apart: false and measure memory copies",
+                f"{len(on_rail)} workers need a host each, but switch {switch.name} has "
+                f"{len(switch.hosts)}; add hosts, or set machine.apart: false and measure memory "
+                "copies",
             )
 
 
 def refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
     """PVRDMA talks to other RDMA devices from virtual hardware 18 (vSphere 7.0 U1) on."""
-    native = {pf.rail for node in parts.nodes.values() if isinstance(node, BareMetal) for pf in node.pfs}
+    native = {
+        pf.rail for node in parts.nodes.values() if isinstance(node, BareMetal) for pf in node.pfs
+    }
     for i, node, machine in _new_machines(parts):
         for rail in sorted({pf.rail for pf in node.pfs} & native):
             if machine.hardware_version < NATIVE_ENDPOINTS:
                 yield Fault(
                     ("nodes", i, "machine", "hardware_version"),
-                    f"{machine.hardware_version} is too old: {rail} has bare-metal nodes, which PVRDMA reaches from "
-                    f"{NATIVE_ENDPOINTS} on (ESXi 7.0 U1); raise it, or put them on a separate rail",
+                    f"{machine.hardware_version} is too old: {rail} has bare-metal nodes, which "
+                    f"PVRDMA reaches from {NATIVE_ENDPOINTS} on (ESXi 7.0 U1); raise it, or put "
+                    "them on a separate rail",
                 )
 
 
@@ -111,8 +127,8 @@ def refuse_namespaces_on_old_hardware(parts: Parts, hosts: HostPolicy) -> Iterat
         if node.pfs and machine.hardware_version < NAMESPACES:
             yield Fault(
                 ("nodes", i, "machine", "hardware_version"),
-                f"{machine.hardware_version} is too old for hosts.rdma_namespaces exclusive, which PVRDMA supports "
-                f"from {NAMESPACES} on; raise it, or write shared",
+                f"{machine.hardware_version} is too old for hosts.rdma_namespaces exclusive, which "
+                f"PVRDMA supports from {NAMESPACES} on; raise it, or write shared",
             )
 
 
@@ -128,15 +144,15 @@ def refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
 
 
 def refuse_roce_v1_under_benchmarks(parts: Parts, benchmarks: Benchmarks) -> Iterator[Fault]:
-    """A PVRDMA device of version 1 has no address (GID) of version 2, which is what verbs tests begin with."""
+    """A PVRDMA device of version 1 has no GID of version 2, with which verbs tests begin."""
     if benchmarks.mode == "off":
         return
     for i, node in parts.vms():
         if node.pfs and node.machine.roce_version == "rocev1":
             yield Fault(
                 ("nodes", i, "machine", "roce_version"),
-                "rocev1 cannot be measured: benchmarks.verbs runs over RoCE v2 only; write rocev2, or "
-                "remove benchmarks",
+                "rocev1 cannot be measured: benchmarks.verbs runs over RoCE v2 only; write rocev2, "
+                "or remove benchmarks",
             )
 
 
@@ -152,5 +168,6 @@ def refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
         if node.name in taken:
             yield Fault(
                 ("nodes", i, "name"),
-                f"rocelab would create {node.name}, but another node is the existing VM of that name; rename one",
+                f"rocelab would create {node.name}, but another node is the existing VM of that "
+                "name; rename one",
             )

@@ -102,9 +102,13 @@ def twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Itera
         seen[value].append(path)
     for value, paths in seen.items():
         for path in paths[1:]:
-            yield Fault(path, f"{what} {value} is also that of {show(paths[0])}; {why}", also=paths[0])
+            yield Fault(
+                path, f"{what} {value} is also that of {show(paths[0])}; {why}", also=paths[0]
+            )
 
 
 def show(path: Path) -> str:
     """A path as people write it: `rails[0].pod.vlan_id`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(
+        "."
+    )

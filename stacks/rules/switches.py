@@ -1,4 +1,7 @@
-"""Rules between switches and the rest: every PF on one port, every port on one PF, and an MTU chain that holds."""
+"""Rules between switches and the rest.
+
+Every PF on one port, every port on one PF, and an MTU chain that holds.
+"""
 
 from collections.abc import Iterator
 
@@ -29,7 +32,8 @@ def refuse_names_and_addresses_given_twice(parts: Parts, switches: Switches) -> 
         if node.state != "absent"
     ]
     places += [
-        (("switches", i, "address"), f"{switch.address} port {switch.ssh_port}") for i, switch in enumerate(switches)
+        (("switches", i, "address"), f"{switch.address} port {switch.ssh_port}")
+        for i, switch in enumerate(switches)
     ]
     # the core rules report what nodes share among themselves
     found = twice("address", places, "give each switch its own")
@@ -39,8 +43,13 @@ def refuse_names_and_addresses_given_twice(parts: Parts, switches: Switches) -> 
 def refuse_ports_and_pfs_given_twice(switches: Switches) -> Iterator[Fault]:
     mapped: list[tuple[Path, str]] = []
     for i, switch in enumerate(switches):
-        paths = [(("switches", i, "ports", node, pf), (node, pf), port) for node, pf, port in cables(switch)]
-        yield from twice("port", ((path, port) for path, _, port in paths), "a port takes one cable")
+        paths = [
+            (("switches", i, "ports", node, pf), (node, pf), port)
+            for node, pf, port in cables(switch)
+        ]
+        yield from twice(
+            "port", ((path, port) for path, _, port in paths), "a port takes one cable"
+        )
         mapped += [(path, f"{node} {pf}") for path, (node, pf), _ in paths]
     yield from twice("PF", mapped, "a PF has one cable")
 
@@ -52,7 +61,8 @@ def refuse_cables_to_nowhere(parts: Parts, switches: Switches) -> Iterator[Fault
             node = nodes.get(name)
             if node is None:
                 yield Fault(
-                    ("switches", i, "ports", name), f"{name} is no node of this lab; nodes: {some(sorted(nodes), 8)}"
+                    ("switches", i, "ports", name),
+                    f"{name} is no node of this lab; nodes: {some(sorted(nodes), 8)}",
                 )
                 continue
             known = [pf.interface for pf in node.pfs]
@@ -65,8 +75,8 @@ def refuse_cables_to_nowhere(parts: Parts, switches: Switches) -> Iterator[Fault
 
 
 def refuse_pfs_without_a_port(parts: Parts, switches: Switches) -> Iterator[Fault]:
-    # a fault, not a warning: such a PF would have the MTU and VLAN of an unconfigured port, and the rail would silently
-    # be slow or split
+    # a fault, not a warning: such a PF would have the MTU and VLAN of an unconfigured port, and the
+    # rail would silently be slow or split
     mapped = {(node, interface) for switch in switches for node, interface, _ in cables(switch)}
     for path, node, pf in parts.pfs():
         if switches and node.state == "active" and (node.name, pf.interface) not in mapped:
@@ -83,13 +93,17 @@ def refuse_a_broken_mtu_chain(parts: Parts, switches: Switches) -> Iterator[Faul
         if switch.mtu_bytes < largest + HEADER_BYTES:
             yield Fault(
                 ("switches", i, "mtu_bytes"),
-                f"{switch.mtu_bytes} for rails of {largest}: frames are up to {HEADER_BYTES} bytes longer and would be "
-                f"dropped; set at least {largest + HEADER_BYTES}, or lower the rails' mtu_bytes",
+                f"{switch.mtu_bytes} for rails of {largest}: frames are up to {HEADER_BYTES} bytes "
+                f"longer and would be dropped; set at least {largest + HEADER_BYTES}, or lower "
+                "the rails' mtu_bytes",
             )
 
 
 def _rails_in_vlans(parts: Parts, switches: Switches) -> set[tuple[str, str]]:
-    """Switch and rail, where ports of the switch carry the rail in a VLAN; routed ports are in none."""
+    """Switch and rail, where ports of the switch carry the rail in a VLAN.
+
+    Routed ports are in none.
+    """
     pfs = {(node.name, pf.interface): pf for _, node, pf in parts.pfs()}
     found = set()
     for switch in switches:
@@ -108,20 +122,24 @@ def refuse_native_vlans_that_meet_a_pods(parts: Parts, switches: Switches) -> It
         for name in switch.native_vlans if parts.all_rails_valid else ():
             if name not in rails:
                 yield Fault(
-                    ("switches", i, "native_vlans", name), f"{name} is no rail of this lab; rails: {', '.join(rails)}"
+                    ("switches", i, "native_vlans", name),
+                    f"{name} is no rail of this lab; rails: {', '.join(rails)}",
                 )
-        for name in (name for name in rails if (switch.name, name) in vlans or name in switch.native_vlans):
+        for name in (
+            name for name in rails if (switch.name, name) in vlans or name in switch.native_vlans
+        ):
             vlan = switch.native_vlan(name)
             if vlan == DEFAULT_VLAN and not switch.HAS_DEFAULT_VLAN:
                 yield Fault(
                     ("switches", i, "native_vlans"),
-                    f"{name} has no entry, but {switch.os} has no VLAN {DEFAULT_VLAN} for its untagged frames; add one",
+                    f"{name} has no entry, but {switch.os} has no VLAN {DEFAULT_VLAN} for its "
+                    "untagged frames; add one",
                 )
             if vlan in pods:
                 yield Fault(
                     ("switches", i, "native_vlans"),
-                    f"untagged frames of {name} would be in VLAN {vlan}, which pods of {pods[vlan]} use tagged; "
-                    "give the hosts their own VLAN",
+                    f"untagged frames of {name} would be in VLAN {vlan}, which pods of "
+                    f"{pods[vlan]} use tagged; give the hosts their own VLAN",
                 )
 
 
@@ -133,23 +151,30 @@ def refuse_what_cannot_be_applied(parts: Parts, switches: Switches) -> Iterator[
         if parts.kind == "virtual" and switch.apply and not (loopback and switch.SIMULATED):
             yield Fault(
                 ("switches", i, "apply"),
-                f"{switch.os} at {switch.address}: a virtual lab configures only the simulator's switch on loopback; "
-                "set apply: false, or kind: hardware",
+                f"{switch.os} at {switch.address}: a virtual lab configures only the simulator's "
+                "switch on loopback; set apply: false, or kind: hardware",
             )
         if parts.kind == "hardware" and loopback:
             yield Fault(
                 ("switches", i, "address"),
                 f"{switch.address} is loopback, where only the simulator is; set kind: virtual",
             )
-        if switch.apply and qos and qos.mode == "lossless" and not switch.allow_global and switch.LOSSLESS_IS_GLOBAL:
+        if (
+            switch.apply
+            and qos
+            and qos.mode == "lossless"
+            and not switch.allow_global
+            and switch.LOSSLESS_IS_GLOBAL
+        ):
             yield Fault(
                 ("switches", i, "allow_global"),
-                f"false, but {switch.os} pauses only priorities that are lossless switch-wide; set it to true, use "
-                "qos.mode: lossy, or apply: false",
+                f"false, but {switch.os} pauses only priorities that are lossless switch-wide; set "
+                "it to true, use qos.mode: lossy, or apply: false",
             )
         for rail in parts.rails.values():
             if isinstance(lab, str) and len(marker := marker_of(lab, rail.name)) > LONGEST_MARKER:
                 yield Fault(
                     ("switches", i),
-                    f"ports would be marked {marker}, {len(marker)} characters of {LONGEST_MARKER}; shorten a name",
+                    f"ports would be marked {marker}, {len(marker)} characters of "
+                    f"{LONGEST_MARKER}; shorten a name",
                 )

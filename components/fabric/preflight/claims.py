@@ -13,18 +13,28 @@ from stacks.words import some
 
 
 def names_made(switches: Sequence[DistributedSwitch]) -> list[str]:
-    """Names that a run creates, such as `switch/port group`; from then on they belong to the stack."""
+    """Names that a run creates, such as `switch/port group`.
+
+    From then on they belong to the stack.
+    """
     made = [switch.name for switch in switches if switch.use == "create"]
-    made += [f"{switch.name}/{switch.port_group}" for switch in switches if switch.group_use == "create"]
+    made += [
+        f"{switch.name}/{switch.port_group}" for switch in switches if switch.group_use == "create"
+    ]
     return sorted(made)
 
 
 def adapters_made(switches: Sequence[DistributedSwitch]) -> list[str]:
-    """The vmkernel adapters that a run creates, as `host: address`; from then on they belong to the stack."""
+    """The vmkernel adapters that a run creates, as `host: address`.
+
+    From then on they belong to the stack.
+    """
     return sorted(_adapter(host, address) for host, address in _new_adapters(switches))
 
 
-def refused_adapters(switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]) -> Iterator[str]:
+def refused_adapters(
+    switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]
+) -> Iterator[str]:
     """A sentence per new adapter whose address another adapter has.
 
     Args:
@@ -45,14 +55,18 @@ def refused_adapters(switches: Sequence[DistributedSwitch], facts: FabricFacts, 
             if owner == name:
                 yield taken_address(name, vmk, address)
             else:
-                yield f"{name}: its new vmkernel adapter cannot use {address}: {vmk} of {owner} has it; use another"
+                yield (
+                    f"{name}: its new vmkernel adapter cannot use {address}: {vmk} of {owner} has "
+                    "it; use another"
+                )
 
 
 def taken_address(host: str, vmk: str, address: str) -> str:
     """The fault of an address that another adapter of the host has."""
     return (
         f"{host}: {vmk} already has {address}, but does not belong to this stack; to use it, set "
-        f"vmkernel: {{existing: {vmk}}} instead of the address; otherwise remove {vmk} there, or set another address"
+        f"vmkernel: {{existing: {vmk}}} instead of the address; otherwise remove {vmk} there, or "
+        "set another address"
     )
 
 
@@ -67,7 +81,9 @@ def _adapter(host: str, address: str) -> str:
     return f"{host}: {address}"
 
 
-def refused_names(switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]) -> Iterator[str]:
+def refused_names(
+    switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]
+) -> Iterator[str]:
     """A sentence per name that is missing, or belongs to another owner.
 
     Args:
@@ -80,39 +96,45 @@ def refused_names(switches: Sequence[DistributedSwitch], facts: FabricFacts, our
         if switch.use == "create":
             if existing is not None and switch.name not in ours:
                 yield (
-                    f"distributed switch {switch.name} exists, but does not belong to this stack; set use: adopt to "
-                    "manage it, set use: reference to only use it, or choose another name"
+                    f"distributed switch {switch.name} exists, but does not belong to this stack; "
+                    "set use: adopt to manage it, set use: reference to only use it, or choose "
+                    "another name"
                 )
         elif existing is None:
             others = ", ".join(sorted(facts.switches)) or "none"
             yield (
-                f"distributed switch {switch.name} cannot be {_past(switch.use)}: it does not exist; "
-                f"the datacenter has {others}"
+                f"distributed switch {switch.name} cannot be {_past(switch.use)}: it does not "
+                f"exist; the datacenter has {others}"
             )
         yield from _group(switch, existing, facts, ours)
 
 
 def _group(
-    switch: DistributedSwitch, existing: SwitchFacts | None, facts: FabricFacts, ours: frozenset[str]
+    switch: DistributedSwitch,
+    existing: SwitchFacts | None,
+    facts: FabricFacts,
+    ours: frozenset[str],
 ) -> Iterator[str]:
     groups = existing.port_groups if existing is not None else {}
     if switch.group_use == "create":
         if switch.port_group in facts.networks and f"{switch.name}/{switch.port_group}" not in ours:
             yield (
-                f"network {switch.port_group} exists, but does not belong to this stack; if it is on {switch.name}, "
-                "set port_group_use: adopt to manage it or reference to only use it; otherwise choose another name"
+                f"network {switch.port_group} exists, but does not belong to this stack; if it is "
+                f"on {switch.name}, set port_group_use: adopt to manage it or reference to only "
+                "use it; otherwise choose another name"
             )
     elif existing is not None and switch.port_group not in groups:
         yield (
-            f"port group {switch.port_group} cannot be {_past(switch.group_use)}: {switch.name} does not have it; "
-            f"it has {', '.join(sorted(groups)) or 'none'}"
+            f"port group {switch.port_group} cannot be {_past(switch.group_use)}: {switch.name} "
+            f"does not have it; it has {', '.join(sorted(groups)) or 'none'}"
         )
     elif switch.group_use == "reference" and switch.declared("vlan_id") and existing is not None:
         found = groups[switch.port_group]
         if found != switch.vlan_id:
             yield (
-                f"port group {switch.port_group} has {_vlan(found)}, but the lab file sets {switch.vlan_id}; correct "
-                "vlan_id in the lab file, or set port_group_use: adopt to change the port group"
+                f"port group {switch.port_group} has {_vlan(found)}, but the lab file sets "
+                f"{switch.vlan_id}; correct vlan_id in the lab file, or set port_group_use: adopt "
+                "to change the port group"
             )
 
 
@@ -120,10 +142,14 @@ def refused_mtus(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> I
     """A sentence for each referenced switch that differs from the lab file."""
     for switch in switches:
         existing = facts.switches.get(switch.name)
-        if switch.use == "reference" and existing is not None and existing.mtu_bytes < switch.mtu_bytes:
+        if (
+            switch.use == "reference"
+            and existing is not None
+            and existing.mtu_bytes < switch.mtu_bytes
+        ):
             yield (
-                f"distributed switch {switch.name} has an MTU of {existing.mtu_bytes}, less than the "
-                f"{switch.mtu_bytes} of the lab file; raise it in vCenter, or set use: adopt"
+                f"distributed switch {switch.name} has an MTU of {existing.mtu_bytes}, less than "
+                f"the {switch.mtu_bytes} of the lab file; raise it in vCenter, or set use: adopt"
             )
 
 
@@ -154,7 +180,12 @@ class _ClaimedName(NamedTuple):
 
 MOST_NAMES = 8
 """Most existing names that an error lists."""
-WHAT = {"template": "VM or template", "datastore": "datastore", "management_network": "network", "host": "host"}
+WHAT = {
+    "template": "VM or template",
+    "datastore": "datastore",
+    "management_network": "network",
+    "host": "host",
+}
 """The kind of object that each field names."""
 
 
@@ -172,10 +203,15 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
     for (where, name), machines in wanted.items():
         field = where.rsplit(".", 1)[-1]
         if name not in there[field]:
-            templates = [one for one in there[field] if field == "template" and facts.machines[one].template]
+            templates = [
+                one for one in there[field] if field == "template" and facts.machines[one].template
+            ]
             others = ", ".join(sorted(templates or there[field])[:MOST_NAMES]) or "none"
             path = where.replace("*", some(machines, 3))
-            yield f"{path}: the datacenter has no {WHAT[field]} {name} that fabric.user may see; it has {others}"
+            yield (
+                f"{path}: the datacenter has no {WHAT[field]} {name} that fabric.user may see; it "
+                f"has {others}"
+            )
     yield from _templates(lab, facts)
     yield from _old_hosts(lab, facts)
 
@@ -200,13 +236,14 @@ def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:
             continue
         if found.firmware not in ("", machine.firmware):
             yield (
-                f"nodes.{node.name}.machine.firmware: {machine.firmware}, but template {machine.template} was "
-                f"installed for {found.firmware} and would not boot; set {found.firmware}, or use another template"
+                f"nodes.{node.name}.machine.firmware: {machine.firmware}, but template "
+                f"{machine.template} was installed for {found.firmware} and would not boot; set "
+                f"{found.firmware}, or use another template"
             )
         if found.guest_id not in ("", machine.guest_id):
             yield (
-                f"nodes.{node.name}.machine.guest_id: {machine.guest_id}, but template {machine.template} has "
-                f"{found.guest_id}; set guest_id to that"
+                f"nodes.{node.name}.machine.guest_id: {machine.guest_id}, but template "
+                f"{machine.template} has {found.guest_id}; set guest_id to that"
             )
 
 
@@ -219,8 +256,9 @@ def _old_hosts(lab: Lab, facts: FabricFacts) -> Iterator[str]:
             if host is not None and newest is not None and machine.hardware_version > newest:
                 supported = f"up to {newest}" if newest else "none with PVRDMA"
                 yield (
-                    f"nodes.{node.name}.machine.hardware_version: {machine.hardware_version}, but {name}, where it may "
-                    f"run, has ESXi {host.version}, which supports {supported}; lower it, or use newer hosts"
+                    f"nodes.{node.name}.machine.hardware_version: {machine.hardware_version}, but "
+                    f"{name}, where it may run, has ESXi {host.version}, which supports "
+                    f"{supported}; lower it, or use newer hosts"
                 )
 
 

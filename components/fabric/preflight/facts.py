@@ -1,4 +1,4 @@
-"""What a vCenter reports about ESXi hosts and switches before anything changes, and what each ESXi release supports."""
+"""What a vCenter reports before anything changes, and what each ESXi release supports."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,9 @@ class Pcie:
     def above(self, address: str) -> list[str]:
         """All bridges above a device, the root port last."""
         found: list[str] = []
-        while (address := self.bridges.get(address, "")) and address not in found:  # a loop would be nonsense
+        while (
+            address := self.bridges.get(address, "")
+        ) and address not in found:  # a loop would be nonsense
             found.append(address)
         return found
 
@@ -38,7 +40,9 @@ class Pcie:
     def ways(self, one: str, others: Iterable[str]) -> str:
         """All others, seen from the first, such as `2 on its NUMA node, 2 on another NUMA node`."""
         counted = Counter(way for other in others if (way := self.way(one, other)))
-        return ", ".join(f"{counted[way]} {way}" for way in (ONE_ROOT, ONE_NODE, ACROSS) if counted[way])
+        return ", ".join(
+            f"{counted[way]} {way}" for way in (ONE_ROOT, ONE_NODE, ACROSS) if counted[way]
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,14 +56,18 @@ class HostPackages:
     """What a host reported about its packages, and what shows that it has not changed since."""
 
     driver: str
-    """Name and version of NVIDIA's host driver; empty: none, or the role may not read the packages."""
+    """Name and version of NVIDIA's host driver; empty: none, or the role may not read the
+    packages."""
     build: str = ""
     booted: str = ""
     """When the host started, in ISO 8601; empty: unknown."""
 
     @property
     def lasting(self) -> bool:
-        """Whether to keep it: a host without the driver may get it, and one that refused may be read again."""
+        """Whether to keep it.
+
+        A host without the driver may get it, and one that refused may be read again.
+        """
         return bool(self.driver and self.build and self.booted)
 
 
@@ -78,7 +86,8 @@ class HostFacts:
     graphics: str = ""
     """Default graphics type, such as `sharedDirect`; empty: unknown."""
     gpu_graphics: Mapping[str, str] = field(default_factory=dict)
-    """Current graphics type of each NVIDIA GPU, by PCI address; a new setting takes effect when Xorg restarts."""
+    """Current graphics type of each NVIDIA GPU, by PCI address; a new setting takes effect when
+    Xorg restarts."""
     pcie: Pcie = field(default_factory=Pcie)
     """Where NICs and GPUs are plugged in."""
     vgpu_profiles: frozenset[str] = frozenset()
@@ -138,7 +147,8 @@ class FabricFacts:
     machines: Mapping[str, MachineFacts] = field(default_factory=dict)
     """VMs and templates of the datacenter by name; empty if the lab creates no VM."""
     under_configuration_profile: bool = False
-    """vSphere Configuration Profiles manage the cluster's hosts, and would undo rocelab's settings."""
+    """vSphere Configuration Profiles manage the cluster's hosts, and would undo rocelab's
+    settings."""
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Privileges that `fabric.user` lacks, with the objects."""
 
@@ -157,9 +167,10 @@ SWITCH_NEEDS: Mapping[str, Release] = {
 }
 """Oldest ESXi that can be a member, by the switch's version.
 
-A host cannot join a switch that is newer than itself (Broadcom's KB 434420). The versions are those that the provider
-takes (dvsVersions in its source); PowerCLI of 8.0 U1 lists the same up to 8.0.0. Each bears the number of the release
-that it came with, but for 6.6.0, the newest that ESXi 6.7 knows (terraform-provider-vsphere, issue 1291).
+A host cannot join a switch that is newer than itself (Broadcom's KB 434420). The versions are those
+that the provider takes (dvsVersions in its source); PowerCLI of 8.0 U1 lists the same up to 8.0.0.
+Each bears the number of the release that it came with, but for 6.6.0, the newest that ESXi 6.7
+knows (terraform-provider-vsphere, issue 1291).
 """
 HARDWARE_NEEDS: Mapping[int, Release] = {
     13: (6, 5, 0),
@@ -172,10 +183,12 @@ HARDWARE_NEEDS: Mapping[int, Release] = {
     21: (8, 0, 2),
     22: (9, 0, 0),
 }
-"""Oldest ESXi that runs a virtual hardware version (Broadcom's KB 315655, formerly VMware's 2007240).
+"""Oldest ESXi that runs a virtual hardware version (Broadcom's KB 315655, formerly VMware's
+2007240).
 
-govmomi's vim25/types/esxi_version.go and the table of features in "vSphere Virtual Machine Administration" 8.0 say the
-same up to 21; 22 came with 9.0. 15 came with 6.7 U2, which calls itself 6.7.0 too; 16 was never one of ESXi.
+govmomi's vim25/types/esxi_version.go and the table of features in "vSphere Virtual Machine
+Administration" 8.0 say the same up to 21; 22 came with 9.0. 15 came with 6.7 U2, which calls itself
+6.7.0 too; 16 was never one of ESXi.
 """
 
 
@@ -203,4 +216,6 @@ def newest_hardware(esxi: str) -> int | None:
     found = release_of(esxi)
     if found is None:
         return None
-    return max((version for version, needed in HARDWARE_NEEDS.items() if found >= needed), default=0)
+    return max(
+        (version for version, needed in HARDWARE_NEEDS.items() if found >= needed), default=0
+    )

@@ -1,7 +1,8 @@
 """Judges ESXi hosts and switches before anything is changed.
 
-A fault makes PVRDMA fail or silently fall back to TCP, or would interrupt the run. Everything else, such as ESXi hosts
-that differ, makes results hard to compare and is a warning. Pure: facts in, sentences out.
+A fault makes PVRDMA fail or silently fall back to TCP, or would interrupt the run. Everything else,
+such as ESXi hosts that differ, makes results hard to compare and is a warning. Pure: facts in,
+sentences out.
 """
 
 import re
@@ -10,7 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from components.fabric.preflight.facts import ACROSS, FabricFacts, HostFacts, joins, newest_switch, release_of
+from components.fabric.preflight.facts import (
+    ACROSS,
+    FabricFacts,
+    HostFacts,
+    joins,
+    newest_switch,
+    release_of,
+)
 from components.fabric.vcenter.client import RULESET
 from components.fabric.vcenter.nics import Nic, choose, refuse_without_rdma
 from components.fabric.vcenter.objects import unswapped
@@ -22,7 +30,8 @@ from stacks.words import some
 OLDEST = (6, 5, 0)
 """vSphere's first release with PVRDMA."""
 ON_HOSTS = "Host.Config."
-"""Privileges that only the host itself can grant; others may come from a narrower object than the preflight checks."""
+"""Privileges that only the host itself can grant; others may come from a narrower object than the
+preflight checks."""
 WORKING = ("active", "unknown")
 """Prefixes of the states of an RDMA device that is not known to be down, such as `activeDefer`."""
 SHARED_DIRECT = "sharedDirect"
@@ -40,7 +49,10 @@ class Verdict:
 
 
 def judge(
-    switches: Sequence[DistributedSwitch], facts: FabricFacts, rail_mtu_bytes: Mapping[str, int], vgpu: frozenset[str]
+    switches: Sequence[DistributedSwitch],
+    facts: FabricFacts,
+    rail_mtu_bytes: Mapping[str, int],
+    vgpu: frozenset[str],
 ) -> Verdict:
     """Judges all hosts of the switches.
 
@@ -77,8 +89,8 @@ def judge(
         for name, (_, nic) in chosen.items():
             taken.setdefault((name, nic.name), []).append(switch.name)
     faults += [
-        f"{host}: {nic} would be the uplink of {' and '.join(names)}, but a NIC belongs to one switch; set "
-        "uplink.name or uplink.mac for each"
+        f"{host}: {nic} would be the uplink of {' and '.join(names)}, but a NIC belongs to one "
+        "switch; set uplink.name or uplink.mac for each"
         for (host, nic), names in taken.items()
         if len(names) > 1
     ]
@@ -89,20 +101,23 @@ def judge(
     warnings += _elsewhere(facts)
     warnings += _vmkernels(switches, facts, rail_mtu_bytes)
     warnings += blocked(switches, facts)
-    return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines, unlinked=_once(unlinked))
+    return Verdict(
+        faults=_once(faults), warnings=_once(warnings), hosts=lines, unlinked=_once(unlinked)
+    )
 
 
 def _cluster(facts: FabricFacts) -> Iterator[str]:
     if facts.under_configuration_profile:
         yield (
-            "vSphere Configuration Profiles manage the cluster and would undo Net.PVRDMAVmknic and the pvrdma ruleset "
-            "at the next remediation; add both to the profile's document, or move the hosts to a cluster without one"
+            "vSphere Configuration Profiles manage the cluster and would undo Net.PVRDMAVmknic and "
+            "the pvrdma ruleset at the next remediation; add both to the profile's document, or "
+            "move the hosts to a cluster without one"
         )
     for privilege, objects in sorted(facts.lacking.items()):
         if privilege.startswith(ON_HOSTS):
             yield (
-                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; docs/vsphere.md lists "
-                "all that rocelab needs"
+                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; "
+                "docs/vsphere.md lists all that rocelab needs"
             )
 
 
@@ -110,18 +125,24 @@ def _elsewhere(facts: FabricFacts) -> Iterator[str]:
     for privilege, objects in sorted(facts.lacking.items()):
         if not privilege.startswith(ON_HOSTS):
             yield (
-                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; without it on the folders and "
-                "networks concerned, the vCenter refuses the calls that need it. Grant it there"
+                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; without it on "
+                "the folders and networks concerned, the vCenter refuses the calls that need it. "
+                "Grant it there"
             )
 
 
 def _absent(host: HostFacts | None) -> str:
     if host is None:
-        return "the datacenter has no such host that fabric.user may see; correct its name in fabric.switches"
+        return (
+            "the datacenter has no such host that fabric.user may see; correct its name in "
+            "fabric.switches"
+        )
     return "is not connected to the vCenter; reconnect it, or remove it from fabric.switches"
 
 
-def _uplink(switch: DistributedSwitch, declared: EsxiHost, host: HostFacts, facts: FabricFacts) -> Nic:
+def _uplink(
+    switch: DistributedSwitch, declared: EsxiHost, host: HostFacts, facts: FabricFacts
+) -> Nic:
     name, choice, rdma = declared.name, declared.uplink or switch.uplink, switch.carries_pvrdma
     if switch.use == "create":
         return choose(name, host.nics, choice, switch.name, rdma=rdma)
@@ -136,7 +157,8 @@ def _uplink(switch: DistributedSwitch, declared: EsxiHost, host: HostFacts, fact
     if len(nics) != 1:
         raise LabError(
             f"{name}: has {len(nics)} uplinks on {switch.name}, but PVRDMA needs exactly one; "
-            f"{'add the host with its NIC' if not nics else 'remove the others'} there, or remove the host from the lab"
+            f"{'add the host with its NIC' if not nics else 'remove the others'} there, or remove "
+            "the host from the lab"
         )
     if rdma:
         refuse_without_rdma(name, nics[0])
@@ -145,27 +167,33 @@ def _uplink(switch: DistributedSwitch, declared: EsxiHost, host: HostFacts, fact
 
 def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) -> Iterator[str]:
     newest = newest_switch(host.version)  # none: it has no PVRDMA at all, which _host reports
-    if newest and (switch.use == "create" or switch.declared("version")) and not joins(host.version, switch.version):
+    if (
+        newest
+        and (switch.use == "create" or switch.declared("version"))
+        and not joins(host.version, switch.version)
+    ):
         yield (
-            f"{host.name}: ESXi {host.version} cannot join {switch.name} of version {switch.version}; "
-            f"set version {newest}, or remove the host"
+            f"{host.name}: ESXi {host.version} cannot join {switch.name} of version "
+            f"{switch.version}; set version {newest}, or remove the host"
         )
     if not nic.speed_mbit:
         yield (
-            f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link; plug the cable in, enable the "
-            "switch port, and set a VPI adapter's port type to Ethernet"
+            f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link; plug the cable "
+            "in, enable the switch port, and set a VPI adapter's port type to Ethernet"
         )
     elif switch.carries_pvrdma and nic.rdma_state and not nic.rdma_state.startswith(WORKING):
         yield (
-            f"{host.name}: {nic.rdma_device} of {nic.name}, its uplink on {switch.name}, is {nic.rdma_state} and not "
-            "active, so PVRDMA would silently fall back to TCP; look for the RDMA driver's messages in the "
-            "host's vmkernel.log, and check that the firmware fits the driver"
+            f"{host.name}: {nic.rdma_device} of {nic.name}, its uplink on {switch.name}, is "
+            f"{nic.rdma_state} and not active, so PVRDMA would silently fall back to TCP; look "
+            "for the RDMA driver's messages in the host's vmkernel.log, and check that the "
+            "firmware fits the driver"
         )
     announced = host.neighbour_mtu_bytes.get(nic.name)
     if announced is not None and announced < mtu_bytes:
         yield (
-            f"{host.name}: the physical switch at {nic.name} announces an MTU of {announced}, less than the "
-            f"{mtu_bytes} of {switch.rail}, so frames would be lost; raise it on the port"
+            f"{host.name}: the physical switch at {nic.name} announces an MTU of {announced}, less "
+            f"than the {mtu_bytes} of {switch.rail}, so frames would be lost; raise it on the "
+            "port"
         )
 
 
@@ -180,8 +208,8 @@ def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
         )
     if needs_vgpu and not host.vgpu_profiles:
         yield (
-            f"{host.name}: offers no vGPU, but a VM of this lab needs one; install NVIDIA's host driver (VIB) "
-            "for this ESXi build, and reboot"
+            f"{host.name}: offers no vGPU, but a VM of this lab needs one; install NVIDIA's host "
+            "driver (VIB) for this ESXi build, and reboot"
         )
     if needs_vgpu and host.graphics not in (SHARED_DIRECT, ""):
         yield (
@@ -190,21 +218,25 @@ def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
         )
     elif needs_vgpu and (idle := _idle(host)) and len(idle) == len(host.gpu_graphics):
         yield (
-            f"{host.name}: the graphics type of GPU {some(idle, 3)} is still {host.gpu_graphics[idle[0]]}, but vGPUs "
-            f"need {SHARED_DIRECT}; set it for the GPU too if it has its own setting, then restart Xorg or reboot"
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} is still "
+            f"{host.gpu_graphics[idle[0]]}, but vGPUs need {SHARED_DIRECT}; set it for the GPU "
+            "too if it has its own setting, then restart Xorg or reboot"
         )
 
 
 def _idle(host: HostFacts) -> list[str]:
-    """GPUs that offer no vGPU now, whatever is set for them; those with an unknown type do not count."""
+    """GPUs that offer no vGPU now, whatever is set for them.
+
+    Those with an unknown type do not count.
+    """
     return sorted(pci for pci, kind in host.gpu_graphics.items() if kind not in (SHARED_DIRECT, ""))
 
 
 def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
     if needs_vgpu and 0 < len(idle := _idle(host)) < len(host.gpu_graphics):
         yield (
-            f"{host.name}: the graphics type of GPU {some(idle, 3)} is not {SHARED_DIRECT} now, so it offers no "
-            "vGPU; to use it, set the type, then restart Xorg or reboot"
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} is not {SHARED_DIRECT} now, so "
+            "it offers no vGPU; to use it, set the type, then restart Xorg or reboot"
         )
     if host.maintenance:
         yield f"{host.name}: is in maintenance mode, so no VM starts there"
@@ -219,13 +251,17 @@ def _vmkernels(
 ) -> Iterator[str]:
     for switch in switches:
         for wanted in switch.hosts:
-            host, name = facts.hosts.get(wanted.name), wanted.vmkernel.existing if wanted.vmkernel else None
+            host, name = (
+                facts.hosts.get(wanted.name),
+                (wanted.vmkernel.existing if wanted.vmkernel else None),
+            )
             found = host.vmkernels.get(name) if host is not None and name is not None else None
             adopted = wanted.vmkernel is not None and wanted.vmkernel.use == "adopt"
             if found is not None and not adopted and found.mtu_bytes < rail_mtu_bytes[switch.rail]:
                 yield (
-                    f"{wanted.name}: {name} has an MTU of {found.mtu_bytes}, the rail {rail_mtu_bytes[switch.rail]}: "
-                    "PVRDMA's control traffic works, but other traffic of the adapter uses small frames"
+                    f"{wanted.name}: {name} has an MTU of {found.mtu_bytes}, the rail "
+                    f"{rail_mtu_bytes[switch.rail]}: PVRDMA's control traffic works, but other "
+                    "traffic of the adapter uses small frames"
                 )
 
 
@@ -233,16 +269,21 @@ def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
     gpus = sorted(host.gpu_graphics)
     if gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in gpus):
         yield (
-            f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than GPU {some(gpus, 3)}: "
-            "traffic of VMs with a vGPU crosses between NUMA nodes; choose a NIC on the GPUs' node if there is one"
+            f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than "
+            f"GPU {some(gpus, 3)}: traffic of VMs with a vGPU crosses between NUMA nodes; choose "
+            "a NIC on the GPUs' node if there is one"
         )
 
 
 def _line(host: HostFacts, nic: Nic | None = None) -> str:
-    uplink = f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}" if nic else ""
+    uplink = (
+        f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}" if nic else ""
+    )
     speed = f" {nic.speed_mbit} Mbit/s" if nic else ""
     ways = host.pcie.ways(nic.pci, host.gpu_graphics) if nic else ""
-    return f"ESXi {host.version} build {host.build}{uplink}{speed}{', GPUs: ' if ways else ''}{ways}"
+    return (
+        f"ESXi {host.version} build {host.build}{uplink}{speed}{', GPUs: ' if ways else ''}{ways}"
+    )
 
 
 def _once(sentences: Sequence[str]) -> tuple[str, ...]:
@@ -265,12 +306,17 @@ ALIKE: Mapping[str, Kinds] = {
 ALIKE_WITH_GPUS: Mapping[str, Kinds] = {
     "PCIe placement of the GPUs": lambda host, _: ", ".join(sorted(host.gpu_graphics)),
     "way from the uplink to the GPUs": lambda host, nic: host.pcie.ways(nic.pci, host.gpu_graphics),
-    "graphics type of the GPUs now": lambda host, _: ", ".join(sorted(set(host.gpu_graphics.values()))),
+    "graphics type of the GPUs now": lambda host, _: ", ".join(
+        sorted(set(host.gpu_graphics.values()))
+    ),
 }
-"""Compared only between ESXi hosts that may get a VM with a vGPU; GPUs of other ESXi hosts may differ."""
+"""Compared only between ESXi hosts that may get a VM with a vGPU; GPUs of other ESXi hosts may
+differ."""
 
 
-def unlike(switch: str, chosen: Mapping[str, tuple[HostFacts, Nic]], vgpu: Collection[str]) -> Iterator[str]:
+def unlike(
+    switch: str, chosen: Mapping[str, tuple[HostFacts, Nic]], vgpu: Collection[str]
+) -> Iterator[str]:
     """What differs between the hosts of a switch, with the hosts per value, the rarest value first.
 
     Args:
@@ -279,22 +325,28 @@ def unlike(switch: str, chosen: Mapping[str, tuple[HostFacts, Nic]], vgpu: Colle
         vgpu: the hosts that may get a VM with a vGPU.
     """
     yield from _differing(switch, ALIKE, chosen)
-    yield from _differing(switch, ALIKE_WITH_GPUS, {name: one for name, one in chosen.items() if name in vgpu})
+    yield from _differing(
+        switch, ALIKE_WITH_GPUS, {name: one for name, one in chosen.items() if name in vgpu}
+    )
 
 
-def _differing(switch: str, alike: Mapping[str, Kinds], chosen: Mapping[str, tuple[HostFacts, Nic]]) -> Iterator[str]:
+def _differing(
+    switch: str, alike: Mapping[str, Kinds], chosen: Mapping[str, tuple[HostFacts, Nic]]
+) -> Iterator[str]:
     for what, kind in alike.items():
         groups: dict[str, list[str]] = defaultdict(list)
         for name, (host, nic) in chosen.items():
             groups[kind(host, nic)].append(name)
         if len(groups) > 1:
             ordered = sorted(groups.items(), key=lambda group: (len(group[1]), group[0]))
-            listed = "; ".join(f"{value or 'none or not reported'} on {some(names, 3)}" for value, names in ordered)
+            listed = "; ".join(
+                f"{value or 'none or not reported'} on {some(names, 3)}" for value, names in ordered
+            )
             yield f"{switch}: {what} is not the same on all hosts: {listed}"
 
 
 def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterator[str]:
-    """Hosts whose allow list lacks the vmkernel adapters of others, so that an open ruleset still blocks them."""
+    """Hosts whose allow list lacks vmkernel adapters of others: an open ruleset still blocks."""
     for switch in switches:
         addresses = _vmkernel_addresses(switch.hosts, facts)
         for name in addresses:
@@ -308,9 +360,10 @@ def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterat
             ]
             if out:
                 yield (
-                    f"{name}: its firewall ruleset {RULESET} allows {', '.join(host.pvrdma_allows) or 'nothing'}, but "
-                    f"not {some(out, 3)}, so PVRDMA between them fails. Add the network "
-                    f"(esxcli network firewall ruleset allowedip add -r {RULESET} -i ...), or allow all addresses"
+                    f"{name}: its firewall ruleset {RULESET} allows "
+                    f"{', '.join(host.pvrdma_allows) or 'nothing'}, but not {some(out, 3)}, so "
+                    "PVRDMA between them fails. Add the network (esxcli network firewall ruleset "
+                    f"allowedip add -r {RULESET} -i ...), or allow all addresses"
                 )
 
 
@@ -322,7 +375,9 @@ def _vmkernel_addresses(hosts: Sequence[EsxiHost], facts: FabricFacts) -> Mappin
             continue
         if host.vmkernel.address is not None:
             found[host.name] = str(host.vmkernel.address.ip)
-        elif host.name in facts.hosts and (there := facts.hosts[host.name].vmkernels.get(host.vmkernel.existing or "")):
+        elif host.name in facts.hosts and (
+            there := facts.hosts[host.name].vmkernels.get(host.vmkernel.existing or "")
+        ):
             found[host.name] = there.address
     return {name: address for name, address in found.items() if address}
 
@@ -332,31 +387,40 @@ def within(address: str, listed: Sequence[str]) -> bool:
     return any(ip_address(address) in ip_network(one, strict=False) for one in listed)
 
 
-# A guest's driver speaks to that of its host, and NVIDIA releases both together: 535.154.02 on the host and 535.154.05
-# in the guest are one branch. A newer host takes guests of the branch before as well, so another branch is a warning.
+# A guest's driver speaks to that of its host, and NVIDIA releases both together: 535.154.02 on the
+# host and 535.154.05 in the guest are one branch. A newer host takes guests of the branch before as
+# well, so another branch is a warning.
 MOST_HOSTS = 3
 
 
 def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
-    """A line per driver branch on the hosts that differs from that of `gpu.driver.version` in the guests."""
+    """A line per driver branch on the hosts that differs from `gpu.driver.version`."""
     guest = lab.gpu.driver.version if lab.gpu else None
     if guest is None or not any(node.vgpu for node in lab.vms):
         return
     by_branch: dict[str, list[str]] = {}
     for host in hosts:
-        branches = {branch_of(package.split()[-1]) for package in host.vgpu_driver.split(", ") if package.strip()}
+        branches = {
+            branch_of(package.split()[-1])
+            for package in host.vgpu_driver.split(", ")
+            if package.strip()
+        }
         known = branches - {""}
         if known and branch_of(guest) not in known:
             by_branch.setdefault(max(known), []).append(host.name)
     for branch, names in sorted(by_branch.items()):
         yield (
-            f"vGPU driver of branch {branch} on {some(names, MOST_HOSTS)}, but gpu.driver.version sets {guest} for "
-            "the guests; use drivers of one vGPU release (nvidia-smi on the ESXi host shows its version)"
+            f"vGPU driver of branch {branch} on {some(names, MOST_HOSTS)}, but gpu.driver.version "
+            f"sets {guest} for the guests; use drivers of one vGPU release (nvidia-smi on the "
+            "ESXi host shows its version)"
         )
 
 
 def branch_of(version: str) -> str:
-    """The branch of a driver's version, such as `535` of `535.154.02-1OEM.800.1.0`; empty for other texts."""
+    """The branch of a driver's version, such as `535` of `535.154.02-1OEM.800.1.0`.
+
+    Empty for other texts.
+    """
     found = re.match(r"(\d{3,4})\.\d", version)
     return found[1] if found else ""
 
@@ -364,15 +428,20 @@ def branch_of(version: str) -> str:
 def unlossless(lab: Lab) -> Iterator[str]:
     """A warning if nothing in the lab makes the network between ESXi hosts lossless.
 
-    PVRDMA requires a lossless layer 2 ("vSphere Networking" 6.5, on PVRDMA). No API reports what the HCA's driver on a
-    host does, so the warning names it. The simulator carries no frame of an ESXi host.
+    PVRDMA requires a lossless layer 2 ("vSphere Networking" 6.5, on PVRDMA). No API reports what
+    the HCA's driver on a host does, so the warning names it. The simulator carries no frame of an
+    ESXi host.
     """
     switches = lab.fabric.switches if lab.fabric is not None else ()
     pvrdma = any(switch.carries_pvrdma for switch in switches)
-    if lab.simulated or not pvrdma or (lab.switches and lab.qos is not None and lab.qos.mode == "lossless"):
+    if (
+        lab.simulated
+        or not pvrdma
+        or (lab.switches and lab.qos is not None and lab.qos.mode == "lossless")
+    ):
         return
     yield (
-        "PVRDMA needs a lossless network, but this lab does not configure one (switches and qos.mode: lossless); "
-        "enable priority flow control or global pause on the physical switches and on each ESXi host's HCA "
-        "(nmlx5_core: pfctx and pfcrx)"
+        "PVRDMA needs a lossless network, but this lab does not configure one (switches and "
+        "qos.mode: lossless); enable priority flow control or global pause on the physical "
+        "switches and on each ESXi host's HCA (nmlx5_core: pfctx and pfcrx)"
     )

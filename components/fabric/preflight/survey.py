@@ -45,7 +45,8 @@ HOST_PATHS = (
     "configManager.imageConfigManager",
 )
 ABREAST = 8
-"""Hosts read in parallel for what is no property: a vCenter serves some dozens of calls at a time."""
+"""Hosts read in parallel for what is no property: a vCenter serves some dozens of calls at a
+time."""
 COMPLIANCE = frozenset({"compliant", "nonCompliant", "running"})
 """States of a host with a host profile."""
 
@@ -62,7 +63,8 @@ class Scope:
     machines: bool
     """Whether to read VMs and templates, of which a vCenter may have thousands."""
     gpus: bool
-    """Whether to read packages and PCIe devices of the hosts; packages need the privilege Host.Config.Image."""
+    """Whether to read packages and PCIe devices of the hosts; packages need the privilege
+    Host.Config.Image."""
     packages: Mapping[str, HostPackages] = field(default_factory=dict)
     """Packages by host from the last run; a host that has not restarted is not read again."""
 
@@ -74,7 +76,9 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         LabError: when there is no such datacenter or cluster.
     """
     content = vcenter.content
-    place, _ = _entry(collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter)
+    place, _ = _entry(
+        collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter
+    )
     clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
     owner, found = _entry(clusters, "cluster", scope.cluster)
     wanted = set(scope.hosts)
@@ -89,7 +93,9 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         switches={one.name: one for one in _switches(content, place)},
         networks=frozenset(str(one["name"]) for _, one in networks),
         host_names=frozenset(str(one["name"]) for _, one in known_hosts),
-        datastores=frozenset(str(one["name"]) for _, one in collect_all(content, vim.Datastore, ["name"], place)),
+        datastores=frozenset(
+            str(one["name"]) for _, one in collect_all(content, vim.Datastore, ["name"], place)
+        ),
         machines=_machines(content, place) if scope.machines else {},
         under_configuration_profile=bool(found.get("configManagerEnabled")),
         lacking=_lacking(
@@ -104,7 +110,9 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     )
 
 
-def _host(vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], cards: Pcie | None) -> HostFacts:
+def _host(
+    vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], cards: Pcie | None
+) -> HostFacts:
     entity, found = row
     name, network = str(found["name"]), found.get("config.network")
     if found.get("runtime.connectionState") != "connected" or network is None:
@@ -123,7 +131,9 @@ def _host(vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], car
         model=f"{system.vendor} {system.model}".strip() if system else "",
         nics=tuple(with_drivers(entity, name, nics)),
         vmkernels={
-            nic.device: VmkernelFacts(address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500)
+            nic.device: VmkernelFacts(
+                address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500
+            )
             for nic in network.vnic or []
         },
         graphics=graphics.hostDefaultGraphicsType if graphics else "",
@@ -133,7 +143,9 @@ def _host(vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], car
             if "nvidia" in (gpu.vendorName or "").lower()  # not the management controller's display
         },
         vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
-        packages=packages_of(entity, name, found, scope.packages.get(name)) if scope.gpus else None,
+        packages=(
+            packages_of(entity, name, found, scope.packages.get(name)) if scope.gpus else None
+        ),
         pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
@@ -143,7 +155,9 @@ def _host(vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], car
     )
 
 
-def _machines(content: vim.ServiceInstanceContent, place: vim.Datacenter) -> dict[str, MachineFacts]:
+def _machines(
+    content: vim.ServiceInstanceContent, place: vim.Datacenter
+) -> dict[str, MachineFacts]:
     paths = ["name", "config.template", "config.firmware", "config.guestId"]
     return {
         str(found["name"]): MachineFacts(
@@ -196,10 +210,20 @@ def _announced(network: Any) -> Mapping[str, int]:
     return found
 
 
-def _switches(content: vim.ServiceInstanceContent, datacenter: vim.Datacenter) -> Iterable[SwitchFacts]:
-    rows = collect_all(content, vim.DistributedVirtualSwitch, ["name", "config", "portgroup"], datacenter)
+def _switches(
+    content: vim.ServiceInstanceContent, datacenter: vim.Datacenter
+) -> Iterable[SwitchFacts]:
+    rows = collect_all(
+        content, vim.DistributedVirtualSwitch, ["name", "config", "portgroup"], datacenter
+    )
     members = [member.config.host for _, row in rows for member in row["config"].host or []]
-    names = dict(zip(members, (one.get("name", "") for one in collect(content, members, ["name"])), strict=True))
+    names = dict(
+        zip(
+            members,
+            (one.get("name", "") for one in collect(content, members, ["name"])),
+            strict=True,
+        )
+    )
     for _, row in rows:
         config = row["config"]
         groups = collect(content, row.get("portgroup") or [], ["name", "config.defaultPortConfig"])
@@ -213,7 +237,11 @@ def _switches(content: vim.ServiceInstanceContent, datacenter: vim.Datacenter) -
                 )
                 for one in config.host or []
             },
-            port_groups={str(one["name"]): _vlan(one.get("config.defaultPortConfig")) for one in groups if one},
+            port_groups={
+                str(one["name"]): _vlan(one.get("config.defaultPortConfig"))
+                for one in groups
+                if one
+            },
         )
 
 
@@ -230,7 +258,9 @@ def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any
         if found["name"] == name:
             return entity, found
     others = ", ".join(sorted(str(found["name"]) for _, found in rows)) or "none"
-    raise LabError(f"fabric.{what}: the vCenter has no {name} that fabric.user may see; it has {others}")
+    raise LabError(
+        f"fabric.{what}: the vCenter has no {name} that fabric.user may see; it has {others}"
+    )
 
 
 def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
@@ -243,8 +273,9 @@ def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
     return None
 
 
-# esxcli reports NIC driver versions that the API leaves out. That needs privileges that a role need not have, so a
-# refusal leaves them unknown: RDMA devices and vGPU profiles show whether a driver works.
+# esxcli reports NIC driver versions that the API leaves out. That needs privileges that a role need
+# not have, so a refusal leaves them unknown: RDMA devices and vGPU profiles show whether a driver
+# works.
 NIC_GET = "network nic get"
 
 
@@ -292,21 +323,30 @@ VIB_LIST = "software vib list"
 NVIDIA = ("NVIDIA", "NVD")
 """Vendor names in packages."""
 SAME_START_S = 60
-"""A host reports its start time by its own clock, which may shift by seconds; no server restarts within a minute."""
+"""A host reports its start time by its own clock, which may shift by seconds; no server restarts
+within a minute."""
 LONGEST_DRIVER = 200
 """Characters kept of a driver's name and version."""
 
 
-def packages_of(host: vim.HostSystem, name: str, found: Mapping[str, Any], before: HostPackages | None) -> HostPackages:
+def packages_of(
+    host: vim.HostSystem, name: str, found: Mapping[str, Any], before: HostPackages | None
+) -> HostPackages:
     """A host's packages, or those of the last run (`before`) if nothing indicates a change.
 
     A driver changes with a restart or in maintenance mode, so a host in that mode is always read.
     """
     product, booted = found.get("config.product"), found.get("runtime.bootTime")
     now = HostPackages(
-        driver="", build=str(product.build or "") if product else "", booted=booted.isoformat() if booted else ""
+        driver="",
+        build=str(product.build or "") if product else "",
+        booted=booted.isoformat() if booted else "",
     )
-    if before is not None and not found.get("runtime.inMaintenanceMode") and _unchanged(before, now):
+    if (
+        before is not None
+        and not found.get("runtime.inMaintenanceMode")
+        and _unchanged(before, now)
+    ):
         return before
     driver = _driver(host, name, found.get("configManager.imageConfigManager"))[:LONGEST_DRIVER]
     return HostPackages(driver=driver, build=now.build, booted=now.booted)
@@ -325,7 +365,8 @@ def _unchanged(before: HostPackages, now: HostPackages) -> bool:
 def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
     """NVIDIA's host driver, whose package names change with every generation.
 
-    `images` is the host's image manager; without the privilege Host.Config.Image, esxcli lists the packages.
+    `images` is the host's image manager; without the privilege Host.Config.Image, esxcli lists the
+    packages.
     """
     if images is None:
         return ""
@@ -335,7 +376,11 @@ def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
         return ""  # too busy for this means too busy for esxcli
     except vmodl.MethodFault:
         packages = _listed(host, name)
-    found = [(driver, version) for vendor, driver, version in packages if vendor in NVIDIA and "nmlx" not in driver]
+    found = [
+        (driver, version)
+        for vendor, driver, version in packages
+        if vendor in NVIDIA and "nmlx" not in driver
+    ]
     return ", ".join(f"{driver} {version}" for driver, version in sorted(found))
 
 
@@ -352,27 +397,38 @@ INFINIBAND, ETHERNET = 0x0207, 0x0200
 """PCI classes of network controllers: a VPI adapter's port has the class of its port type."""
 WHY_NO_VMNIC = {
     INFINIBAND: (
-        "its port type is InfiniBand, for which ESXi creates no NIC; set it to Ethernet (mlxconfig: LINK_TYPE_P1=2, or "
-        "P2 for the second port), and reboot"
+        "its port type is InfiniBand, for which ESXi creates no NIC; set it to Ethernet "
+        "(mlxconfig: LINK_TYPE_P1=2, or P2 for the second port), and reboot"
     ),
-    ETHERNET: "it is passed through to VMs, or the ESXi host's driver did not claim it; look for it in vmkernel.log",
+    ETHERNET: (
+        "it is passed through to VMs, or the ESXi host's driver did not claim it; look for it in "
+        "vmkernel.log"
+    ),
 }
 
 
 def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]:
     """A sentence per Mellanox port without a vmnic, on hosts without an uplink."""
     entities = [vcenter.host(host.name) for host in hosts]
-    for host, found in zip(hosts, collect(vcenter.content, entities, ["hardware.pciDevice"]), strict=True):
+    for host, found in zip(
+        hosts, collect(vcenter.content, entities, ["hardware.pciDevice"]), strict=True
+    ):
         known = {nic.pci for nic in host.nics}
         for port, kind in portless(found.get("hardware.pciDevice") or (), known):
             yield f"{host.name}: the Mellanox port at {port} has no vmnic: {WHY_NO_VMNIC[kind]}"
 
 
-def portless(devices: Iterable[vim.host.PciDevice], nics: Collection[str]) -> Iterator[tuple[str, int]]:
+def portless(
+    devices: Iterable[vim.host.PciDevice], nics: Collection[str]
+) -> Iterator[tuple[str, int]]:
     """Address and class of each Mellanox port that is none of these NICs."""
     for one in devices:
         # the API's short is signed; VFs belong to VMs, and have no vmnic either
-        if one.vendorId & 0xFFFF == MELLANOX and one.id not in nics and "Virtual" not in (one.deviceName or ""):
+        if (
+            one.vendorId & 0xFFFF == MELLANOX
+            and one.id not in nics
+            and "Virtual" not in (one.deviceName or "")
+        ):
             kind = one.classId & 0xFFFF
             if kind in WHY_NO_VMNIC:
                 yield str(one.id), kind

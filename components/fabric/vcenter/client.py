@@ -1,4 +1,6 @@
-"""A session with a vCenter: NICs, advanced options and firewall rulesets of hosts, which the vSphere provider lacks.
+"""A session with a vCenter.
+
+NICs, advanced options and firewall rulesets of hosts, which the vSphere provider lacks.
 
 It reads narrow property paths only: whole objects contain values that pyVmomi's types do not know.
 """
@@ -10,7 +12,14 @@ from dataclasses import dataclass
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.vcenter.nics import Nic, RdmaDevices, needs_esxcli, nics_of, rdma_by_esxcli, rdma_in
+from components.fabric.vcenter.nics import (
+    Nic,
+    RdmaDevices,
+    needs_esxcli,
+    nics_of,
+    rdma_by_esxcli,
+    rdma_in,
+)
 from components.fabric.vcenter.properties import Found, collect, collect_all, known
 from components.fabric.vcenter.refusals import doing
 from components.fabric.vcenter.session import VcenterEndpoint, connected
@@ -24,7 +33,10 @@ LOG_AFTER_S = 10.0
 
 
 def until(done: Callable[[], bool], bound_s: float, say: Say, waiting: str) -> bool:
-    """Calls `done` every second until it holds; False after `bound_s`. `say` gets lines that begin with `waiting`."""
+    """Calls `done` every second until it holds; False after `bound_s`.
+
+    `say` gets lines that begin with `waiting`.
+    """
     began, log_after_s = time.monotonic(), LOG_AFTER_S
     while not done():
         passed_s = time.monotonic() - began
@@ -87,15 +99,25 @@ class VCenter:
             LabError: when the host does not report them.
         """
         found = collect(self.content, [host], ["name", "config.product", "config.network"])[0]
-        name, network, product = str(found.get("name", host)), found.get("config.network"), found.get("config.product")
+        name, network, product = (
+            str(found.get("name", host)),
+            found.get("config.network"),
+            found.get("config.product"),
+        )
         if network is None:
             raise LabError(
-                f"{name} does not report its NICs; check that it is connected and that fabric.user may see it"
+                f"{name} does not report its NICs; check that it is connected and that fabric.user "
+                "may see it"
             )
         return nics_of(network, self.rdma(host, name, product.version if product else "", network))
 
-    def rdma(self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo) -> RdmaDevices:
-        """Its RDMA devices; runs esxcli once per session. Threads may call it, each for another host."""
+    def rdma(
+        self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo
+    ) -> RdmaDevices:
+        """Its RDMA devices; runs esxcli once per session.
+
+        Threads may call it, each for another host.
+        """
         if not needs_esxcli(version, network):
             return rdma_in(network)
         if host not in self._rdma:
@@ -109,18 +131,32 @@ class VCenter:
             for one, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"])
             if row["name"] == switch
         ]
-        members = [one for row in collect(self.content, named, ["config.host"]) for one in row.get("config.host") or []]
+        members = [
+            one
+            for row in collect(self.content, named, ["config.host"])
+            for one in row.get("config.host") or []
+        ]
         specs = [one.config.backing for one in members if one.config.host == host]
-        return tuple(nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or [])
+        return tuple(
+            nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or []
+        )
 
     def vmkernel_names(self, host: vim.HostSystem) -> dict[str, str]:
         """Address of each vmkernel adapter by its name."""
-        return {nic.device: nic.spec.ip.ipAddress or "" for nic in known(host, "config.network").vnic or []}
+        return {
+            nic.device: nic.spec.ip.ipAddress or ""
+            for nic in known(host, "config.network").vnic or []
+        }
 
     def management_vmkernels(self, host: vim.HostSystem) -> set[str]:
-        """The adapters that carry management: selected for it, or with the host's name in vCenter as address."""
+        """The adapters that carry management.
+
+        Selected for it, or with the host's name in vCenter as address.
+        """
         name = str(host.name)
-        selected = {device for device, address in self.vmkernel_names(host).items() if address == name}
+        selected = {
+            device for device, address in self.vmkernel_names(host).items() if address == name
+        }
         info = known(host, "configManager.virtualNicManager.info")
         for config in info.netConfig or []:
             if config.nicType == "management":
@@ -162,7 +198,9 @@ class VCenter:
             if ruleset.key == key:
                 changeable = getattr(ruleset, "userControllable", None)
                 return Ruleset(
-                    enabled=ruleset.enabled, required=ruleset.required, changeable=changeable in (None, True)
+                    enabled=ruleset.enabled,
+                    required=ruleset.required,
+                    changeable=changeable in (None, True),
                 )
         raise LabError(f"{host.name}: its firewall has no ruleset {key}")
 
@@ -176,7 +214,10 @@ class VCenter:
         if found.enabled == enabled:
             return
         if found.required or not found.changeable:
-            raise LabError(f"{host.name}: the host locks ruleset {key}, which is {_word(enabled=found.enabled)}")
+            raise LabError(
+                f"{host.name}: the host locks ruleset {key}, which is "
+                f"{_word(enabled=found.enabled)}"
+            )
         firewall = known(host, "configManager.firewallSystem")
         with doing(host.name, f"{'open' if enabled else 'close'} ruleset {key}"):
             (firewall.EnableRuleset if enabled else firewall.DisableRuleset)(key)
@@ -184,7 +225,10 @@ class VCenter:
             raise LabError(f"{host.name}: ruleset {key} stays {_word(enabled=not enabled)}")
 
     def running_pvrdma_vms(self, host: vim.HostSystem) -> list[str]:
-        """Names of running VMs with a PVRDMA adapter: changing their vmkernel adapter cuts their connections."""
+        """Names of running VMs with a PVRDMA adapter.
+
+        Changing their vmkernel adapter cuts their connections.
+        """
         paths = ("name", "runtime.host", "runtime.powerState", "config.hardware.device")
         return sorted(
             str(machine["name"])
@@ -198,7 +242,9 @@ class VCenter:
             )
         )
 
-    def _still_there(self, machines: Sequence[vim.VirtualMachine], paths: Sequence[str]) -> list[Found]:
+    def _still_there(
+        self, machines: Sequence[vim.VirtualMachine], paths: Sequence[str]
+    ) -> list[Found]:
         """Properties of VMs, without those that are deleted meanwhile, for instance by this run."""
         rest = list(machines)
         while True:

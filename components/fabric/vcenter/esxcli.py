@@ -1,6 +1,7 @@
 """esxcli on an ESXi host through the vCenter, without SSH to the host.
 
-The API has the calls, but pyVmomi does not describe them, so this file does. `govc host.esxcli` works the same way.
+The API has the calls, but pyVmomi does not describe them, so this file does. `govc host.esxcli`
+works the same way.
 """
 
 import re
@@ -31,7 +32,11 @@ HOST, ARGUMENT = "vim.rocelab.Host", "vim.rocelab.SoapArgument"
 
 def _describe() -> None:
     """Registers the types of the calls with pyVmomi."""
-    fault, result, executer = "vim.rocelab.SoapFault", "vim.rocelab.SoapResult", "vim.rocelab.MethodExecuter"
+    fault, result, executer = (
+        "vim.rocelab.SoapFault",
+        "vim.rocelab.SoapResult",
+        "vim.rocelab.MethodExecuter",
+    )
     text = ("string", VERSION)
     properties = {
         ARGUMENT: [("name", *text, 0), ("val", *text, 0)],
@@ -44,9 +49,21 @@ def _describe() -> None:
     words = [(word, *text, 0, None) for word in ("moid", "version", "method")]
     takes = (*words, ("argument", f"{ARGUMENT}[]", VERSION, _OPTIONAL, None))
     run = ("run", "ExecuteSoap", VERSION, takes, (_OPTIONAL, result, result), None, None)
-    VmomiSupport.CreateManagedType(executer, "ManagedMethodExecuter", "vmodl.ManagedObject", VERSION, None, [run])
-    begin = ("begin", "RetrieveManagedMethodExecuter", VERSION, (), (0, executer, executer), None, None)
-    VmomiSupport.CreateManagedType(HOST, "RocelabHost", "vmodl.ManagedObject", VERSION, None, [begin])
+    VmomiSupport.CreateManagedType(
+        executer, "ManagedMethodExecuter", "vmodl.ManagedObject", VERSION, None, [run]
+    )
+    begin = (
+        "begin",
+        "RetrieveManagedMethodExecuter",
+        VERSION,
+        (),
+        (0, executer, executer),
+        None,
+        None,
+    )
+    VmomiSupport.CreateManagedType(
+        HOST, "RocelabHost", "vmodl.ManagedObject", VERSION, None, [begin]
+    )
 
 
 _describe()
@@ -54,7 +71,9 @@ _begin: Any = VmomiSupport.GetVmodlType(HOST).Begin.info
 _argument: Any = VmomiSupport.GetVmodlType(ARGUMENT)
 
 
-def esxcli(host: vim.HostSystem, place: str, command: str, /, **options: str) -> list[dict[str, str]]:
+def esxcli(
+    host: vim.HostSystem, place: str, command: str, /, **options: str
+) -> list[dict[str, str]]:
     """The rows of a command's answer, such as of `rdma device stats get` with `device="vmrdma0"`.
 
     Args:
@@ -67,8 +86,12 @@ def esxcli(host: vim.HostSystem, place: str, command: str, /, **options: str) ->
         LabError: when the host or the vCenter refuses it, with their text.
     """
     words = command.split()
-    shown = f"run esxcli {command} {' '.join(f'--{name} {value}' for name, value in options.items())}".rstrip()
-    given = [_argument(name=name, val=f"<{name}>{escape(value)}</{name}>") for name, value in options.items()]
+    arguments = [f"--{name} {value}" for name, value in options.items()]
+    shown = " ".join(["run esxcli", command, *arguments])
+    given = [
+        _argument(name=name, val=f"<{name}>{escape(value)}</{name}>")
+        for name, value in options.items()
+    ]
     with doing(place, shown):
         executer = host._stub.InvokeMethod(host, _begin, ())
         answer = executer.Run(
@@ -78,21 +101,27 @@ def esxcli(host: vim.HostSystem, place: str, command: str, /, **options: str) ->
             argument=given,
         )
     if answer is None or answer.fault is not None:
-        said = _said(answer.fault.faultMsg, answer.fault.faultDetail or "") if answer else "no answer"
+        said = (
+            _said(answer.fault.faultMsg, answer.fault.faultDetail or "") if answer else "no answer"
+        )
         raise LabError(f"{place}: cannot {shown}: {said}")
     return rows_of(answer.response or "")
 
 
 def rows_of(answer: str) -> list[dict[str, str]]:
-    """The rows of an answer, by field; those of an object within one as `DriverInfo.Version`. Lists are left out.
+    """The rows of an answer, by field; those of an object within one as `DriverInfo.Version`.
+
+    Lists are left out.
 
     Raises:
         LabError: when it is not an answer of esxcli.
     """
-    if len(answer) > LARGEST_BYTES or "<!" in answer:  # no answer has a document type, which could blow it up
+    # no answer has a document type, which could blow it up
+    if len(answer) > LARGEST_BYTES or "<!" in answer:
         raise LabError(f"an answer of {len(answer)} bytes is not XML of esxcli")
     try:
-        root = ET.fromstring(answer)  # noqa: S314  # without a document type there is nothing to expand
+        # without a document type there is nothing to expand
+        root = ET.fromstring(answer)  # noqa: S314
     except ET.ParseError as error:
         raise LabError(f"an answer of esxcli cannot be read: {error}") from None
     objects: Sequence[ET.Element] = [one for one in root if _plain(one.tag) == ELEMENT] or [root]
@@ -106,7 +135,11 @@ def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
             yield name, (field.text or "").strip()
         # fields are capitalised; what a list is made of bears the name of its type, such as string
         elif all(_plain(one.tag)[:1].isupper() and _plain(one.tag) != ELEMENT for one in field):
-            yield from ((f"{name}.{_plain(one.tag)}", (one.text or "").strip()) for one in field if not len(one))
+            yield from (
+                (f"{name}.{_plain(one.tag)}", (one.text or "").strip())
+                for one in field
+                if not len(one)
+            )
 
 
 def number_of(row: Mapping[str, str], name: str) -> int | None:
@@ -116,7 +149,10 @@ def number_of(row: Mapping[str, str], name: str) -> int | None:
 
 
 def text_of(row: Mapping[str, str], name: str) -> str:
-    """A field by its name in any spelling: `Bytes sent` is `BytesSent` in the API; empty without one."""
+    """A field by its name in any spelling: `Bytes sent` is `BytesSent` in the API.
+
+    Empty without one.
+    """
     wanted = _letters(name)
     return next((value for key, value in row.items() if _letters(key) == wanted), "")
 

@@ -1,4 +1,4 @@
-"""Physical NICs and RDMA devices of an ESXi host, and the choice of one NIC, which never guesses."""
+"""Physical NICs and RDMA devices of an ESXi host, and the choice of one NIC without guessing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,9 +37,14 @@ class RdmaDevices:
 
 
 def needs_esxcli(version: str, network: vim.host.NetworkInfo) -> bool:
-    """Whether only esxcli reports the devices: the host is older than 7.0, or of an unknown release."""
+    """Whether only esxcli reports the devices.
+
+    The host is older than 7.0, or of an unknown release.
+    """
     major = version.partition(".")[0]
-    return not network.rdmaDevice and not (major.isdecimal() and int(major) >= FIRST_WITH_RDMA_DEVICES)
+    return not network.rdmaDevice and not (
+        major.isdecimal() and int(major) >= FIRST_WITH_RDMA_DEVICES
+    )
 
 
 def rdma_in(network: vim.host.NetworkInfo) -> RdmaDevices:
@@ -51,13 +56,17 @@ def rdma_in(network: vim.host.NetworkInfo) -> RdmaDevices:
                 name=device.device, state=str(device.connectionInfo.state or "").lower()
             )
             for device in network.rdmaDevice or []
-            if isinstance(device.backing, vim.host.RdmaDevice.PnicBacking) and device.backing.pairedUplink in names
+            if isinstance(device.backing, vim.host.RdmaDevice.PnicBacking)
+            and device.backing.pairedUplink in names
         }
     )
 
 
 def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:
-    """The devices as esxcli lists them; `place` is the host's name. No answer never counts as no device."""
+    """The devices as esxcli lists them; `place` is the host's name.
+
+    No answer never counts as no device.
+    """
     try:
         rows = [row for row in esxcli(host, place, RDMA_DEVICE_LIST) if row]
     except LabError as error:
@@ -70,7 +79,9 @@ def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:
     if rows and not found:
         columns = f"{NAME_COLUMN} with a {UPLINK_COLUMN}"
         fields = ", ".join(sorted({key for row in rows for key in row}))
-        return RdmaDevices(unknown=f"esxcli {RDMA_DEVICE_LIST} reports no {columns}; it reports {fields}"[:300])
+        return RdmaDevices(
+            unknown=f"esxcli {RDMA_DEVICE_LIST} reports no {columns}; it reports {fields}"[:300]
+        )
     return RdmaDevices(of=found)
 
 
@@ -99,14 +110,20 @@ class Nic:
 
     def __str__(self) -> str:
         speed = f"{self.speed_mbit} Mbit/s" if self.speed_mbit else "no link"
-        extras = ", ".join(filter(None, [self.rdma_device, f"uplink of {self.switch}" if self.switch else ""]))
+        extras = ", ".join(
+            filter(None, [self.rdma_device, f"uplink of {self.switch}" if self.switch else ""])
+        )
         return f"{self.name} ({self.mac}, {self.driver}, {speed}{', ' + extras if extras else ''})"
 
 
 def nics_of(network: vim.host.NetworkInfo, rdma: RdmaDevices) -> list[Nic]:
     """The physical NICs of a host's network configuration, with its RDMA devices."""
-    used: dict[object, str] = {key: switch.name for switch in network.vswitch or [] for key in switch.pnic or []}
-    used |= {key: switch.dvsName for switch in network.proxySwitch or [] for key in switch.pnic or []}
+    used: dict[object, str] = {
+        key: switch.name for switch in network.vswitch or [] for key in switch.pnic or []
+    }
+    used |= {
+        key: switch.dvsName for switch in network.proxySwitch or [] for key in switch.pnic or []
+    }
     found = []
     for nic in network.pnic or []:
         device = rdma.of.get(nic.device)
@@ -135,28 +152,40 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
         host: the ESXi host, for the error.
         nics: all of its physical NICs.
         choice: the choice in the lab file.
-        switch: the distributed switch that it is for; a NIC that is its uplink already counts as free.
-        rdma: whether only a NIC with an RDMA device will do, as for PVRDMA: without one it falls back to TCP silently.
+        switch: the distributed switch that it is for; a NIC that is its uplink already counts as
+            free.
+        rdma: whether only a NIC with an RDMA device will do, as for PVRDMA: without one it falls
+            back to TCP silently.
 
     Raises:
-        LabError: when none fits, more than one does, the one is another switch's uplink, or its RDMA device is
-            unknown.
+        LabError: when none fits, more than one does, the one is another switch's uplink, or its
+            RDMA device is unknown.
     """
     known = sorted(nics, key=lambda nic: nic.name)
     fitting = [nic for nic in known if _fits(nic, choice)]
     listed = "; ".join(map(str, fitting or known)) or "none"
-    if not fitting and choice.rdma_device and (unknown := next((nic for nic in known if nic.rdma_unknown), None)):
-        raise LabError(f"{host}: rocelab cannot tell which NIC has {choice.rdma_device}: {_esxcli_remedy(unknown)}")
+    if (
+        not fitting
+        and choice.rdma_device
+        and (unknown := next((nic for nic in known if nic.rdma_unknown), None))
+    ):
+        raise LabError(
+            f"{host}: rocelab cannot tell which NIC has {choice.rdma_device}: "
+            f"{_esxcli_remedy(unknown)}"
+        )
     if not fitting:
         raise LabError(f"{host}: no NIC matches {_criteria(choice)}; it has {listed}")
     if len(fitting) > 1:
         raise LabError(
-            f"{host}: {len(fitting)} NICs match {_criteria(choice)}: {listed}. PVRDMA allows one uplink per switch; "
-            "choose one with uplink.name or uplink.mac"
+            f"{host}: {len(fitting)} NICs match {_criteria(choice)}: {listed}. PVRDMA allows one "
+            "uplink per switch; choose one with uplink.name or uplink.mac"
         )
     nic = fitting[0]
     if nic.switch not in ("", switch):
-        raise LabError(f"{host}: {nic} is in use, and rocelab never takes a NIC away; choose another, or free it")
+        raise LabError(
+            f"{host}: {nic} is in use, and rocelab never takes a NIC away; choose another, or "
+            "free it"
+        )
     if rdma:
         refuse_without_rdma(host, nic)
     return nic
@@ -171,14 +200,19 @@ def refuse_without_rdma(host: str, nic: Nic) -> None:
     if nic.rdma_device:
         return
     if nic.rdma_unknown:
-        raise LabError(f"{host}: rocelab cannot tell whether {nic} has an RDMA device: {_esxcli_remedy(nic)}")
-    raise LabError(f"{host}: {nic} has no RDMA device, so PVRDMA would silently fall back to TCP; choose another")
+        raise LabError(
+            f"{host}: rocelab cannot tell whether {nic} has an RDMA device: {_esxcli_remedy(nic)}"
+        )
+    raise LabError(
+        f"{host}: {nic} has no RDMA device, so PVRDMA would silently fall back to TCP; choose "
+        "another"
+    )
 
 
 def _esxcli_remedy(nic: Nic) -> str:
     return (
-        f"ESXi before 7.0 reports it through esxcli only, and {nic.rdma_unknown}. Let fabric.user run esxcli on this "
-        "host, or upgrade the host to 7.0"
+        f"ESXi before 7.0 reports it through esxcli only, and {nic.rdma_unknown}. Let fabric.user "
+        "run esxcli on this host, or upgrade the host to 7.0"
     )
 
 
@@ -193,4 +227,6 @@ def _fits(nic: Nic, choice: UplinkChoice) -> bool:
 
 
 def _criteria(choice: UplinkChoice) -> str:
-    return ", ".join(f"{key} {value}" for key, value in choice.model_dump(exclude_none=True).items())
+    return ", ".join(
+        f"{key} {value}" for key, value in choice.model_dump(exclude_none=True).items()
+    )

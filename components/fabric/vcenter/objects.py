@@ -1,4 +1,6 @@
-"""Existing switches, port groups and vmkernel adapters: found by name, read, and set field by field.
+"""Existing switches, port groups and vmkernel adapters.
+
+Found by name, read, and set field by field.
 
 Fields that are not declared keep their values, and nothing is ever removed.
 """
@@ -15,7 +17,9 @@ from components.fabric.vcenter.properties import collect_all, known
 from components.fabric.vcenter.refusals import doing
 from stacks.base import LabError
 
-Values = Mapping[str, object]  # by field: mtu_bytes, version, network_io_control, vlan_id, or member.<host>: its NIC
+Values = Mapping[
+    str, object
+]  # by field: mtu_bytes, version, network_io_control, vlan_id, or member.<host>: its NIC
 MEMBER = "member."
 
 
@@ -65,10 +69,15 @@ class ExistingSwitch:
         return {"uuid": str(self._switch.uuid), "moid": str(self._switch._GetMoId())}
 
     def read(self, fields: Values) -> dict[str, object]:
-        """Current values of the fields; a member's NICs are separated by commas, and empty for other hosts."""
+        """Current values of the fields.
+
+        A member's NICs are separated by commas, and empty for other hosts.
+        """
         config = self._switch.config
         nics = {
-            str(one.config.host.name): ",".join(spec.pnicDevice for spec in one.config.backing.pnicSpec or [])
+            str(one.config.host.name): ",".join(
+                spec.pnicDevice for spec in one.config.backing.pnicSpec or []
+            )
             for one in (config.host or [] if any(key.startswith(MEMBER) for key in fields) else [])
         }
         own: dict[str, object] = {
@@ -76,15 +85,22 @@ class ExistingSwitch:
             "version": config.productInfo.version,
             "network_io_control": bool(config.networkResourceManagementEnabled),
         }
-        return {key: nics.get(key.removeprefix(MEMBER), "") if key.startswith(MEMBER) else own[key] for key in fields}
+        return {
+            key: nics.get(key.removeprefix(MEMBER), "") if key.startswith(MEMBER) else own[key]
+            for key in fields
+        }
 
     def put(self, changes: Values) -> None:
         """Sets fields; a member is added with its NIC, and no other member is touched."""
         if "version" in changes:
             self._upgrade(str(changes["version"]))
-        members = {key.removeprefix(MEMBER): nic for key, nic in changes.items() if key.startswith(MEMBER)}
+        members = {
+            key.removeprefix(MEMBER): nic for key, nic in changes.items() if key.startswith(MEMBER)
+        }
         if "mtu_bytes" in changes or members:
-            spec = vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(configVersion=self._switch.config.configVersion)
+            spec = vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(
+                configVersion=self._switch.config.configVersion
+            )
             if "mtu_bytes" in changes:
                 spec.maxMtu = int(str(changes["mtu_bytes"]))
             spec.host = [self._member(host, str(nic)) for host, nic in members.items()]
@@ -111,8 +127,12 @@ class ExistingSwitch:
         ours = [one for one in self._switch.config.host or [] if one.config.host == host]
         if ours and (found := [spec.pnicDevice for spec in ours[0].config.backing.pnicSpec or []]):
             raise LabError(f"{name}: {unswapped(self.place, ', '.join(found), nic)}")
-        backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)])
-        return vim.dvs.HostMember.ConfigSpec(operation="edit" if ours else "add", host=host, backing=backing)
+        backing = vim.dvs.HostMember.PnicBacking(
+            pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)]
+        )
+        return vim.dvs.HostMember.ConfigSpec(
+            operation="edit" if ours else "add", host=host, backing=backing
+        )
 
 
 @dataclass(slots=True)
@@ -158,7 +178,14 @@ class ExistingVmkernel:
         return {"moid": self._device}
 
     def read(self, fields: Values) -> dict[str, object]:
-        nic = next((one for one in known(self._host, "config.network").vnic or [] if one.device == self._device), None)
+        nic = next(
+            (
+                one
+                for one in known(self._host, "config.network").vnic or []
+                if one.device == self._device
+            ),
+            None,
+        )
         if nic is None:
             raise LabError(f"{self.place}: the host has no such vmkernel adapter")
         return dict.fromkeys(fields, nic.spec.mtu or 1500)
@@ -172,7 +199,9 @@ class ExistingVmkernel:
             )
 
 
-def entity_named(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, below: vim.ManagedEntity | None) -> Any:
+def entity_named(
+    vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, below: vim.ManagedEntity | None
+) -> Any:
     """The object of a kind that has this name.
 
     Raises:
@@ -183,7 +212,9 @@ def entity_named(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, bel
         if values["name"] == name:
             return entity
     others = ", ".join(sorted(str(values["name"]) for _, values in found)) or "none"
-    raise LabError(f"{name}: the vCenter has no such {kind.__name__.rpartition('.')[2]}; it has {others}")
+    raise LabError(
+        f"{name}: the vCenter has no such {kind.__name__.rpartition('.')[2]}; it has {others}"
+    )
 
 
 def older(switch: str, now: str, wanted: str) -> str:
@@ -194,8 +225,8 @@ def older(switch: str, now: str, wanted: str) -> str:
 def unswapped(switch: str, now: str, wanted: str) -> str:
     """The fault of a host that is on an adopted switch with another NIC than the lab's."""
     return (
-        f"is on {switch} with {now}, but the lab file sets {wanted}, and rocelab never replaces an uplink; correct the "
-        "lab file's uplink, or change the NIC in vCenter"
+        f"is on {switch} with {now}, but the lab file sets {wanted}, and rocelab never replaces an "
+        "uplink; correct the lab file's uplink, or change the NIC in vCenter"
     )
 
 

@@ -1,4 +1,7 @@
-"""Power of VMs and the end of vCenter's tasks: bounded waits that name the machine when they run out."""
+"""Power of VMs and the end of vCenter's tasks.
+
+Bounded waits that name the machine when they run out.
+"""
 
 from collections.abc import Callable
 from typing import cast
@@ -46,7 +49,10 @@ def turn_off(vcenter: VCenter, machine: vim.VirtualMachine, name: str) -> None:
         with doing(name, "shut the guest down"):
             machine.ShutdownGuest()
         off = until(
-            lambda: not is_on(vcenter, machine), SHUTDOWN_S, vcenter.say, f"{name}: waiting for its guest to shut down"
+            lambda: not is_on(vcenter, machine),
+            SHUTDOWN_S,
+            vcenter.say,
+            f"{name}: waiting for its guest to shut down",
         )
         if off:
             return
@@ -67,7 +73,8 @@ def turn_on(vcenter: VCenter, machine: vim.VirtualMachine, name: str, *, guest_s
 
     if guest_s and not until(answers, guest_s, vcenter.say, f"{name}: waiting for its guest tools"):
         raise LabError(
-            f"{name} is powered on, but its guest tools did not answer within {guest_s} s; look at its console"
+            f"{name} is powered on, but its guest tools did not answer within {guest_s} s; look at "
+            "its console"
         )
 
 

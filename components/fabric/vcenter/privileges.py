@@ -1,7 +1,7 @@
 """The calls that a lab's run makes in a vCenter, and the privilege of each. Pure.
 
-The check of the preflight comes from this table, and a test compares docs/vsphere.md with it. Reading needs no entry:
-every role has System.Anonymous, System.View and System.Read.
+The check of the preflight comes from this table, and a test compares docs/vsphere.md with it.
+Reading needs no entry: every role has System.Anonymous, System.View and System.Read.
 """
 
 from collections.abc import Iterable
@@ -14,9 +14,20 @@ from stacks.machines import Machine
 from stacks.nodes import VsphereVm
 
 Part = Literal[
-    "new switch", "any switch", "adopted switch", "new port group", "adopted port group", "vmkernel adapter",
-    "PVRDMA settings", "machine", "any machine", "clone", "any clone", "vGPU", "appliance",
-]  # fmt: skip
+    "new switch",
+    "any switch",
+    "adopted switch",
+    "new port group",
+    "adopted port group",
+    "vmkernel adapter",
+    "PVRDMA settings",
+    "machine",
+    "any machine",
+    "clone",
+    "any clone",
+    "vGPU",
+    "appliance",
+]
 Where = Literal["host", "cluster", "datacenter"]
 
 
@@ -34,7 +45,10 @@ class Need:
 
 
 def _needs(part: Part, where: Where, *rows: tuple[str, str, str]) -> tuple[Need, ...]:
-    return tuple(Need(part=part, method=method, privilege=need, where=where, why=why) for method, need, why in rows)
+    return tuple(
+        Need(part=part, method=method, privilege=need, where=where, why=why)
+        for method, need, why in rows
+    )
 
 
 NEEDS: tuple[Need, ...] = (
@@ -51,7 +65,11 @@ NEEDS: tuple[Need, ...] = (
         ("ReconfigureDvs_Task", "DVSwitch.HostOp", "hosts join and leave"),
         ("EnableNetworkResourceManagement", "DVSwitch.ResourceManagement", "network I/O control"),
     ),
-    *_needs("any switch", "host", ("ReconfigureDvs_Task", "Host.Config.Network", "a host's NIC becomes an uplink")),
+    *_needs(
+        "any switch",
+        "host",
+        ("ReconfigureDvs_Task", "Host.Config.Network", "a host's NIC becomes an uplink"),
+    ),
     *_needs(
         "adopted switch",
         "datacenter",
@@ -65,7 +83,9 @@ NEEDS: tuple[Need, ...] = (
         ("Destroy_Task", "DVPortgroup.Delete", ""),
     ),
     *_needs(
-        "adopted port group", "datacenter", ("ReconfigureDVPortgroup_Task", "DVPortgroup.Modify", "a declared VLAN")
+        "adopted port group",
+        "datacenter",
+        ("ReconfigureDVPortgroup_Task", "DVPortgroup.Modify", "a declared VLAN"),
     ),
     *_needs(
         "vmkernel adapter",
@@ -74,7 +94,11 @@ NEEDS: tuple[Need, ...] = (
         ("UpdateVirtualNic", "Host.Config.Network", "another address or MTU"),
         ("RemoveVirtualNic", "Host.Config.Network", ""),
     ),
-    *_needs("vmkernel adapter", "datacenter", ("AddVirtualNic", "Network.Assign", "it is on the port group")),
+    *_needs(
+        "vmkernel adapter",
+        "datacenter",
+        ("AddVirtualNic", "Network.Assign", "it is on the port group"),
+    ),
     *_needs(
         "PVRDMA settings",
         "host",
@@ -90,14 +114,26 @@ NEEDS: tuple[Need, ...] = (
         ("ReconfigVM_Task", "VirtualMachine.Config.Resource", "all memory is reserved"),
         ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "adapters"),
         ("ReconfigVM_Task", "VirtualMachine.Config.EditDevice", ""),
-        ("ReconfigVM_Task", "VirtualMachine.Config.DiskExtend", "the system disk is larger than the template's"),
+        (
+            "ReconfigVM_Task",
+            "VirtualMachine.Config.DiskExtend",
+            "the system disk is larger than the template's",
+        ),
         ("ReconfigVM_Task", "VirtualMachine.Config.Settings", ""),
         ("ReconfigVM_Task", "VirtualMachine.Config.AdvancedConfig", ""),
         ("ReconfigVM_Task", "VirtualMachine.Config.Annotation", "the note that says whose it is"),
         ("Rename_Task", "VirtualMachine.Config.Rename", "a node that was formerly another"),
-        ("UpgradeVM_Task", "VirtualMachine.Config.UpgradeVirtualHardware", "a newer hardware version"),
+        (
+            "UpgradeVM_Task",
+            "VirtualMachine.Config.UpgradeVirtualHardware",
+            "a newer hardware version",
+        ),
         ("PowerOnVM_Task", "VirtualMachine.Interact.PowerOn", ""),
-        ("PbmQueryAssociatedProfile", "StorageProfile.View", "the provider reads each machine's storage policy"),
+        (
+            "PbmQueryAssociatedProfile",
+            "StorageProfile.View",
+            "the provider reads each machine's storage policy",
+        ),
     ),
     *_needs(
         "any machine",
@@ -120,9 +156,17 @@ NEEDS: tuple[Need, ...] = (
     *_needs(
         "any clone",
         "cluster",
-        ("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster", "rules that keep workers apart, or in place"),
+        (
+            "ReconfigureComputeResource_Task",
+            "Host.Inventory.EditCluster",
+            "rules that keep workers apart, or in place",
+        ),
     ),
-    *_needs("vGPU", "datacenter", ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "the vGPU")),
+    *_needs(
+        "vGPU",
+        "datacenter",
+        ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "the vGPU"),
+    ),
     *_needs(
         "appliance",
         "datacenter",
@@ -140,9 +184,10 @@ NEEDS: tuple[Need, ...] = (
 UNVERIFIED = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 """Calls of a run whose privilege no documentation names: esxcli.
 
-Measurements read an HCA's counters through it; the preflight reads driver versions that a host reports in no other way,
-and the RDMA devices of ESXi before 7.0. None of this changes anything. If it is refused, a version stays unknown,
-`pvrdma_path` is skipped, and a host before 7.0 is a fault that names the privilege.
+Measurements read an HCA's counters through it; the preflight reads driver versions that a host
+reports in no other way, and the RDMA devices of ESXi before 7.0. None of this changes anything. If
+it is refused, a version stays unknown, `pvrdma_path` is skipped, and a host before 7.0 is a fault
+that names the privilege.
 """
 
 OPTIONAL = {"fetchSoftwarePackages": "Host.Config.Image"}
@@ -166,11 +211,6 @@ def privileges(needs: Iterable[Need], where: Where | None = None) -> tuple[str, 
 def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
     for switch in fabric.switches:
         yield from _parts_of(switch)
-        for host in switch.hosts:
-            if host.vmkernel is not None:
-                yield "PVRDMA settings"
-                if host.vmkernel.use == "adopt" or host.vmkernel.address is not None:
-                    yield "vmkernel adapter"
     # the VM of an absent node is deleted
     machines = [node for node in lab.nodes if isinstance(node, VsphereVm)]
     if any(isinstance(node.machine, Machine) for node in machines):
@@ -184,6 +224,11 @@ def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
 
 
 def _parts_of(switch: DistributedSwitch) -> Iterable[Part]:
+    for host in switch.hosts:
+        if host.vmkernel is not None:
+            yield "PVRDMA settings"
+            if host.vmkernel.use == "adopt" or host.vmkernel.address is not None:
+                yield "vmkernel adapter"
     if switch.use == "create":
         yield from ("new switch", "any switch")
     elif switch.use == "adopt":

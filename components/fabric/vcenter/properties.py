@@ -25,7 +25,8 @@ def known(owner: object, path: str) -> Any:  # everything in the API is optional
         if value is None:
             name = getattr(owner, "name", "the vCenter")
             raise LabError(
-                f"{name} does not report its {path}; check that it is connected and that fabric.user may see it"
+                f"{name} does not report its {path}; check that it is connected and that "
+                "fabric.user may see it"
             )
     return value
 
@@ -33,7 +34,9 @@ def known(owner: object, path: str) -> Any:  # everything in the API is optional
 def collect(
     content: vim.ServiceInstanceContent, objects: Sequence[vim.ManagedEntity], paths: Sequence[str]
 ) -> list[Found]:
-    """Properties of the given objects, in their order: whole objects may hold what pyVmomi cannot read.
+    """Properties of the given objects, in their order.
+
+    Whole objects may hold what pyVmomi cannot read.
 
     A property that this vCenter is too old to know is left out.
     """
@@ -50,13 +53,19 @@ def collect_all(
     paths: Sequence[str],
     below: vim.ManagedEntity | None = None,
 ) -> list[tuple[Kind, Found]]:
-    """Properties of all objects of a kind that fabric.user may see, everywhere or below one, in one call.
+    """Properties of all objects of a kind, everywhere or below one, in one call.
+
+    fabric.user sees no others.
 
     A property that this vCenter is too old to know is left out.
     """
-    view = known(content, "viewManager").CreateContainerView(below or content.rootFolder, [kind], True)
+    view = known(content, "viewManager").CreateContainerView(
+        below or content.rootFolder, [kind], True
+    )
     try:
-        members = _collector.TraversalSpec(name="members", path="view", skip=False, type=vim.view.ContainerView)
+        members = _collector.TraversalSpec(
+            name="members", path="view", skip=False, type=vim.view.ContainerView
+        )
         asked = [_collector.ObjectSpec(obj=view, skip=True, selectSet=[members])]
         return [(one.obj, _values(one)) for one in _retrieve(content, kind, asked, paths)]
     except vmodl.query.InvalidProperty as fault:
@@ -69,7 +78,9 @@ def collect_all(
 
 
 def knows(version: str, kind: type, path: str) -> bool:
-    """Whether an API version such as `vim.version.version14` has a property; true when pyVmomi does not know.
+    """Whether an API version such as `vim.version.version14` has a property.
+
+    True when pyVmomi does not know.
 
     A vCenter refuses the whole call for one property that it is too old to know.
     """
@@ -85,11 +96,14 @@ def knows(version: str, kind: type, path: str) -> bool:
     return True
 
 
-def _retrieve(content: vim.ServiceInstanceContent, kind: type, asked: Sequence[object], paths: Sequence[str]) -> Any:
+def _retrieve(
+    content: vim.ServiceInstanceContent, kind: type, asked: Sequence[object], paths: Sequence[str]
+) -> Any:
     collector = known(content, "propertyCollector")
     there = [path for path in paths if knows(collector._stub.version, kind, path)]
     spec = _collector.FilterSpec(
-        objectSet=list(asked), propSet=[_collector.PropertySpec(type=kind, all=False, pathSet=there)]
+        objectSet=list(asked),
+        propSet=[_collector.PropertySpec(type=kind, all=False, pathSet=there)],
     )
     return collector.RetrieveContents([spec])
 

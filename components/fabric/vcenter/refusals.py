@@ -11,7 +11,9 @@ from stacks.base import LabError
 def message(error: Exception) -> str:
     """The text of an error, or its class name when it has none."""
     # a fault without a message would print all its fields, which do not help
-    said = getattr(error, "msg", None) or ("" if isinstance(error, vmodl.MethodFault) else str(error))
+    said = getattr(error, "msg", None) or (
+        "" if isinstance(error, vmodl.MethodFault) else str(error)
+    )
     return str(said or type(error).__name__)
 
 
@@ -57,7 +59,9 @@ def _own_words(fault: vmodl.MethodFault) -> str:
     """The fault's own text. The summary is often generic, and then the messages have the reason."""
     summary = message(fault)
     details = (str(one.message or "").strip() for one in fault.faultMessage or ())
-    return ": ".join([summary, *dict.fromkeys(one for one in details if one and one not in summary)])
+    return ": ".join(
+        [summary, *dict.fromkeys(one for one in details if one and one not in summary)]
+    )
 
 
 def _named(entity: vim.ManagedEntity) -> str:

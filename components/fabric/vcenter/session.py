@@ -1,4 +1,7 @@
-"""A session with a vCenter: certificate check, one new login when the session expires, and a logout at the end."""
+"""A session with a vCenter.
+
+Certificate check, one new login when the session expires, and a logout at the end.
+"""
 
 import hashlib
 import socket
@@ -52,13 +55,15 @@ def connected(endpoint: VcenterEndpoint) -> Iterator[vim.ServiceInstance]:
         yield vim.ServiceInstance("ServiceInstance", _Relogging(first._GetStub(), endpoint))
     except vim.fault.NotAuthenticated:
         raise LabError(
-            f"{where} ended the session twice within one task; raise its session limit, then run again"
+            f"{where} ended the session twice within one task; raise its session limit, then run "
+            "again"
         ) from None
     except vmodl.MethodFault as fault:
         raise LabError(f"{where}: {explained(fault)}") from None
     except (ConnectionError, TimeoutError) as error:
         raise LabError(
-            f"{where} broke the connection: {message(error)}. What was done is in the state; run again"
+            f"{where} broke the connection: {message(error)}. What was done is in the state; run "
+            "again"
         ) from None
     finally:
         Disconnect(first)
@@ -89,24 +94,28 @@ def _reaching(endpoint: VcenterEndpoint) -> Iterator[None]:
         yield
     except vim.fault.InvalidLogin:
         raise LabError(
-            f"{_named(endpoint)} refuses the login of {endpoint.user}; correct rocelab:vcenterPassword"
+            f"{_named(endpoint)} refuses the login of {endpoint.user}; correct "
+            "rocelab:vcenterPassword"
         ) from None
     except ssl.SSLCertVerificationError as error:
         raise LabError(
-            f"{_named(endpoint)}: {error.verify_message}; set fabric.ca_file to its certificate authority"
+            f"{_named(endpoint)}: {error.verify_message}; set fabric.ca_file to its certificate "
+            "authority"
         ) from None
     except (OSError, vmodl.MethodFault) as error:
         raise UnreachableError(f"{_named(endpoint)} does not answer: {message(error)}") from None
 
 
 class _Relogging(SoapAdapter.StubAdapterBase):
-    """Logs in once more when the vCenter has ended the session, and repeats the call that it refused.
+    """Logs in again when the vCenter has ended the session, and repeats the refused call.
 
-    pyVmomi's own adapter also repeats calls after broken connections, when the first may have succeeded.
+    pyVmomi's own adapter also repeats calls after broken connections, when the first may have
+    succeeded.
     """
 
     def __init__(self, stub: SoapAdapter.SoapStubAdapter, endpoint: VcenterEndpoint) -> None:
-        super().__init__(version=stub.version)  # type: ignore[no-untyped-call]  # pyVmomi types its objects only
+        # pyVmomi types its objects only
+        super().__init__(version=stub.version)  # type: ignore[no-untyped-call]
         self._stub, self._endpoint = stub, endpoint
 
     def InvokeMethod(  # noqa: N802  # the adapter's interface
@@ -139,8 +148,9 @@ def _trust(endpoint: VcenterEndpoint) -> ssl.SSLContext:
     found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()
     if found != endpoint.thumbprint_sha256:
         raise LabError(
-            f"{_named(endpoint)} presents a certificate with sha256 {found}, not fabric.thumbprint_sha256; nothing was "
-            "sent. If this is your vCenter, correct the thumbprint"
+            f"{_named(endpoint)} presents a certificate with sha256 {found}, not "
+            "fabric.thumbprint_sha256; nothing was sent. If this is your vCenter, correct the "
+            "thumbprint"
         )
     # pinned: only this certificate is accepted, whatever its name
     context = ssl.create_default_context(cadata=presented)
@@ -156,7 +166,9 @@ def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> VcenterEndpoint
         LabError: when the password is missing.
     """
     in_file = fabric.password == "file"  # noqa: S105  # where it is, not what
-    password = read_password(fabric, root) if in_file else required_secret(setting, "vcenterPassword")
+    password = (
+        read_password(fabric, root) if in_file else required_secret(setting, "vcenterPassword")
+    )
     return replace(peer_of(fabric, root), user=fabric.user, password=password)
 
 

@@ -103,20 +103,26 @@ def by_name(vcenter: VCenter, path: str) -> ExistingVm:
     """
     datacenter, _, name = path.partition("/")
     place = entity_named(vcenter, vim.Datacenter, datacenter, None)
-    there = collect_all(vcenter.content, vim.VirtualMachine, ["name", "parent", "runtime.host"], place)
+    there = collect_all(
+        vcenter.content, vim.VirtualMachine, ["name", "parent", "runtime.host"], place
+    )
     named = [(machine, found) for machine, found in there if found.get("name") == name]
     if len(named) == 1:
         return _read(vcenter, named[0][0])
     if named:
         where = " and ".join(sorted(_where(vcenter, found) for _, found in named))
         raise LabError(
-            f"{path}: {len(named)} VMs have that name: {where}; rename one of them in vCenter, and name the right one "
-            "in machine.existing"
+            f"{path}: {len(named)} VMs have that name: {where}; rename one of them in vCenter, and "
+            "name the right one in machine.existing"
         )
     near = difflib.get_close_matches(name, [str(found.get("name")) for _, found in there], n=3)
     raise LabError(
         f"{path}: fabric.user sees no VM of that name; "
-        + (f"similar names: {', '.join(near)}" if near else f"none of {len(there)} has a similar name")
+        + (
+            f"similar names: {', '.join(near)}"
+            if near
+            else f"none of {len(there)} has a similar name"
+        )
         + ". Correct machine.existing, or set machine.template to create a VM"
     )
 
@@ -132,8 +138,9 @@ def _read(vcenter: VCenter, machine: vim.VirtualMachine) -> ExistingVm:
     if "config.uuid" not in facts:
         # its settings cannot be read, and would look like those of a VM without any
         raise LabError(
-            f"{facts.get('name', machine)} is {facts.get('runtime.connectionState', 'gone')} in the vCenter, so its "
-            "settings cannot be read; bring its host or datastore back, then run again"
+            f"{facts.get('name', machine)} is {facts.get('runtime.connectionState', 'gone')} in "
+            "the vCenter, so its settings cannot be read; bring its host or datastore back, then "
+            "run again"
         )
     host = facts.get("runtime.host")
     name = collect(vcenter.content, [host], ["name"])[0].get("name", "") if host is not None else ""
@@ -143,14 +150,21 @@ def _read(vcenter: VCenter, machine: vim.VirtualMachine) -> ExistingVm:
 def _where(vcenter: VCenter, found: Found) -> str:
     folder, host = found.get("parent"), found.get("runtime.host")
     names = [
-        str(collect(vcenter.content, [one], ["name"])[0].get("name", "?")) if one is not None else "?"
+        (
+            str(collect(vcenter.content, [one], ["name"])[0].get("name", "?"))
+            if one is not None
+            else "?"
+        )
         for one in (folder, host)
     ]
     return f"one in folder {names[0]} on {names[1]}"
 
 
 def differences(
-    vm: ExistingVm, declared: DeclaredMachine, networks: Mapping[str, str], port_groups: Mapping[str, str]
+    vm: ExistingVm,
+    declared: DeclaredMachine,
+    networks: Mapping[str, str],
+    port_groups: Mapping[str, str],
 ) -> Iterator[str]:
     """What is wrong with a VM, each with the remedy.
 
@@ -161,49 +175,67 @@ def differences(
         port_groups: name of the port group by rail.
     """
     if vm.facts.get("config.template"):
-        yield "is a template; name it as machine.template to create a VM from it, or choose another VM"
+        yield (
+            "is a template; name it as machine.template to create a VM from it, or choose "
+            "another VM"
+        )
         return
     if declared.host not in ("", vm.host):
-        yield f"is on {vm.host}, but machine.host is {declared.host}; move it there, or correct machine.host"
+        yield (
+            f"is on {vm.host}, but machine.host is {declared.host}; move it there, or correct "
+            "machine.host"
+        )
     if vm.hardware_version < declared.least_hardware:
         yield (
-            f"has virtual hardware {vm.hardware_version}, but {declared.needs} from {declared.least_hardware} on; "
-            "upgrade it, which cannot be undone"
+            f"has virtual hardware {vm.hardware_version}, but {declared.needs} from "
+            f"{declared.least_hardware} on; upgrade it, which cannot be undone"
         )
     firmware = str(vm.facts.get("config.firmware"))
     if declared.fields.get(VGPUS) and firmware != "efi":
-        yield f"has firmware {firmware}, which cannot map a vGPU's memory; use a VM with firmware efi"
+        yield (
+            f"has firmware {firmware}, which cannot map a vGPU's memory; use a VM with firmware efi"
+        )
     for field, value in declared.fields.items():
         now = vm.value(field)
         if now != value:
-            place = DIALOG.get(field) or f"VM Options, Configuration Parameters, {field.removeprefix(OPTION)}"
+            place = (
+                DIALOG.get(field)
+                or f"VM Options, Configuration Parameters, {field.removeprefix(OPTION)}"
+            )
             yield f"has {field} {now!r}, but should have {value!r}: Edit Settings, {place}"
     if declared.rails:
         yield from _adapters(vm, declared, networks, port_groups)
 
 
 def _adapters(
-    vm: ExistingVm, declared: DeclaredMachine, networks: Mapping[str, str], port_groups: Mapping[str, str]
+    vm: ExistingVm,
+    declared: DeclaredMachine,
+    networks: Mapping[str, str],
+    port_groups: Mapping[str, str],
 ) -> Iterator[str]:
     guest = str(vm.facts.get("config.guestId", ""))
     if not LINUX_64.match(guest):
         yield f"has guest {guest}, but PVRDMA has drivers only for 64-bit Linux; use another VM"
     if vm.host not in declared.hosts:
-        yield f"is on {vm.host}, which its rails do not reach; move it to {' or '.join(declared.hosts)}"
+        yield (
+            f"is on {vm.host}, which its rails do not reach; move it to "
+            f"{' or '.join(declared.hosts)}"
+        )
     for rail in declared.rails:
         if rail not in networks:
             continue
         adapters = vm.adapters(networks[rail])
         if not adapters:
             yield (
-                f"has no PVRDMA adapter on port group {port_groups[rail]}, which {rail} needs: power it off, then "
-                "Edit Settings, Add new device, Network Adapter, adapter type PVRDMA"
+                f"has no PVRDMA adapter on port group {port_groups[rail]}, which {rail} needs: "
+                "power it off, then Edit Settings, Add new device, Network Adapter, adapter type "
+                "PVRDMA"
             )
         for adapter in adapters:
             version = str(adapter.deviceProtocol or "")
             if declared.roce_version not in ("", version):
                 yield (
                     f"has a PVRDMA adapter on port group {port_groups[rail]} with device protocol "
-                    f"{version or 'unset'}, but should have {declared.roce_version}: power it off, then Edit "
-                    "Settings, Network Adapter, Device Protocol"
+                    f"{version or 'unset'}, but should have {declared.roce_version}: power it "
+                    "off, then Edit Settings, Network Adapter, Device Protocol"
                 )

@@ -35,7 +35,8 @@ def _userdata(key: HostKey) -> str:
 
 
 def _metadata(node: VsphereVm) -> str:
-    # by address, like the key: a renamed node stays the same instance, so cloud-init does nothing again
+    # by address, like the key: a renamed node stays the same instance, so cloud-init does nothing
+    # again
     instance = f"rocelab-{node.address}-{node.ssh_port}"
     # without this, cloud-init would request a DHCP address beside the customization's static ones
     return json.dumps({"instance-id": instance, "network": {"config": "disabled"}})

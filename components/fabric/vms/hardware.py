@@ -1,4 +1,7 @@
-"""What the vSphere provider cannot set on a VM: vGPUs, and the RoCE version of its PVRDMA adapters."""
+"""What the vSphere provider cannot set on a VM.
+
+VGPUs, and the RoCE version of its PVRDMA adapters.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -49,24 +52,37 @@ def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
 def offers(vcenter: VCenter, hosts: Iterable[str]) -> dict[str, list[str]]:
     """The vGPU profiles that each host offers."""
     names = list(hosts)
-    found = collect(vcenter.content, [vcenter.host(name) for name in names], ["config.sharedPassthruGpuTypes"])
+    found = collect(
+        vcenter.content, [vcenter.host(name) for name in names], ["config.sharedPassthruGpuTypes"]
+    )
     return {
-        name: sorted(one.get("config.sharedPassthruGpuTypes") or []) for name, one in zip(names, found, strict=True)
+        name: sorted(one.get("config.sharedPassthruGpuTypes") or [])
+        for name, one in zip(names, found, strict=True)
     }
 
 
-def refuse_unknown_profiles(vcenter: VCenter, name: str, profiles: Iterable[str], hosts: Sequence[str]) -> str:
+def refuse_unknown_profiles(
+    vcenter: VCenter, name: str, profiles: Iterable[str], hosts: Sequence[str]
+) -> str:
     """Why a VM cannot have these vGPUs on every host that it may run on; empty when it can."""
     wanted = sorted(set(profiles))
     offered = offers(vcenter, hosts) if wanted else {}
     for profile in wanted:
         lacking = [host for host, profiles in offered.items() if profile not in profiles]
         if lacking:
-            known = ", ".join(offered[lacking[0]]) or "none: no vGPU manager, or host graphics are not Shared Direct"
+            known = (
+                ", ".join(offered[lacking[0]])
+                or "none: no vGPU manager, or host graphics are not Shared Direct"
+            )
             having = [host for host in offered if host not in lacking]
-            remedy = f"or pin it to {having[0]} (machine.host)" if having else "or check the host's graphics settings"
+            remedy = (
+                f"or pin it to {having[0]} (machine.host)"
+                if having
+                else "or check the host's graphics settings"
+            )
             return (
-                f"{name}: {lacking[0]} does not offer vGPU {profile}; it offers {known}. Choose one of these, {remedy}"
+                f"{name}: {lacking[0]} does not offer vGPU {profile}; it offers {known}. Choose "
+                f"one of these, {remedy}"
             )
     return ""
 
@@ -75,7 +91,8 @@ def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Hardwa
     """Sets the hardware with the VM powered off, and reads it back.
 
     Raises:
-        LabError: when the VM no longer exists, may not be restarted, or has other hardware afterwards.
+        LabError: when the VM no longer exists, may not be restarted, or has other hardware
+            afterwards.
     """
     machine = find(vcenter, uuid)
     if machine is None:
@@ -93,7 +110,10 @@ def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Hardwa
         turn_on(vcenter, machine, name, guest_s=change.guest_s)
     found = observe(vcenter, uuid)
     if found is None or not satisfied(found, wanted):
-        raise LabError(f"{name} has {_words(found) if found else 'vanished'} after rocelab set {_words(wanted)}")
+        raise LabError(
+            f"{name} has {_words(found) if found else 'vanished'} after rocelab set "
+            f"{_words(wanted)}"
+        )
 
 
 def satisfied(found: Hardware, wanted: Hardware) -> bool:
@@ -103,14 +123,19 @@ def satisfied(found: Hardware, wanted: Hardware) -> bool:
 def restart_text(wanted: Hardware) -> str:
     """Why rocelab does not change a running VM, and what permits it."""
     return (
-        f"{_words(wanted)} can only be set while it is powered off; drain it, then set hosts.reboot: roll, "
-        "or power it off yourself"
+        f"{_words(wanted)} can only be set while it is powered off; drain it, then set "
+        "hosts.reboot: roll, or power it off yourself"
     )
 
 
 def find(vcenter: VCenter, uuid: str) -> vim.VirtualMachine | None:
-    """A VM by its BIOS UUID, which the vSphere provider uses as its ID; None when it no longer exists."""
-    found: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(None, uuid, True, False)
+    """A VM by its BIOS UUID, which the vSphere provider uses as its ID.
+
+    None when it no longer exists.
+    """
+    found: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(
+        None, uuid, True, False
+    )
     return found
 
 
@@ -142,7 +167,9 @@ def _devices(vcenter: VCenter, machine: vim.VirtualMachine) -> list[vim.vm.devic
     return list(collect(vcenter.content, [machine], [path])[0].get(path) or [])
 
 
-def vgpus_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualPCIPassthrough]:
+def vgpus_among(
+    devices: Sequence[vim.vm.device.VirtualDevice],
+) -> list[vim.vm.device.VirtualPCIPassthrough]:
     """The vGPUs among the devices, without other PCI devices."""
     shared = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
     return [
@@ -156,10 +183,14 @@ def profile_of(device: vim.vm.device.VirtualPCIPassthrough) -> str:
     return str(getattr(device.backing, "vgpu", ""))
 
 
-def pvrdma_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
+def pvrdma_among(
+    devices: Sequence[vim.vm.device.VirtualDevice],
+) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
     return [one for one in devices if isinstance(one, vim.vm.device.VirtualVmxnet3Vrdma)]
 
 
 def _words(hardware: Hardware) -> str:
-    vgpus = ", ".join(f"{count} x {profile}" for profile, count in sorted(Counter(hardware.vgpus).items()))
+    vgpus = ", ".join(
+        f"{count} x {profile}" for profile, count in sorted(Counter(hardware.vgpus).items())
+    )
     return " and ".join(filter(None, [vgpus or "no vGPU", hardware.roce_version]))

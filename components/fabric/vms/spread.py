@@ -10,7 +10,9 @@ from stacks.base import LabError
 
 
 def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
-    """The host that each machine runs on, by name, in two calls however many there are; one that is gone is left out.
+    """The host that each machine runs on, by name, in two calls however many there are.
+
+    One that is gone is left out.
 
     Args:
         vcenter: the session.
@@ -22,28 +24,44 @@ def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
 
 def hosts_of_machines(vcenter: VCenter, known_by: str) -> Iterator[tuple[object, str]]:
     """A property of every VM, and the host that it runs on now; empty when vCenter reports none."""
-    hosts = {host: str(found["name"]) for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])}
+    hosts = {
+        host: str(found["name"])
+        for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])
+    }
     for _, found in collect_all(vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]):
-        yield found.get(known_by), hosts.get(found["runtime.host"], "") if "runtime.host" in found else ""
+        yield (
+            found.get(known_by),
+            (hosts.get(found["runtime.host"], "") if "runtime.host" in found else ""),
+        )
 
 
 def faults_of(
-    places: Mapping[str, str], machines: Sequence[str], apart: Sequence[str], pinned: Mapping[str, str]
+    places: Mapping[str, str],
+    machines: Sequence[str],
+    apart: Sequence[str],
+    pinned: Mapping[str, str],
 ) -> list[str]:
-    """What is wrong: machines that are gone, that share a host, or that left the host that they are to stay on."""
-    faults = [f"{name}: its VM no longer exists in the vCenter" for name in machines if name not in places]
+    """What is wrong.
+
+    Machines that are gone, that share a host, or that left the host that they are to stay on.
+    """
+    faults = [
+        f"{name}: its VM no longer exists in the vCenter" for name in machines if name not in places
+    ]
     by_host: dict[str, list[str]] = {}
     for name in apart:
         if name in places:
             by_host.setdefault(places[name], []).append(name)
     faults += [
-        f"{' and '.join(names)} run on the same host {host}, where they exchange data by memory copies, so the "
-        "network would not be measured; move one (vMotion), pin them with machine.host, or set machine.apart: false"
+        f"{' and '.join(names)} run on the same host {host}, where they exchange data by memory "
+        "copies, so the network would not be measured; move one (vMotion), pin them with "
+        "machine.host, or set machine.apart: false"
         for host, names in sorted(by_host.items())
         if len(names) > 1
     ]
     faults += [
-        f"{name} runs on {places[name]}, but machine.host is {host}; move it there, or correct machine.host"
+        f"{name} runs on {places[name]}, but machine.host is {host}; move it there, or correct "
+        "machine.host"
         for name, host in pinned.items()
         if name in places and places[name] != host
     ]
@@ -60,19 +78,23 @@ def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
     named = ", ".join(machines)
     if not config.enabled:
         return (
-            f"DRS is off in cluster {cluster}, so nothing keeps {named} apart; pin each to a host (machine.host), or "
-            "turn DRS on"
+            f"DRS is off in cluster {cluster}, so nothing keeps {named} apart; pin each to a host "
+            "(machine.host), or turn DRS on"
         )
-    if config.defaultVmBehavior not in (None, "fullyAutomated"):  # unset is the API's default, which is that
+    # unset is the API's default, which is that
+    if config.defaultVmBehavior not in (None, "fullyAutomated"):
         return (
-            f"DRS is {config.defaultVmBehavior} in cluster {cluster}: it separates {named} only when an administrator "
-            "agrees; set it to fully automated, or pin each to a host (machine.host)"
+            f"DRS is {config.defaultVmBehavior} in cluster {cluster}: it separates {named} only "
+            "when an administrator agrees; set it to fully automated, or pin each to a host "
+            "(machine.host)"
         )
     return ""
 
 
 def _drs(vcenter: VCenter, cluster: str) -> vim.cluster.DrsConfigInfo:
-    for _, found in collect_all(vcenter.content, vim.ClusterComputeResource, ["name", "configurationEx"]):
+    for _, found in collect_all(
+        vcenter.content, vim.ClusterComputeResource, ["name", "configurationEx"]
+    ):
         if found["name"] == cluster:
             drs: vim.cluster.DrsConfigInfo = found["configurationEx"].drsConfig
             return drs

@@ -1,4 +1,7 @@
-"""What a host had before rocelab: recorded before anything changes, restored when the host leaves the lab."""
+"""What a host had before rocelab.
+
+Recorded before anything changes, restored when the host leaves the lab.
+"""
 
 import json
 from typing import Any, Dict, Iterable, List, Optional, Tuple
@@ -14,7 +17,10 @@ BASELINE_SCHEMA = 3
 
 
 def record_baseline(host: Host) -> None:
-    """Records what was there before rocelab, per step and per PF. What is recorded already stays."""
+    """Records what was there before rocelab, per step and per PF.
+
+    What is recorded already stays.
+    """
     baseline = read_baseline(host) or {"schema": BASELINE_SCHEMA, "steps": {}, "pfs": {}}
     known = json.dumps(baseline, sort_keys=True)
     for pf in host.pfs:
@@ -63,7 +69,10 @@ def give_all_back(host: Host) -> None:
 
 
 def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
-    """Undoes each step that the document no longer asks for, and returns the first failure; each run tries again."""
+    """Undoes each step that the document no longer asks for, and returns the first failure.
+
+    Each run tries again.
+    """
     baseline = read_baseline(host)
     failed = None
     for step in reversed(STEPS):
@@ -80,7 +89,10 @@ def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
                 host.changed.append(f"{step.name} no longer asked for")
                 _save(host, baseline)
             except (StepError, OSError) as error:
-                failed = failed or (step.name, error if isinstance(error, StepError) else StepError(str(error)))
+                failed = failed or (
+                    step.name,
+                    error if isinstance(error, StepError) else StepError(str(error)),
+                )
     return failed
 
 
@@ -95,7 +107,8 @@ def read_baseline(host: Host) -> Dict[str, Any]:
     found = load_json(host.machine, BASELINE_FILE)
     if found and found.get("schema") != BASELINE_SCHEMA:
         raise StepError(
-            f"{BASELINE_FILE} has schema {found.get('schema')}, not {BASELINE_SCHEMA}: another version wrote it",
+            f"{BASELINE_FILE} has schema {found.get('schema')}, not {BASELINE_SCHEMA}: another "
+            "version wrote it",
             "undo this host with that version (pulumi destroy), then run this one",
         )
     return found

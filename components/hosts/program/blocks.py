@@ -1,4 +1,7 @@
-"""A marked block of lines in a file that rocelab does not own; the lines outside the marks stay unchanged."""
+"""A marked block of lines in a file that rocelab does not own.
+
+The lines outside the marks stay unchanged.
+"""
 
 from typing import List, Sequence, Tuple
 
@@ -16,7 +19,10 @@ def block_of(text: str, place: str) -> List[str]:
 
 
 def with_block(text: str, block: Sequence[str], place: str) -> str:
-    """The text with this block, where the old one was or else at the end; without lines, the text without marks."""
+    """The text with this block, where the old one was or else at the end.
+
+    Without lines, the text without marks.
+    """
     lines = _lines(text)
     first, last = _marks(lines, place)
     marked = [BEGIN, *block, END] if block else []
@@ -25,7 +31,8 @@ def with_block(text: str, block: Sequence[str], place: str) -> str:
 
 
 def _lines(text: str) -> List[str]:
-    # not splitlines: it also splits at characters that are part of a line in a file of another program
+    # not splitlines: it also splits at characters that are part of a line in a file of another
+    # program
     return text[:-1].split("\n") if text.endswith("\n") else text.split("\n") if text else []
 
 

@@ -1,10 +1,13 @@
-"""Interfaces that must never be touched: those that carry SSH, the default route, or mounted storage."""
+"""Interfaces that must never be touched.
+
+Those that carry SSH, the default route, or mounted storage.
+"""
 
 import os
 import re
 import sys
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Dict, Iterable, List, NamedTuple, Tuple, Union
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Tuple, Union
 
 from .host import Host
 from .machine import Machine, StepError, load_json
@@ -13,11 +16,15 @@ from .places import BASELINE_FILE
 NETWORK_FILESYSTEMS = re.compile(
     r"^(nfs4?|cifs|smb3|ceph|lustre|(fuse\.)?glusterfs|beegfs|9p|wekafs|gpfs|orangefs|pvfs2|afs)$"
 )
-"""Most name their servers in /proc/mounts; GPFS and BeeGFS name none, and only their connections show them."""
+"""Most name their servers in /proc/mounts; GPFS and BeeGFS name none, and only their connections
+show them."""
 QUEUE_PAIRS = ("rdma", "resource", "show", "qp")
-QUEUE_PAIR = re.compile(r"^link (\S+)/\S+ .*\btype (\S+) (?:.*\bpid (\d+) )?.*\bcomm (.+?)\s*$", re.MULTILINE)
-"""A line of its output. Not its JSON: older versions print fields into an array (rdma/res-qp.c), and some print what no
-parser takes ("rdma: Fix core dump when pretty is used", linux-rdma, January 2024)."""
+QUEUE_PAIR = re.compile(
+    r"^link (\S+)/\S+ .*\btype (\S+) (?:.*\bpid (\d+) )?.*\bcomm (.+?)\s*$", re.MULTILINE
+)
+"""A line of its output. Not its JSON: older versions print fields into an array (rdma/res-qp.c),
+and some print what no parser takes ("rdma: Fix core dump when pretty is used", linux-rdma, January
+2024)."""
 DATA_QUEUE_PAIRS = ("RC", "UC", "UD", "RAW_PACKET", "XRC_INI", "XRC_TGT", "DRIVER")
 """Types that carry data (rdma/res.c of iproute2); SMI and GSI are the kernel's own."""
 KERNELS_OWN = {"queue pairs of [ib_core]", "queue pairs of [mlx5_ib]"}
@@ -44,23 +51,34 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
         if pf in carriers:
             raise StepError(
                 f"{pf} is refused as a rail: {carriers[pf]}",
-                "its changes could cut this host off; name another NIC in the lab file, or set the node to drained",
+                "its changes could cut this host off; name another NIC in the lab file, or set the "
+                "node to drained",
             )
         if pf not in host.links():
             known = ", ".join(sorted(name for name in host.links() if name != "lo"))
             real = real_name(host, pf)
             raise StepError(
-                f"{pf} is not a network device of this host; it has {known}"
-                if real == pf
-                else f"{pf} is another name (altname) of {real}, and device plugins know a NIC by its first name only",
-                f"write interface: {real} for this PF"
-                if real != pf
-                else "write this PF's interface as the host names it",
+                (
+                    f"{pf} is not a network device of this host; it has {known}"
+                    if real == pf
+                    else (
+                        f"{pf} is another name (altname) of {real}, and device plugins know a NIC "
+                        "by its first name only"
+                    )
+                ),
+                (
+                    f"write interface: {real} for this PF"
+                    if real != pf
+                    else "write this PF's interface as the host names it"
+                ),
             )
 
 
 def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
-    """Refuses a PF that is in use and was not a rail before: on a rail, other programs' settings are lost."""
+    """Refuses a PF that is in use and was not a rail before.
+
+    On a rail, other programs' settings are lost.
+    """
     ours = load_json(host.machine, BASELINE_FILE).get("pfs", {})
     for pf in pfs:
         if pf in ours or pf not in host.links():
@@ -69,13 +87,18 @@ def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
         if users:
             more = f" and {len(users) - SHOWN_USERS} more" if len(users) > SHOWN_USERS else ""
             raise StepError(
-                f"{pf} is refused as a rail: it is in use by {', '.join(users[:SHOWN_USERS])}{more}",
-                "stop what uses it, or name another NIC; storage traffic belongs on a NIC that is not a rail",
+                f"{pf} is refused as a rail: it is in use by "
+                f"{', '.join(users[:SHOWN_USERS])}{more}",
+                "stop what uses it, or name another NIC; storage traffic belongs on a NIC that is "
+                "not a rail",
             )
 
 
 def _queue_pair_users(host: Host, pf: str) -> List[str]:
-    """Who has queue pairs on the RDMA devices of a PF: processes by name, parts of the kernel in brackets."""
+    """Who has queue pairs on the RDMA devices of a PF.
+
+    Processes by name, parts of the kernel in brackets.
+    """
     devices = host.rdma_devices(pf)
     if not devices:
         return []
@@ -108,7 +131,9 @@ def _tcp_peers(host: Host, pf: str) -> List[str]:
 
 
 def _address(word: str) -> Address:
-    """The address in `0B0A0A0A:04A7` of /proc/net/tcp, or of tcp6, where it may be an IPv4 address too.
+    """The address in `0B0A0A0A:04A7` of /proc/net/tcp, or of tcp6.
+
+    In tcp6 it may be an IPv4 address too.
 
     The kernel prints it in words of four bytes, each in the CPU's byte order.
     """
@@ -121,44 +146,61 @@ def _address(word: str) -> Address:
 
 
 def real_name(host: Host, name: str) -> str:
-    """The primary name of a netdev, which may be given by an altname (`ip link property add altname`)."""
-    return next((real for real, link in host.links().items() if name in link.get("altnames", [])), name)
+    """The primary name of a netdev, for any altname (`ip link property add altname`)."""
+    return next(
+        (real for real, link in host.links().items() if name in link.get("altnames", [])), name
+    )
 
 
 def _carriers(host: Host) -> Dict[str, str]:
     """Devices that must not be touched, with the reason, and the devices below and above them."""
     management = real_name(host, host.document["management_interface"])
-    machine, found = host.machine, {management: "it is the management interface"}
-    for line in machine.read("/proc/net/route").splitlines()[1:]:
-        words = line.split()
-        if len(words) > 7 and words[1] == words[7] == "00000000":
-            found.setdefault(words[0], "the default route uses it")
-    for line in machine.read("/proc/net/ipv6_route").splitlines():
-        words = line.split()
-        if len(words) > 9 and words[1] == "00" and words[9] != "lo":
-            found.setdefault(words[9], "the default IPv6 route uses it")
+    carriers = {management: "it is the management interface"}
+    for name, reason in _routes_and_servers(host):
+        carriers.setdefault(name, reason)
+    todo = list(carriers)
+    while todo:
+        name = todo.pop()
+        for entry in host.machine.names(f"/sys/class/net/{name}"):
+            kind, _, other = entry.partition("_")
+            if kind in ("lower", "upper") and other and other not in carriers:
+                carriers[other] = f"it is part of {name}, and {carriers[name]}"
+                todo.append(other)
+    return carriers
+
+
+def _routes_and_servers(host: Host) -> Iterator[Tuple[str, str]]:
+    """Interfaces with the default route, the SSH session or mounted storage, and the reason."""
+    machine = host.machine
+    yield from _default_routes(machine)
     session = session_address(machine)
     for name, link in host.links().items():
         if session and session in [info.get("local") for info in link.get("addr_info", [])]:
-            found.setdefault(name, "this SSH session arrives on it")
-    for server, what in [*file_servers(machine), *block_servers(machine)]:
+            yield name, "this SSH session arrives on it"
+    for server, reason in [*file_servers(machine), *block_servers(machine)]:
         address, _, device = server.partition("%")  # a link-local address names its device
-        route = re.search(r"\bdev (\S+)", f"dev {device}" if device else machine.run("ip", "route", "get", address).out)
+        answer = machine.run("ip", "route", "get", address).out if not device else f"dev {device}"
+        route = re.search(r"\bdev (\S+)", answer)
         if route:
-            found.setdefault(route[1], what)
-    todo = list(found)
-    while todo:
-        name = todo.pop()
-        for entry in machine.names(f"/sys/class/net/{name}"):
-            kind, _, other = entry.partition("_")
-            if kind in ("lower", "upper") and other and other not in found:
-                found[other] = f"it is part of {name}, and {found[name]}"
-                todo.append(other)
-    return found
+            yield route[1], reason
+
+
+def _default_routes(machine: Machine) -> Iterator[Tuple[str, str]]:
+    for line in machine.read("/proc/net/route").splitlines()[1:]:
+        words = line.split()
+        if len(words) > 7 and words[1] == words[7] == "00000000":
+            yield words[0], "the default route uses it"
+    for line in machine.read("/proc/net/ipv6_route").splitlines():
+        words = line.split()
+        if len(words) > 9 and words[1] == "00" and words[9] != "lo":
+            yield words[9], "the default IPv6 route uses it"
 
 
 def session_address(machine: Machine) -> str:
-    """The host's own address in the SSH session. sudo hides the variable, so it is also read from parent processes."""
+    """The host's own address in the SSH session.
+
+    Sudo hides the variable, so it is also read from parent processes.
+    """
     value, pid = machine.variable("SSH_CONNECTION"), os.getpid()
     while not value and pid > 1:
         given = re.search(r"(?:^|\0)SSH_CONNECTION=([^\0]*)", machine.read(f"/proc/{pid}/environ"))
@@ -170,15 +212,19 @@ def session_address(machine: Machine) -> str:
 
 
 def file_servers(machine: Machine) -> List[Tuple[str, str]]:
-    """The address of each server of a mounted network filesystem, with the reason to leave its NIC alone."""
+    """The servers of mounted network filesystems, each with the reason to leave its NIC alone."""
     found = []
     for line in machine.read("/proc/mounts").splitlines():
         words = line.split()
         if len(words) > 3 and NETWORK_FILESYSTEMS.match(words[2]):
             given = " ".join([words[0], *re.findall(r"\b(?:mount)?addr=([^,\s]+)", words[3])])
             addresses = re.findall(r"\d+\.\d+\.\d+\.\d+", given)
-            addresses += re.findall(r"(?<![\w:.\]])(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F]*(?:%\w+)?", given)
-            found += [(address, f"{words[1]} is mounted over it") for address in sorted(set(addresses))]
+            addresses += re.findall(
+                r"(?<![\w:.\]])(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F]*(?:%\w+)?", given
+            )
+            found += [
+                (address, f"{words[1]} is mounted over it") for address in sorted(set(addresses))
+            ]
     return found
 
 

@@ -21,8 +21,8 @@ def running_containers(machine: Machine) -> int:
 def refuse_package_scripts_under_containers(machine: Machine, what: str) -> None:
     """Refuses to install packages while containers run: the packages' scripts reload systemd.
 
-    With systemd as the cgroup driver a reload takes the GPUs away from containers that run (NVIDIA container toolkit,
-    troubleshooting).
+    With systemd as the cgroup driver a reload takes the GPUs away from containers that run (NVIDIA
+    container toolkit, troubleshooting).
     """
     count = running_containers(machine)
     if count and machine.exists("/proc/driver/nvidia"):
@@ -33,7 +33,9 @@ def refuse_package_scripts_under_containers(machine: Machine, what: str) -> None
 
 
 def containerd_config(asked: Dict[str, Any], major: int, nvidia: Dict[str, Any]) -> str:
-    """All of config.toml: what is not in it keeps containerd's default. The sections moved with containerd 2.
+    """All of config.toml: what is not in it keeps containerd's default.
+
+    The sections moved with containerd 2.
 
     Args:
         asked: the document's `containerd`.
@@ -48,18 +50,28 @@ def containerd_config(asked: Dict[str, Any], major: int, nvidia: Dict[str, Any])
     if old:
         lines += [f"[plugins.'{cri}']", f'  sandbox_image = "{asked["sandbox_image"]}"', ""]
     else:
-        lines += [f"[plugins.'{images}'.pinned_images]", f'  sandbox = "{asked["sandbox_image"]}"', ""]
+        lines += [
+            f"[plugins.'{images}'.pinned_images]",
+            f'  sandbox = "{asked["sandbox_image"]}"',
+            "",
+        ]
     lines += [f"[plugins.'{images}'.registry]", f'  config_path = "{MIRRORS}"', ""]
     if nvidia.get("default_runtime"):
         lines += [f"[plugins.'{cri}'.containerd]", '  default_runtime_name = "nvidia"', ""]
     lines += _runtime(runtimes, "runc", [])
     if nvidia:
-        lines += ["", *_runtime(runtimes, "nvidia", ['  BinaryName = "/usr/bin/nvidia-container-runtime"'])]
+        lines += [
+            "",
+            *_runtime(runtimes, "nvidia", ['  BinaryName = "/usr/bin/nvidia-container-runtime"']),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def mirror_files(registries: List[Dict[str, str]]) -> Dict[str, str]:
-    """Path and text of each registry's hosts.toml. containerd reads them at each pull: nothing is restarted."""
+    """Path and text of each registry's hosts.toml.
+
+    Containerd reads them at each pull: nothing is restarted.
+    """
     files = {}
     for registry in registries:
         name, mirror = registry["host"], registry["mirror"]
@@ -69,8 +81,8 @@ def mirror_files(registries: List[Dict[str, str]]) -> Dict[str, str]:
         files[f"{MIRRORS}/{name}/hosts.toml"] = (
             f"{MARK}"
             f'server = "https://{SERVERS.get(name, name)}"\n\n'
-            f'[host."https://{place}{path}"]\n'
-            '  capabilities = ["pull", "resolve"]\n' + ("  override_path = true\n" if folder else "")
+            f'[host."https://{place}{path}"]\n '
+            ' capabilities = ["pull", "resolve"]\n' + ("  override_path = true\n" if folder else "")
         )
     return files
 

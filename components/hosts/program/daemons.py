@@ -1,9 +1,9 @@
 """Files that make the distribution's own network daemons leave the rails alone.
 
 Nothing here reloads a daemon: it owns the management interface, and a reload could remove that
-address. NetworkManager makes a profile "Wired connection N" for each NIC that no profile names, asks
-for DHCP, and takes other addresses off the NIC. It leaves a device alone that has NM_UNMANAGED in udev
-when it appears; one that it manages already is taken from it by name (tried on Debian 12,
+address. NetworkManager makes a profile "Wired connection N" for each NIC that no profile names,
+asks for DHCP, and takes other addresses off the NIC. It leaves a device alone that has NM_UNMANAGED
+in udev when it appears; one that it manages already is taken from it by name (tried on Debian 12,
 NetworkManager 1.42.4). networkd's file counts from its next start on.
 """
 
@@ -25,14 +25,18 @@ KEPT = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"
 
 
 def drop_ins(host: Host) -> Dict[str, bytes]:
-    """Path and content of the files that this host needs; none where a guest's own tool sets the rails' addresses."""
+    """Path and content of the files that this host needs.
+
+    None where a guest's own tool sets the rails' addresses.
+    """
     if host.document.get("guest_network") or not host.pfs:
         return {}
     found: Dict[str, bytes] = {}
     if _has(host.machine, NETWORK_MANAGERS):
         names = "|".join(pattern for pf in host.pfs for pattern in _patterns(pf["interface"]))
         rules = MARK
-        # udev has a NAME only where an earlier rule gave one: with net.ifnames=0 the kernel's name stays
+        # udev has a NAME only where an earlier rule gave one: with net.ifnames=0 the kernel's name
+        # stays
         for match in (f'NAME=="{names}"', f'NAME=="", KERNEL=="{names}"'):
             rules += f'ACTION!="remove", SUBSYSTEM=="net", {match}, ENV{{NM_UNMANAGED}}="1"\n'
         found[NETWORK_MANAGER_FILE] = rules.encode()
@@ -52,17 +56,22 @@ def managed_netdevs(host: Host, pf: str) -> List[str]:
     """A PF and its VFs, as far as NetworkManager manages them now."""
     if NETWORK_MANAGER_FILE not in drop_ins(host):
         return []
-    done: Done = host.remembered("nmcli", lambda: host.machine.run("nmcli", "-t", "-f", "DEVICE,STATE", "device"))
+    done: Done = host.remembered(
+        "nmcli", lambda: host.machine.run("nmcli", "-t", "-f", "DEVICE,STATE", "device")
+    )
     states = dict(line.partition(":")[::2] for line in done.out.splitlines())
     names = [pf, *(vf.netdev for vf in host.vfs(pf))]
     return [name for name in names if states.get(name, UNMANAGED) != UNMANAGED]
 
 
 def refuse_defined_rails(host: Host) -> None:
-    """Refuses a bare-metal rail that netplan, NetworkManager or networkd sets up: of two owners the last one wins.
+    """Refuses a bare-metal rail that netplan, NetworkManager or networkd sets up.
 
-    When networkd sets a link up, it removes addresses that it does not know (systemd-networkd.service(8)). Guests have
-    a check of their own (`guest_others`), because there the guest's own tool sets the address.
+    Of two owners the last one wins.
+
+    When networkd sets a link up, it removes addresses that it does not know
+    (systemd-networkd.service(8)). Guests have a check of their own (`guest_others`), because there
+    the guest's own tool sets the address.
     """
     before = load_json(host.machine, BASELINE_FILE).get("steps", {})
     if host.booting or host.document.get("guest_network") or "guest_network" in before:
@@ -80,12 +89,19 @@ def refuse_defined_rails(host: Host) -> None:
 def _remedy(path: str, name: str) -> str:
     if path.startswith(NETPLAN):
         return (
-            f"remove {name} from {path} (and keep cloud-init from writing it again: network: {{config: disabled}} in "
-            "/etc/cloud/cloud.cfg.d), then netplan try, which restores the old configuration unless you confirm"
+            f"remove {name} from {path} (and keep cloud-init from writing it again: network: "
+            "{config: disabled} in /etc/cloud/cloud.cfg.d), then netplan try, which restores "
+            "the old configuration unless you confirm"
         )
     if "NetworkManager" in path or path.startswith(SCRIPTS):
-        return f"nmcli connection modify the profile of {name} with connection.autoconnect no, and bring it down"
-    return f"remove {name} from the [Match] of {path}, then networkctl reload and networkctl reconfigure {name}"
+        return (
+            f"nmcli connection modify the profile of {name} with connection.autoconnect no, and "
+            "bring it down"
+        )
+    return (
+        f"remove {name} from the [Match] of {path}, then networkctl reload and networkctl "
+        f"reconfigure {name}"
+    )
 
 
 def _has(machine: Machine, programs: Tuple[str, ...]) -> bool:
@@ -93,5 +109,8 @@ def _has(machine: Machine, programs: Tuple[str, ...]) -> bool:
 
 
 def _patterns(pf: str) -> Tuple[str, str]:
-    """A PF and its VFs as udev names them: enp65s0f0np0 has enp65s0f0v0, without the name of the port."""
+    """A PF and its VFs as udev names them.
+
+    Enp65s0f0np0 has enp65s0f0v0, without the name of the port.
+    """
     return pf, re.sub(r"np\d+$", "", pf) + "v*"

@@ -1,4 +1,7 @@
-"""The distribution family of a host, and how its packages are listed and installed; never removed."""
+"""The distribution family of a host, and how its packages are listed and installed.
+
+Never removed.
+"""
 
 import re
 from typing import Callable, Dict, List, NamedTuple, Sequence
@@ -8,8 +11,15 @@ from .machine import MISSING, Done, Machine, StepError
 LOCK_S = 300
 """How long a run waits for another package run: a first boot's own upgrades take minutes."""
 INSTALL_S = 900
-FAMILIES = {"debian": "debian", "ubuntu": "debian", "rhel": "rhel", "centos": "rhel", "fedora": "rhel"}
-"""Family by the names in os-release's ID and ID_LIKE, where Rocky, Alma, Oracle and DGX OS name it."""
+FAMILIES = {
+    "debian": "debian",
+    "ubuntu": "debian",
+    "rhel": "rhel",
+    "centos": "rhel",
+    "fedora": "rhel",
+}
+"""Family by the names in os-release's ID and ID_LIKE, where Rocky, Alma, Oracle and DGX OS name
+it."""
 APT = (
     "env",
     "DEBIAN_FRONTEND=noninteractive",
@@ -27,7 +37,15 @@ APT = (
 )
 INTERRUPTED = "/var/lib/dpkg/updates"
 """dpkg's journal: an interrupted run leaves numbered files here, and apt then refuses to work."""
-CONFIGURE = ("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
+CONFIGURE = (
+    "env",
+    "DEBIAN_FRONTEND=noninteractive",
+    "dpkg",
+    "--force-confdef",
+    "--force-confold",
+    "--configure",
+    "-a",
+)
 DNF = ("dnf", "-q", "-y", "--setopt=install_weak_deps=False")
 
 
@@ -54,8 +72,10 @@ def family(machine: Machine) -> str:
     found = distribution(machine)
     if not found.family:
         raise StepError(
-            f"this is {found.name}: rocelab manages packages and boot loaders only on Debian, Ubuntu and RHEL",
-            "prepare this host by hand and set packages, clock, kernel_arguments and driver to keep",
+            f"this is {found.name}: rocelab manages packages and boot loaders only on Debian, "
+            "Ubuntu and RHEL",
+            "prepare this host by hand and set packages, clock, kernel_arguments and driver to "
+            "keep",
         )
     return found.family
 
@@ -73,7 +93,8 @@ def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
     answered = machine.run("rpm", "-q", "--whatprovides", *names)
     if answered.code == MISSING:
         raise StepError(
-            "rpm is not installed on this host of the RHEL family", "this looks like a container; use a full host"
+            "rpm is not installed on this host of the RHEL family",
+            "this looks like a container; use a full host",
         )
     return [name for name in names if f"no package provides {name}" in answered.out.splitlines()]
 
@@ -84,7 +105,8 @@ def install(machine: Machine, names: Sequence[str], may_go: Sequence[str] = ()) 
     Args:
         machine: the host.
         names: packages, none of which is an option.
-        may_go: the only packages that may be removed for them, such as the clock daemon that chrony replaces.
+        may_go: the only packages that may be removed for them, such as the clock daemon that chrony
+            replaces.
     """
     if family(machine) == "debian":
         _apt_install(machine, names, may_go)
@@ -101,11 +123,14 @@ def _apt_install(machine: Machine, names: Sequence[str], may_go: Sequence[str]) 
         planned = updated  # the lists are too old, and the failed update says why
     if planned.code:
         raise _refused("install", planned)
-    going = [name for name in re.findall(r"^Remv (\S+)", planned.out, re.MULTILINE) if name not in may_go]
+    going = [
+        name for name in re.findall(r"^Remv (\S+)", planned.out, re.MULTILINE) if name not in may_go
+    ]
     if going:
         raise StepError(
             f"apt would remove {', '.join(going)} to install {', '.join(names)}",
-            "nothing was changed; remove them yourself if you agree, or remove the package from the list",
+            "nothing was changed; remove them yourself if you agree, or remove the package from "
+            "the list",
         )
     strict = [] if may_go else ["--no-remove"]
     _must(machine, "install", [*APT, *strict, "install", "--", *names])
@@ -118,7 +143,10 @@ def _must(machine: Machine, what: str, words: Sequence[str]) -> None:
 
 
 def _locked(machine: Machine, run: Callable[[], Done]) -> Done:
-    """Retries while another run locks apt's package lists: apt itself does not wait for that lock."""
+    """Retries while another run locks apt's package lists.
+
+    Apt itself does not wait for that lock.
+    """
     end = machine.now_s() + LOCK_S
     while True:
         done = run()
@@ -129,8 +157,11 @@ def _locked(machine: Machine, run: Callable[[], Done]) -> Done:
 
 def _refused(what: str, done: Done) -> StepError:
     lines = (done.err or done.out).strip().splitlines()
-    said = " / ".join([line for line in lines if line.startswith(("E:", "Error", "No match"))][:3] or lines[-3:])
+    said = " / ".join(
+        [line for line in lines if line.startswith(("E:", "Error", "No match"))][:3] or lines[-3:]
+    )
     return StepError(
         f"packages: {what} failed ({done.code}): {said}",
-        "check the host's repositories and network: apt-get update or dnf makecache shows the error",
+        "check the host's repositories and network: apt-get update or dnf makecache shows the "
+        "error",
     )

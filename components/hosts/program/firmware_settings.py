@@ -6,7 +6,8 @@ from typing import Dict, NamedTuple, Optional
 from .machine import MISSING, Machine, StepError
 
 TOOLS = ("mstconfig", "mlxconfig")
-"""From mstflint, which distributions have, and from NVIDIA's firmware tools: same options, same output."""
+"""From mstflint, which distributions have, and from NVIDIA's firmware tools: same options, same
+output."""
 TOOL_S = 120
 
 
@@ -28,7 +29,10 @@ def query(machine: Machine, device: str) -> Dict[str, Setting]:
             if now is not None and later is not None:
                 found[words[0]] = Setting(now, later)
     if not found:
-        raise StepError(f"{device} reports no firmware settings", "check with lspci -s that it is an NVIDIA ConnectX")
+        raise StepError(
+            f"{device} reports no firmware settings",
+            "check with lspci -s that it is an NVIDIA ConnectX",
+        )
     return found
 
 

@@ -75,7 +75,10 @@ def rates(cuda: Cuda, device: int) -> Dict[str, float]:
         on_gpu = cuda.pointer("cuMemAlloc_v2", size)
         on_host = cuda.pointer("cuMemHostAlloc", size, 0)
         best = {}
-        directions = {"to_gpu": ("cuMemcpyHtoD_v2", on_gpu, on_host), "to_host": ("cuMemcpyDtoH_v2", on_host, on_gpu)}
+        directions = {
+            "to_gpu": ("cuMemcpyHtoD_v2", on_gpu, on_host),
+            "to_host": ("cuMemcpyDtoH_v2", on_host, on_gpu),
+        }
         for direction, (copy, target, source) in directions.items():
             shortest_s = float("inf")
             for _ in range(COPIES):
@@ -92,7 +95,9 @@ def copy_around() -> int:
     """The verb: it needs no document and takes no lock."""
     try:
         cuda = Cuda()
-        devices: List[int] = [cuda.number("cuDeviceGet", at) for at in range(cuda.number("cuDeviceGetCount"))]
+        devices: List[int] = [
+            cuda.number("cuDeviceGet", at) for at in range(cuda.number("cuDeviceGetCount"))
+        ]
     except (OSError, CudaError) as error:
         sys.stdout.write(json.dumps({"failed": str(error)}) + "\n")
         return 0

@@ -1,7 +1,8 @@
 """Files for netplan or NetworkManager with a rail's address in a guest.
 
-Each tool gets one file per interface, and existing files stay unchanged. `netplan apply` would also reconfigure other
-interfaces, so only the files that netplan renders for this interface are activated.
+Each tool gets one file per interface, and existing files stay unchanged. `netplan apply` would also
+reconfigure other interfaces, so only the files that netplan renders for this interface are
+activated.
 """
 
 import hashlib
@@ -11,7 +12,10 @@ from .machine import Machine, StepError
 from .places import MARK, RUN
 
 NETPLAN = "/etc/netplan"
-PROFILES, RUN_PROFILES = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
+PROFILES, RUN_PROFILES = (
+    "/etc/NetworkManager/system-connections",
+    "/run/NetworkManager/system-connections",
+)
 RUN_NETWORKS = "/run/systemd/network"
 HIGHEST_PRIORITY = "999"
 """NetworkManager's highest; VMware's customization gives it to its ifcfg files on RHEL 9."""
@@ -38,13 +42,16 @@ def tool_of(machine: Machine, asked: str) -> str:
     """The tool that sets this guest's addresses."""
     looks = {
         "netplan": lambda: machine.exists("/usr/sbin/netplan") and machine.exists(NETPLAN),
-        "nmcli": lambda: machine.run("nmcli", "-t", "-f", "RUNNING", "general").out.strip() == "running",
+        "nmcli": (
+            lambda: machine.run("nmcli", "-t", "-f", "RUNNING", "general").out.strip() == "running"
+        ),
     }
     found = next((name for name in TOOLS if asked in ("auto", name) and looks[name]()), None)
     if found is None:
         raise StepError(
             f"this guest has {'none of ' + ', '.join(TOOLS) if asked == 'auto' else 'no ' + asked}",
-            "guests.network.tool: auto uses the guest's own tool; without guests.network, rocelab sets the address",
+            "guests.network.tool: auto uses the guest's own tool; without guests.network, rocelab "
+            "sets the address",
         )
     return found
 
@@ -55,7 +62,10 @@ def plan_for(tool: str, pf: Dict[str, Any]) -> GuestPlan:
 
 
 def _netplan(pf: Dict[str, Any]) -> GuestPlan:
-    """`optional`: a rail without cable must not hold up the boot. The renderer is the guest's own."""
+    """`optional`: a rail without cable must not hold up the boot.
+
+    The renderer is the guest's own.
+    """
     name = pf["interface"]
     lines = (
         "network:",
@@ -75,8 +85,8 @@ def _netplan(pf: Dict[str, Any]) -> GuestPlan:
 def _nmcli(pf: Dict[str, Any]) -> GuestPlan:
     """A keyfile: every NetworkManager reads these, even where the distribution uses ifcfg files.
 
-    The priority is the highest there is: cloud-init's profiles have 120, those of VMware's customization up to 999,
-    and of equal ones NetworkManager takes the last one used.
+    The priority is the highest there is: cloud-init's profiles have 120, those of VMware's
+    customization up to 999, and of equal ones NetworkManager takes the last one used.
     """
     name = pf["interface"]
     profile, path = f"rocelab-{name}", f"{PROFILES}/rocelab-{name}.nmconnection"
@@ -108,15 +118,23 @@ def _nmcli(pf: Dict[str, Any]) -> GuestPlan:
 
 
 def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
-    """The files that netplan renders for one interface: path and text, for networkd or NetworkManager."""
+    """The files that netplan renders for one interface.
+
+    Path and text, for networkd or NetworkManager.
+    """
     for folder in (NETPLAN, RUN_NETWORKS, RUN_PROFILES):
         for file in machine.names(RENDERED + folder):
             machine.remove(f"{RENDERED}{folder}/{file}")
     for file in machine.names(NETPLAN):
         if file.endswith(".yaml"):
-            machine.put(f"{RENDERED}{NETPLAN}/{file}", machine.content(f"{NETPLAN}/{file}"), mode=0o600)
+            machine.put(
+                f"{RENDERED}{NETPLAN}/{file}", machine.content(f"{NETPLAN}/{file}"), mode=0o600
+            )
     machine.must("netplan", "generate", "--root-dir", machine.path(RENDERED))
-    for path in (f"{RUN_NETWORKS}/10-netplan-{name}.network", f"{RUN_PROFILES}/netplan-{name}.nmconnection"):
+    for path in (
+        f"{RUN_NETWORKS}/10-netplan-{name}.network",
+        f"{RUN_PROFILES}/netplan-{name}.nmconnection",
+    ):
         text = machine.content(RENDERED + path).decode(errors="replace")
         if text:
             return {path: text}

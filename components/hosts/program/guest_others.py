@@ -1,7 +1,7 @@
-"""Files of other programs that also define a rail, such as those of VMware's customization and cloud-init.
+"""Other programs' files that also define a rail, such as VMware's and cloud-init's.
 
-A file with the same settings is left alone; any other is refused by name, since both would apply. Only the block style
-of those programs is read: YAML in braces counts as different.
+A file with the same settings is left alone; any other is refused by name, since both would apply.
+Only the block style of those programs is read: YAML in braces counts as different.
 """
 
 import re
@@ -15,53 +15,75 @@ SCRIPTS = "/etc/sysconfig/network-scripts"
 """NetworkManager reads the ifcfg files there too, up to RHEL 9."""
 NO = ("no", "false", "off")
 NETWORKD_LINKS = "/run/systemd/netif/links"
-"""networkd's state files, by interface number: ADMIN_STATE and NETWORK_FILE (src/network/networkd-state-file.c)."""
-REMEDY = "give it the lab file's settings, or remove {} from it (cloud-init: network: {{config: disabled}})"
+"""networkd's state files, by interface number: ADMIN_STATE and NETWORK_FILE
+(src/network/networkd-state-file.c)."""
+REMEDY = (
+    "give it the lab file's settings, or remove {} from it (cloud-init: network: {{config: "
+    "disabled}})"
+)
 
 
 def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) -> None:
     """Refuses a PF that another program's file defines differently; that file is never changed.
 
-    Of several profiles NetworkManager takes the one with the highest priority, so only its equals count.
+    Of several profiles NetworkManager takes the one with the highest priority, so only its equals
+    count.
     """
     name, hardware = pf["interface"], _hardware(machine, pf["interface"])
     if tool == "netplan":
         for path, text in _files(machine, NETPLAN, ".yaml"):
             if _yaml_defines(text, name, hardware):
-                _refuse(path, name, "too, and netplan would join both", _yaml_differs(text, pf, hardware))
-    if tool == "nmcli":
-        for path, text in _files(machine, SCRIPTS):
-            if (
-                _script_defines(path, text, name, hardware)
-                and _pairs(text).get("AUTOCONNECT_PRIORITY") == HIGHEST_PRIORITY
-            ):
-                _refuse(path, name, "with NetworkManager's highest priority", _script_differs(text, pf))
-        for path, text in _files(machine, PROFILES):
-            pairs = _pairs(text)
-            if _profile_is_for(pairs, name, hardware) and pairs.get("autoconnect-priority") == HIGHEST_PRIORITY:
-                _refuse(path, name, "with NetworkManager's highest priority", _profile_differs(text, pf))
+                differs = _yaml_differs(text, pf, hardware)
+                _refuse(path, name, "too, and netplan would join both", differs)
+        return
+    highest = "with NetworkManager's highest priority"
+    for path, text in _files(machine, SCRIPTS):
+        first = _pairs(text).get("AUTOCONNECT_PRIORITY") == HIGHEST_PRIORITY
+        if first and _script_defines(path, text, name, hardware):
+            _refuse(path, name, highest, _script_differs(text, pf))
+    for path, text in _files(machine, PROFILES):
+        pairs = _pairs(text)
+        first = pairs.get("autoconnect-priority") == HIGHEST_PRIORITY
+        if first and _profile_is_for(pairs, name, hardware):
+            _refuse(path, name, highest, _profile_differs(text, pf))
 
 
 def definition_of(machine: Machine, name: str) -> str:
     """The file by which a network daemon sets an interface up; empty when there is none.
 
-    A profile that never starts by itself does not count: RHEL's installer writes one for each unused
-    NIC. Neither do those that NetworkManager makes itself (`daemons` takes the NIC from it). networkd
-    records what it matched in a file per link, with patterns, drivers and netplan's own matches resolved.
+    A profile that never starts by itself does not count: RHEL's installer writes one for each
+    unused NIC. Neither do those that NetworkManager makes itself (`daemons` takes the NIC from it).
+    networkd records what it matched in a file per link, with patterns, drivers and netplan's own
+    matches resolved.
     """
     hardware = _hardware(machine, name)
-    found = [path for path, text in _files(machine, NETPLAN, ".yaml") if _yaml_defines(text, name, hardware)]
+    found = [
+        path
+        for path, text in _files(machine, NETPLAN, ".yaml")
+        if _yaml_defines(text, name, hardware)
+    ]
     for path, text in [*_files(machine, PROFILES), *_files(machine, RUN_PROFILES)]:
         pairs = _pairs(text)
-        rendered = path.startswith(f"{RUN_PROFILES}/netplan-")  # from netplan's files, which were read above
-        if rendered or pairs.get("nm-generated") == "true" or pairs.get("autoconnect", "true").lower() in NO:
+        rendered = path.startswith(
+            f"{RUN_PROFILES}/netplan-"
+        )  # from netplan's files, which were read above
+        if (
+            rendered
+            or pairs.get("nm-generated") == "true"
+            or pairs.get("autoconnect", "true").lower() in NO
+        ):
             continue
         if _profile_is_for(pairs, name, hardware):
             found.append(path)
     for path, text in _files(machine, SCRIPTS):
-        if _script_defines(path, text, name, hardware) and _pairs(text).get("ONBOOT", "yes").lower() not in NO:
+        if (
+            _script_defines(path, text, name, hardware)
+            and _pairs(text).get("ONBOOT", "yes").lower() not in NO
+        ):
             found.append(path)
-    link = _pairs(machine.read(f"{NETWORKD_LINKS}/{machine.read(f'/sys/class/net/{name}/ifindex')}"))
+    link = _pairs(
+        machine.read(f"{NETWORKD_LINKS}/{machine.read(f'/sys/class/net/{name}/ifindex')}")
+    )
     if link.get("ADMIN_STATE") != "unmanaged" and link.get("NETWORK_FILE"):
         found.append(link["NETWORK_FILE"])
     return found[0] if found else ""
@@ -73,8 +95,14 @@ def defines_alone(machine: Machine, name: str) -> bool:
 
 
 def _files(machine: Machine, folder: str, ending: str = "") -> List[Tuple[str, str]]:
-    texts = [(f"{folder}/{file}", machine.read(f"{folder}/{file}")) for file in machine.names(folder)]
-    return [(path, text) for path, text in texts if path.endswith(ending) and not text.startswith(MARK.strip())]
+    texts = [
+        (f"{folder}/{file}", machine.read(f"{folder}/{file}")) for file in machine.names(folder)
+    ]
+    return [
+        (path, text)
+        for path, text in texts
+        if path.endswith(ending) and not text.startswith(MARK.strip())
+    ]
 
 
 def _hardware(machine: Machine, name: str) -> str:
@@ -87,7 +115,10 @@ def _refuse(path: str, name: str, what: str, differs: Optional[str]) -> None:
 
 
 def _yaml_defines(text: str, name: str, hardware: str) -> bool:
-    """Whether a netplan file names the interface: as a key, by a match on its name, or by its hardware address."""
+    """Whether a netplan file names the interface.
+
+    As a key, by a match on its name, or by its hardware address.
+    """
     for line in text.splitlines():
         found = re.match(r"""\s+["']?([^"'#\s:]+)["']?\s*:\s*["']?([^"'#\s]*)""", line)
         if found is None:
@@ -102,8 +133,13 @@ def _yaml_defines(text: str, name: str, hardware: str) -> bool:
 
 
 def block_of(text: str, name: str) -> Optional[Tuple[List[str], str]]:
-    """Lines below the interface's key, and the text without them; None when no key is called like it."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    """Lines below the interface's key, and the text without them.
+
+    None when no key is called like it.
+    """
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
     for start, line in enumerate(lines):
         if re.fullmatch(rf"""\s+["']?{re.escape(name)}["']?\s*:\s*(#.*)?""", line):
             depth, end = _depth(line), start + 1
@@ -118,10 +154,12 @@ def _depth(line: str) -> int:
 
 
 def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]:
-    """What a netplan file sets differently for the PF; None when both files together give what the lab file asks for.
+    """What a netplan file sets differently for the PF.
 
-    netplan takes a value from the file whose name sorts last, and joins lists: an address in both files is one address
-    (netplan 0.106).
+    None when both files together give what the lab file asks for.
+
+    netplan takes a value from the file whose name sorts last, and joins lists: an address in both
+    files is one address (netplan 0.106).
     """
     name = pf["interface"]
     found = block_of(text, name)
@@ -144,7 +182,9 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
         "optional": (*NO, "true", "yes", "on"),
     }
     for key, values in said.items():
-        if not key.startswith("nameservers.") and [value for value in values if value.lower() not in same.get(key, ())]:
+        if not key.startswith("nameservers.") and [
+            value for value in values if value.lower() not in same.get(key, ())
+        ]:
             return f"{key}: {' '.join(values)}"
     return None
 
@@ -195,7 +235,9 @@ def _script_differs(text: str, pf: Dict[str, Any]) -> Optional[str]:
 
 
 def _profile_is_for(pairs: Dict[str, str], name: str, hardware: str) -> bool:
-    return pairs.get("interface-name") == name or bool(hardware and pairs.get("mac-address", "").lower() == hardware)
+    return pairs.get("interface-name") == name or bool(
+        hardware and pairs.get("mac-address", "").lower() == hardware
+    )
 
 
 def _profile_differs(text: str, pf: Dict[str, Any]) -> Optional[str]:

@@ -29,7 +29,9 @@ class Host:
         self.pfs: List[Dict[str, Any]] = document["pfs"]
         self.changed: List[str] = []
         self.armed = self.booting = False
-        self.at = "waiting for another run, or reading the host"  # what is running, as a slow run reports on stderr
+        self.at = (  # what is running, as a slow run reports on stderr
+            "waiting for another run, or reading the host"
+        )
         self._remembered: Dict[str, Any] = {}
 
     def remembered(self, key: str, look: Callable[[], Any]) -> Any:
@@ -61,13 +63,21 @@ class Host:
 
     def wait_for_reboot(self, field: str, reason: str) -> None:
         """Records that a field takes effect at the next boot."""
-        self.machine.put(REBOOT_FILE, json.dumps({**self.reboot_reasons(), field: reason}, sort_keys=True) + "\n")
+        self.machine.put(
+            REBOOT_FILE,
+            json.dumps({**self.reboot_reasons(), field: reason}, sort_keys=True) + "\n",
+        )
 
     def ip_batch(self, lines: Sequence[str], *, force: bool = False) -> None:
-        """Makes several network changes in one `ip -batch`; with `force` a line that fails does not stop the others."""
+        """Makes several network changes in one `ip -batch`.
+
+        With `force` a line that fails does not stop the others.
+        """
         if lines:
             self.forget()
-            self.machine.must("ip", *["-force"] * force, "-batch", "-", stdin="\n".join(lines) + "\n")
+            self.machine.must(
+                "ip", *["-force"] * force, "-batch", "-", stdin="\n".join(lines) + "\n"
+            )
 
     def addresses(self, netdev: str) -> List[str]:
         """Its IPv4 addresses with prefix length, sorted, without link-local ones."""
@@ -98,28 +108,47 @@ class Host:
                 path = f"{device}/{name}"
                 netdev = (machine.names(path + "/net") or [""])[0]
                 found.append(
-                    VirtualFunction(int(name[6:]), path, machine.target(path), machine.target(path + "/driver"), netdev)
+                    VirtualFunction(
+                        int(name[6:]),
+                        path,
+                        machine.target(path),
+                        machine.target(path + "/driver"),
+                        netdev,
+                    )
                 )
         return sorted(found)
 
     def rdma_parents(self) -> Dict[str, str]:
-        """The netdev under each soft-RoCE device. Devices of a NIC have no such attribute and are left out."""
+        """The netdev under each soft-RoCE device.
+
+        Devices of a NIC have no such attribute and are left out.
+        """
         root = "/sys/class/infiniband"
-        found = {name: self.machine.read(f"{root}/{name}/parent") for name in self.machine.names(root)}
+        found = {
+            name: self.machine.read(f"{root}/{name}/parent") for name in self.machine.names(root)
+        }
         return {name: parent for name, parent in found.items() if parent}
 
     def rdma_devices(self, pf: str) -> List[str]:
-        """RDMA devices of a PF: the NIC's own, PVRDMA beside a vmxnet3, and soft-RoCE over its netdev."""
+        """RDMA devices of a PF.
+
+        The NIC's own, PVRDMA beside a vmxnet3, and soft-RoCE over its netdev.
+        """
         own = self.machine.names(f"/sys/class/net/{pf}/device/infiniband")
         slot, _, function = self.pci_address(pf).rpartition(".")
         if function == "0" and self.driver(pf) == "vmxnet3":
             own = [*own, *self.machine.names(f"/sys/bus/pci/devices/{slot}.1/infiniband")]
-        return sorted({*own, *(name for name, parent in self.rdma_parents().items() if parent == pf)})
+        return sorted(
+            {*own, *(name for name, parent in self.rdma_parents().items() if parent == pf)}
+        )
 
     def uses(self, pf: str) -> Dict[int, str]:
-        """Why each VF that is in use must be left alone, by index. What cannot be read counts as in use.
+        """Why each VF that is in use must be left alone, by index.
 
-        A VF without a driver has no netdev and no RDMA device, so nothing can use it, even if the lists name it.
+        What cannot be read counts as in use.
+
+        A VF without a driver has no netdev and no RDMA device, so nothing can use it, even if the
+        lists name it.
         """
         return self._uses_of(self.vfs(pf))
 
@@ -139,23 +168,26 @@ class Host:
         return {index: reason for index, reason in found.items() if reason}
 
     def _use(
-        self, vf: VirtualFunction, allocated: Optional[Dict[str, str]], devices: List[str], open_on: Optional[Set[str]]
+        self,
+        vf: VirtualFunction,
+        allocated: Optional[Dict[str, str]],
+        devices: List[str],
+        open_on: Optional[Set[str]],
     ) -> str:
-        netdev = self.machine.names(f"{vf.path}/net/{vf.netdev}") if vf.netdev else []
-        above = [name[6:] for name in netdev if name.startswith("upper_")]
-        busy = devices if open_on is None else [name for name in devices if name in open_on]
         pod = (allocated or {}).get(vf.pci_address)
-        virtual = vf.driver.startswith("vfio")
-        reasons = (
-            (pod, f"allocated to pod {pod}"),
-            (virtual, f"bound to {vf.driver}{_virtual_machine(self.machine, vf.pci_address) if virtual else ''}"),
-            (not vf.netdev, "its netdev is in another network namespace"),
-            (allocated is None, "kubelet's checkpoint cannot be read, so a pod may have it"),
-            (above, f"{' '.join(above)} is built on it"),
-            (busy and open_on is None, "the processes that use its RDMA device cannot be listed"),
-            (busy, f"a process has {' '.join(busy)} open"),
-        )
-        return next((reason for holds, reason in reasons if holds), "")
+        if pod:
+            return f"allocated to pod {pod}"
+        if vf.driver.startswith("vfio"):
+            return f"bound to {vf.driver}{_virtual_machine(self.machine, vf.pci_address)}"
+        if not vf.netdev:
+            return "its netdev is in another network namespace"
+        if allocated is None:
+            return "kubelet's checkpoint cannot be read, so a pod may have it"
+        entries = self.machine.names(f"{vf.path}/net/{vf.netdev}")
+        above = [name[len("upper_") :] for name in entries if name.startswith("upper_")]
+        if above:
+            return f"{' '.join(above)} is built on it"
+        return _open_reason(devices, open_on)
 
     def _rdma_devices_of(self, vf: VirtualFunction, parents: Dict[str, str]) -> List[str]:
         soft = [name for name, parent in parents.items() if vf.netdev and parent == vf.netdev]
@@ -173,23 +205,43 @@ class Host:
             )
         busy = [name for name in names if name in opened]
         if busy:
-            raise StepError(f"a process has {' '.join(busy)} open", "stop the process, then run again")
+            raise StepError(
+                f"a process has {' '.join(busy)} open", "stop the process, then run again"
+            )
 
     def opened_devices(self) -> Optional[Set[str]]:
         """RDMA devices that a process has open; None when that cannot be listed.
 
-        An open device is enough, even without a queue pair: when it is removed, the kernel waits for the last process,
-        and the program that removes it hangs and ignores signals (seen with soft-RoCE on a VF).
+        An open device is enough, even without a queue pair: when it is removed, the kernel waits
+        for the last process, and the program that removes it hangs and ignores signals (seen with
+        soft-RoCE on a VF).
         """
-        done: Done = self.remembered("opened", lambda: self.machine.run("rdma", "-j", "resource", "show"))
+        done: Done = self.remembered(
+            "opened", lambda: self.machine.run("rdma", "-j", "resource", "show")
+        )
         try:
-            return None if done.code else {each["ifname"] for each in json.loads(done.out or "[]") if _is_open(each)}
+            return (
+                None
+                if done.code
+                else {each["ifname"] for each in json.loads(done.out or "[]") if _is_open(each)}
+            )
         except (ValueError, KeyError, TypeError):
             return None
 
 
+def _open_reason(devices: List[str], open_on: Optional[Set[str]]) -> str:
+    """Why RDMA devices count as open; empty when no process has them."""
+    if devices and open_on is None:
+        return "the processes that use its RDMA device cannot be listed"
+    busy = [name for name in devices if name in (open_on or ())]
+    return f"a process has {' '.join(busy)} open" if busy else ""
+
+
 def _virtual_machine(machine: Machine, pci_address: str) -> str:
-    """The virtual machine that has a function, by QEMU's command line, such as `, used by vm1`; empty when unknown."""
+    """The virtual machine that has a function, by QEMU's command line, such as `, used by vm1`.
+
+    Empty when unknown.
+    """
     for process in machine.names("/proc"):
         line = machine.read(f"/proc/{process}/cmdline") if process.isdigit() else ""
         if pci_address in line and "qemu" in line.partition("\0")[0]:

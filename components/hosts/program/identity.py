@@ -1,8 +1,11 @@
-"""Which NIC an interface name in the lab file means: drivers rename netdevs, so PCI address and MAC are recorded.
+"""Which NIC an interface name in the lab file means.
 
-With MLNX_OFED or DOCA enp5s0f0 can become enp5s0f0np0, since udev's names have the port that a driver reports
-(systemd.net-naming-scheme(7), openshift-docs#60041). Everything else in the lab, including device plugins and
-policies, uses the name. So a renamed PF gets its name back, and names are pinned before a driver is replaced.
+Drivers rename netdevs, so PCI address and MAC are recorded.
+
+With MLNX_OFED or DOCA enp5s0f0 can become enp5s0f0np0, since udev's names have the port that a
+driver reports (systemd.net-naming-scheme(7), openshift-docs#60041). Everything else in the lab,
+including device plugins and policies, uses the name. So a renamed PF gets its name back, and names
+are pinned before a driver is replaced.
 """
 
 import json
@@ -14,7 +17,8 @@ from .machine import Machine, StepError, load_json
 from .ofed import MODULE
 from .places import LINK_FILE, NICS_FILE
 
-LINK_TEXT = """# Written by rocelab before the driver was replaced: this name must not change with it.
+LINK_TEXT = """\
+# Written by rocelab before the driver was replaced: this name must not change with it.
 [Match]
 Path=pci-{pci_address}
 Driver={driver}
@@ -23,7 +27,8 @@ Driver={driver}
 Name={name}
 AlternativeNamesPolicy=database onboard slot path
 """
-"""systemd.link(5); udev reads it whether systemd-networkd is there or not. Driver: representors have the same slot."""
+"""systemd.link(5); udev reads it whether systemd-networkd is there or not. Driver: representors
+have the same slot."""
 
 
 class NicIdentity(NamedTuple):
@@ -41,7 +46,10 @@ def nic_of(host: Host, pf: str) -> NicIdentity:
 
 def known_nics(machine: Machine) -> Dict[str, NicIdentity]:
     """The recorded NICs, by the PF's name in the lab file."""
-    return {name: NicIdentity(*entry) for name, entry in load_json(machine, NICS_FILE).get("pfs", {}).items()}
+    return {
+        name: NicIdentity(*entry)
+        for name, entry in load_json(machine, NICS_FILE).get("pfs", {}).items()
+    }
 
 
 def remember_nics(host: Host) -> None:
@@ -61,12 +69,17 @@ def lasting_pci_address(host: Host, pf: str) -> str:
 
 
 def devices_are_there(host: Host) -> bool:
-    """Whether every PF has its netdev, under any name, and its own RDMA device: a driver makes one after the other."""
+    """Whether every PF has its netdev, under any name, and its own RDMA device.
+
+    A driver makes one after the other.
+    """
     machine = host.machine
     return all(
         (
             machine.exists(f"/sys/class/net/{pf['interface']}")
-            or machine.names(f"/sys/bus/pci/devices/{lasting_pci_address(host, pf['interface'])}/net")
+            or machine.names(
+                f"/sys/bus/pci/devices/{lasting_pci_address(host, pf['interface'])}/net"
+            )
         )
         and (pf["driver"] != MODULE or machine.exists(f"/sys/class/infiniband/{pf['rdma_device']}"))
         for pf in host.pfs
@@ -84,15 +97,17 @@ def restore_names(host: Host) -> None:
         if name in host.links():
             slot = nic_of(host, name).pci_address
             raise StepError(
-                f"{name} is the NIC in slot {slot} now; it used to be the NIC in {nic.pci_address}, now named {now}",
-                f"pin the names by .link files (systemd.link(5): Path=pci-{nic.pci_address}, Name={name}) and reboot, "
-                "or write the new names in the lab file",
+                f"{name} is the NIC in slot {slot} now; it used to be the NIC in "
+                f"{nic.pci_address}, now named {now}",
+                f"pin the names by .link files (systemd.link(5): Path=pci-{nic.pci_address}, "
+                f"Name={name}) and reboot, or write the new names in the lab file",
             )
         refuse_what_carries_the_host(host, [now])
         altnames = host.links()[now].get("altnames", [])
         host.ip_batch(
             [
-                *[f"link property del dev {now} altname {name}"] * (name in altnames),  # else the name is taken
+                *[f"link property del dev {now} altname {name}"]
+                * (name in altnames),  # else the name is taken
                 f"link set dev {now} down",  # before Linux 6.2 no netdev that is up can be renamed
                 f"link set dev {now} name {name}",
             ]
@@ -101,7 +116,10 @@ def restore_names(host: Host) -> None:
 
 
 def pin_names(host: Host) -> None:
-    """Pins the name of every netdev of the driver in udev, a management port too; VFs are not pinned."""
+    """Pins the name of every netdev of the driver in udev, a management port too.
+
+    VFs are not pinned.
+    """
     for name, text in _link_files(host).items():
         host.machine.ensure(LINK_FILE.format(name), text)
 
@@ -118,13 +136,20 @@ def unpinned_names(host: Host) -> List[str]:
 def _link_files(host: Host) -> Dict[str, str]:
     machine, found = host.machine, {}
     for name in sorted(host.links()):
-        if host.driver(name) == MODULE and not machine.exists(f"/sys/class/net/{name}/device/physfn"):
-            found[name] = LINK_TEXT.format(pci_address=host.pci_address(name), driver=MODULE, name=name)
+        if host.driver(name) == MODULE and not machine.exists(
+            f"/sys/class/net/{name}/device/physfn"
+        ):
+            found[name] = LINK_TEXT.format(
+                pci_address=host.pci_address(name), driver=MODULE, name=name
+            )
     return found
 
 
 def _netdev_of(host: Host, pf: str, nic: NicIdentity) -> str:
-    """The netdev of a NIC as it is called now; of several in one slot (representors) the one with its MAC."""
+    """The netdev of a NIC as it is called now.
+
+    Of several in one slot (representors) the one with its MAC.
+    """
     links = host.links()
     there: List[str] = [name for name in sorted(links) if host.pci_address(name) == nic.pci_address]
     same = [name for name in there if nic_of(host, name).mac == nic.mac]

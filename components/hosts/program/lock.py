@@ -4,31 +4,51 @@ import fcntl
 import os
 
 from .machine import Machine, StepError
-from .places import BOOT_RUN_WAIT_S, LOCK_FILE, LOCK_WAIT_S, REVERT_FILE, STARTING_S, UNIT, UNIT_LINK
+from .places import (
+    BOOT_RUN_WAIT_S,
+    LOCK_FILE,
+    LOCK_WAIT_S,
+    REVERT_FILE,
+    STARTING_S,
+    UNIT,
+    UNIT_LINK,
+)
 
 
 def wait_for_boot(machine: Machine) -> None:
-    """Waits while the unit of a starting host is about to run or runs: what it has not set yet has not drifted.
+    """Waits while the unit of a starting host is about to run or runs.
 
-    The wait is bounded, so a unit that hangs blocks no run. A unit that a driver reload has started waits for the
-    confirmation of a run, so the run must not wait for it.
+    What it has not set yet has not drifted.
+
+    The wait is bounded, so a unit that hangs blocks no run. A unit that a driver reload has started
+    waits for the confirmation of a run, so the run must not wait for it.
     """
-    if machine.now_s() < STARTING_S and machine.exists(UNIT_LINK) and not machine.exists(REVERT_FILE):
+    if (
+        machine.now_s() < STARTING_S
+        and machine.exists(UNIT_LINK)
+        and not machine.exists(REVERT_FILE)
+    ):
         machine.wait(lambda: not _is_starting(machine), BOOT_RUN_WAIT_S)
 
 
 def _is_starting(machine: Machine) -> bool:
     state = machine.run("systemctl", "show", "--property=ActiveState,Job", UNIT).out.split()
-    return "ActiveState=activating" in state or any(word.startswith("Job=") and word[4:].strip("0") for word in state)
+    return "ActiveState=activating" in state or any(
+        word.startswith("Job=") and word[4:].strip("0") for word in state
+    )
 
 
 class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
-    """The second run waits, and a killed one leaves nothing behind. The file names the run that holds it.
+    """The second run waits, and a killed one leaves nothing behind.
+
+    The file names the run that holds it.
 
     With `confirmed` it also waits until no network waits for its confirmation.
     """
 
-    def __init__(self, machine: Machine, verb: str, wait_s: float = LOCK_WAIT_S, *, confirmed: bool = False) -> None:
+    def __init__(
+        self, machine: Machine, verb: str, wait_s: float = LOCK_WAIT_S, *, confirmed: bool = False
+    ) -> None:
         self.machine, self.verb, self.wait_s = machine, verb, wait_s
         self.confirmed, self.descriptor = confirmed, -1
 
@@ -36,7 +56,9 @@ class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
         if not self.machine.wait(self._taken, self.wait_s):
             raise self._too_late()
         os.ftruncate(self.descriptor, 0)  # a killed run has left its name
-        os.pwrite(self.descriptor, f"{os.getpid()} {self.verb} {self.machine.now_s():.0f}\n".encode(), 0)
+        os.pwrite(
+            self.descriptor, f"{os.getpid()} {self.verb} {self.machine.now_s():.0f}\n".encode(), 0
+        )
 
     def __exit__(self, *_: object) -> None:
         os.ftruncate(self.descriptor, 0)
@@ -46,12 +68,15 @@ class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
         waited = f"waited {self.wait_s:.0f} s for {LOCK_FILE}"
         holder = self.machine.read(LOCK_FILE).split()
         if len(holder) != 3 or not self.machine.exists(f"/proc/{holder[0]}"):
-            return StepError(f"{waited}, which another run holds", "wait until it ends, then run again")
+            return StepError(
+                f"{waited}, which another run holds", "wait until it ends, then run again"
+            )
         pid, verb, since_s = holder
         held_s = self.machine.now_s() - float(since_s)
         return StepError(
             f"{waited}, which process {pid} ({verb}) holds for {held_s:.0f} s",
-            f"wait until it ends, then run again; `ps -o etime,wchan:30,args {pid}` on this host shows what it does",
+            f"wait until it ends, then run again; `ps -o etime,wchan:30,args {pid}` on this host "
+            "shows what it does",
         )
 
     def _taken(self) -> bool:

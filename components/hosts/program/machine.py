@@ -10,7 +10,8 @@ SELINUX = "security.selinux"
 MISSING = 127
 """Exit code of a program that is not installed."""
 KILL_WAIT_S = 2
-"""A killed program ends at once, unless it hangs in the kernel: then nothing ends it, and the run leaves it behind."""
+"""A killed program ends at once, unless it hangs in the kernel: then nothing ends it, and the run
+leaves it behind."""
 
 
 class RunError(Exception):
@@ -22,7 +23,10 @@ class RunError(Exception):
 
 
 class StepError(RunError):
-    """A step that failed: the reason, and what to do about it. Every function of a step may raise it."""
+    """A step that failed: the reason, and what to do about it.
+
+    Every function of a step may raise it.
+    """
 
 
 class OutOfTimeError(RunError):
@@ -98,7 +102,9 @@ class Machine:
 
     def faults(self, files: Mapping[str, Union[str, bytes]]) -> List[str]:
         """The files that do not have this content, each with the word missing or altered."""
-        right = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+        right = {
+            path: text.encode() if isinstance(text, str) else text for path, text in files.items()
+        }
         wrong = [path for path, content in right.items() if self.content(path) != content]
         return [f"{path} {'altered' if self.exists(path) else 'missing'}" for path in wrong]
 
@@ -121,7 +127,11 @@ class Machine:
         """Removes a file, a link or an empty folder; returns whether there was one."""
         target = self.path(path)
         try:
-            os.rmdir(target) if os.path.isdir(target) and not os.path.islink(target) else os.remove(target)
+            (
+                os.rmdir(target)
+                if os.path.isdir(target) and not os.path.islink(target)
+                else os.remove(target)
+            )
         except OSError:
             return False
         return True
@@ -154,7 +164,9 @@ class Machine:
         pipe = subprocess.PIPE
         self.awaited = " ".join(words)
         try:
-            process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)
+            process = subprocess.Popen(
+                words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+            )
         except FileNotFoundError:
             self.awaited = ""
             return Done(MISSING, "", f"{words[0]} is not installed")
@@ -175,7 +187,10 @@ class Machine:
         done = self.run(*words, stdin=stdin, timeout_s=timeout_s)
         if done.code:
             said = " / ".join((done.err or done.out).strip().splitlines()[-3:])
-            raise StepError(f"{' '.join(words)} failed ({done.code}): {said}", f"run it on the host; input: {stdin!r}")
+            raise StepError(
+                f"{' '.join(words)} failed ({done.code}): {said}",
+                f"run it on the host; input: {stdin!r}",
+            )
         return done.out
 
     def unload(self, names: Iterable[str]) -> None:
@@ -214,7 +229,10 @@ def _kill(process: "subprocess.Popen[str]") -> None:
 
 
 def _label_as(target: str, descriptor: int) -> None:
-    """Gives a new file the SELinux label of the file that it replaces; confined services depend on it."""
+    """Gives a new file the SELinux label of the file that it replaces.
+
+    Confined services depend on it.
+    """
     try:
         os.setxattr(descriptor, SELINUX, os.getxattr(target, SELINUX))
     except OSError:

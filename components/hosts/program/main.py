@@ -14,7 +14,14 @@ from .lock import locked, wait_for_boot
 from .look.read_only import ReadOnly
 from .machine import Machine, OutOfTimeError, RunError, StepError
 from .membership import CLUSTER_VERBS, answer
-from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, PROBE_S, SCHEMA
+from .places import (
+    BOOT_DEVICE_WAIT_S,
+    BOOT_LOCK_WAIT_S,
+    DEADLINE_S,
+    DOCUMENT_FILE,
+    PROBE_S,
+    SCHEMA,
+)
 from .plan import plan
 from .revert import revert
 from .steps import target_fields
@@ -34,7 +41,8 @@ from .verbs import (
 VERBS = ("apply", "probe", "plan", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
 
 PLAN_PROGRAM_S = 30.0
-"""Bound on each program of a plan. A tool that asks a NIC's firmware takes longer than those of a look."""
+"""Bound on each program of a plan. A tool that asks a NIC's firmware takes longer than those of a
+look."""
 ANNOUNCE_S = 30.0
 """How often a run reports its step; the caller shows stderr while it waits."""
 
@@ -57,55 +65,47 @@ def main(arguments: Sequence[str], program: bytes) -> int:
         sys.stderr.write("no confirmed document yet: nothing to do\n")
         return 0
     signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
-    result = perform(verb, machine, machine.read(DOCUMENT_FILE) if verb == "boot" else sys.stdin.read(), program)
+    result = perform(
+        verb, machine, machine.read(DOCUMENT_FILE) if verb == "boot" else sys.stdin.read(), program
+    )
     sys.stdout.write(json.dumps(result, sort_keys=True, separators=(",", ":")) + "\n")
     return 1 if verb == "boot" and result["failed"] else 0
 
 
 def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str, Any]:
     """Runs one verb; the result as data, whatever happens."""
-    result: Dict[str, Any] = {
-        "schema": SCHEMA, "host": "", "changed": [], "needs_reboot": [], "facts": {}, "fields": {}, "failed": None
-    }  # fmt: skip
+    result: Dict[str, Any] = {"schema": SCHEMA, "host": "", "changed": [], "needs_reboot": []}
+    result.update(facts={}, fields={}, failed=None)
     host: Optional[Host] = None
-    ended = announce(lambda: f"{verb}: {host.at if host else 'its document'}, {machine.awaited or 'no program'}")
+    ended = announce(
+        lambda: f"{verb}: {host.at if host else 'its document'}, {machine.awaited or 'no program'}"
+    )
     try:
         document = read_document(text, untrusted=verb == "plan")
         only = document.pop("only", None)
         result["host"] = document["host"]
-        signal.alarm(PROBE_S if verb in ("probe", "plan") else int(document.get("deadline_s", DEADLINE_S)))
+        bound_s = document.get("deadline_s", DEADLINE_S)
+        signal.alarm(PROBE_S if verb in ("probe", "plan") else int(bound_s))
         host = Host(machine, document, program)
         if verb == "boot":
             host, result["failed"] = boot(host, text)
         else:
             wait_for_boot(machine)
-        if verb == "apply":
-            with locked(machine, verb):
-                refuse_another_owner(host)
-                result["failed"] = apply(host, None if only is None else set(only))
-        elif verb in ("confirm", "undo"):
-            with locked(machine, verb):
-                refuse_another_owner(host)
-                confirm(host) if verb == "confirm" else undo(host)
-        elif verb in CLUSTER_VERBS:
-            with locked(machine, verb):
-                refuse_another_owner(host)
-                CLUSTER_VERBS[verb](host)
+            result["failed"] = _change(verb, host, only)
+        if verb in CLUSTER_VERBS:
             result["facts"] = answer(host)
-        if verb in ("probe", "plan", "confirm"):  # an apply is confirmed next: its facts are read then, and once
-            result["facts"] = facts(host)
-        if verb != "undo" and verb not in CLUSTER_VERBS:
-            result["fields"] = probe(host)
-            result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())
-            result["facts"].update(plan(host, result["fields"]) if verb == "plan" else {})
-        if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there
-            target = target_fields(host.document)
-            result["fields"] = {key: value for key, value in result["fields"].items() if value != target[key]}
+        elif verb != "undo":
+            result.update(_observed(verb, host))
     except RunError as error:
         result["failed"] = failure(_place_of(error, host, verb), error)
-    except Exception as error:  # noqa: BLE001  # a fault of this program is data too: other hosts go on
+    # a fault of this program is data too: other hosts go on
+    except Exception as error:  # noqa: BLE001
         traceback.print_exc()
-        result["failed"] = {"step": verb, "reason": f"{type(error).__name__}: {error}"[:1500], "hint": "see stderr"}
+        result["failed"] = {
+            "step": verb,
+            "reason": f"{type(error).__name__}: {error}"[:1500],
+            "hint": "see stderr",
+        }
     finally:
         signal.alarm(0)
         ended.set()
@@ -114,8 +114,38 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     return result
 
 
+def _change(verb: str, host: Host, only: Optional[Sequence[str]]) -> Optional[Failure]:
+    """Runs a verb that changes the host, under its lock; returns what failed in an apply."""
+    if verb in ("probe", "plan"):
+        return None
+    with locked(host.machine, verb):
+        refuse_another_owner(host)
+        if verb == "apply":
+            return apply(host, None if only is None else set(only))
+        changes = {"confirm": confirm, "undo": undo, **CLUSTER_VERBS}
+        changes[verb](host)
+    return None
+
+
+def _observed(verb: str, host: Host) -> Dict[str, Any]:
+    """Facts and fields after a verb."""
+    # an apply is confirmed next: its facts are read then, and once
+    known = facts(host) if verb in ("probe", "plan", "confirm") else {}
+    fields = probe(host)
+    reboots = sorted(reboots_needed(host, fields).values())
+    if verb == "plan":
+        known.update(plan(host, fields))
+    if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there
+        target = target_fields(host.document)
+        fields = {key: value for key, value in fields.items() if value != target[key]}
+    return {"facts": known, "fields": fields, "needs_reboot": reboots}
+
+
 def _place_of(error: RunError, host: Optional[Host], verb: str) -> str:
-    """What a failure is attributed to: the owner, the step at work when the time was over, or the verb."""
+    """What a failure is attributed to.
+
+    The owner, the step at work when the time was over, or the verb.
+    """
     if isinstance(error, OwnerError):
         return "owner"
     if isinstance(error, OutOfTimeError) and host is not None and host.at.startswith("step "):
@@ -124,7 +154,10 @@ def _place_of(error: RunError, host: Optional[Host], verb: str) -> str:
 
 
 def boot(host: Host, text: str) -> Tuple[Host, Optional[Failure]]:
-    """Applies the confirmed document once the devices exist. The owner installed the unit, so it is not checked."""
+    """Applies the confirmed document once the devices exist.
+
+    The owner installed the unit, so it is not checked.
+    """
     machine = host.machine
     machine.wait(lambda: devices_are_there(host), BOOT_DEVICE_WAIT_S)
     with locked(machine, "boot", BOOT_LOCK_WAIT_S, confirmed=True):
@@ -150,7 +183,9 @@ def announce(doing: Callable[[], str]) -> threading.Event:
 
 
 def read_document(text: str, untrusted: bool = False) -> Document:
-    """The document on stdin. An untrusted one is of a login that may only read, and never becomes an option or a path.
+    """The document on stdin.
+
+    An untrusted one is of a login that may only read, and never becomes an option or a path.
 
     Some programs run others by an option, such as `rpm --pipe`.
     """
@@ -160,12 +195,23 @@ def read_document(text: str, untrusted: bool = False) -> Document:
     except (ValueError, KeyError, TypeError):
         known = False
     if not known:
-        raise StepError(f"stdin holds no document of schema {SCHEMA}", "run pulumi up: it sends one")
+        raise StepError(
+            f"stdin holds no document of schema {SCHEMA}", "run pulumi up: it sends one"
+        )
     if untrusted and re.search(r'"-|\.\./', json.dumps(document)):
-        raise StepError("a value of the document begins with a hyphen or contains ../", "correct it in the lab file")
+        raise StepError(
+            "a value of the document begins with a hyphen or contains ../",
+            "correct it in the lab file",
+        )
     return dict(document)
 
 
 def _out_of_time(machine: Machine) -> None:
-    waits = f"it waits for `{machine.awaited}`" if machine.awaited else "no program of this host was running"
-    raise OutOfTimeError(f"exceeded its time limit: {waits}", "see what hangs on this host: ps, dmesg")
+    waits = (
+        f"it waits for `{machine.awaited}`"
+        if machine.awaited
+        else "no program of this host was running"
+    )
+    raise OutOfTimeError(
+        f"exceeded its time limit: {waits}", "see what hangs on this host: ps, dmesg"
+    )

@@ -1,7 +1,8 @@
 """A host's membership in the cluster that rocelab makes with kubeadm.
 
-Tokens and keys come on stdin, lie in memory (/run) while kubeadm reads them, and are never in an argument, a log or the
-answer. A journal on the host distinguishes an unfinished kubeadm run from a finished one.
+Tokens and keys come on stdin, lie in memory (/run) while kubeadm reads them, and are never in an
+argument, a log or the answer. A journal on the host distinguishes an unfinished kubeadm run from a
+finished one.
 """
 
 import base64
@@ -44,13 +45,21 @@ def membership(machine: Machine) -> Dict[str, Any]:
     kubelet = machine.read(KUBELET_CONFIG)
     server = re.search(r"^\s*server:\s*(\S+)", kubelet, re.MULTILINE)
     journal = load_json(machine, JOURNAL_FILE)
-    named = re.search(r"--hostname-override=([^\s\"]+)", machine.read("/var/lib/kubelet/kubeadm-flags.env"))
-    plane = machine.exists(ADMIN_CONFIG) and machine.exists(KUBERNETES + "/manifests/kube-apiserver.yaml")
+    named = re.search(
+        r"--hostname-override=([^\s\"]+)", machine.read("/var/lib/kubelet/kubeadm-flags.env")
+    )
+    plane = machine.exists(ADMIN_CONFIG) and machine.exists(
+        KUBERNETES + "/manifests/kube-apiserver.yaml"
+    )
     return {
         "role": "control_plane" if plane and kubelet else "worker" if kubelet else "",
         "ca": _digest(machine.read(CA_FILE)),
         "server": server.group(1) if server else "",
-        "node": (named.group(1) if named else machine.read("/proc/sys/kernel/hostname").lower()) if kubelet else "",
+        "node": (
+            (named.group(1) if named else machine.read("/proc/sys/kernel/hostname").lower())
+            if kubelet
+            else ""
+        ),
         "unfinished": journal.get("doing", ""),
         "remains": any(machine.exists(path) for path in REMAINS),
     }
@@ -67,14 +76,17 @@ def join(host: Host) -> None:
 
 
 def invite(host: Host) -> None:
-    """Creates the join token and, for control planes, uploads the certificates for the holder of the key."""
+    """Creates the join token, and uploads the certificates for control planes."""
     given = host.document["kubeadm"]
     with_config = ("--config", CONFIG_FILE)
     uninvite(host)  # a verb may run twice, and kubeadm refuses a token that is known
     _kubeadm(host, ("kubeadm", "token", "create", *with_config, "--kubeconfig", ADMIN_CONFIG))
     if given.get("control_plane"):
         quiet = "--skip-certificate-key-print"
-        _kubeadm(host, ("kubeadm", "init", "phase", "upload-certs", "--upload-certs", quiet, *with_config))
+        _kubeadm(
+            host,
+            ("kubeadm", "init", "phase", "upload-certs", "--upload-certs", quiet, *with_config),
+        )
 
 
 def uninvite(host: Host) -> None:
@@ -100,7 +112,10 @@ CLUSTER_VERBS: Dict[str, Callable[[Host], None]] = {
 
 
 def answer(host: Host) -> Dict[str, Any]:
-    """The answer of a cluster verb: the membership, and the CA certificate that a joining host must expect."""
+    """The answer of a cluster verb.
+
+    The membership, and the CA certificate that a joining host must expect.
+    """
     return {"kubernetes": membership(host.machine), "ca_pem": host.machine.read(CA_FILE)}
 
 
@@ -110,7 +125,11 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
     if found["role"] and not found["unfinished"]:
         return
     if found["unfinished"]:
-        _reset(host)  # an earlier run was interrupted: kubeadm refuses to continue it, and nothing of value exists yet
+        _reset(
+            host
+            # an earlier run was interrupted: kubeadm refuses to continue it, and nothing of value
+            # exists yet
+        )
     elif found["remains"]:
         raise StepError(
             "kubeadm has run on this host before, but not for this lab",
@@ -142,7 +161,8 @@ def _kubeadm(host: Host, words: Tuple[str, ...]) -> None:
     if done.code:
         raise StepError(
             f"{' '.join(words[:3])} failed ({done.code}): {_said(done.err or done.out)}",
-            "the next run cleans up and tries again; on the host: journalctl -u kubelet, crictl ps -a",
+            "the next run cleans up and tries again; on the host: journalctl -u kubelet, crictl "
+            "ps -a",
         )
 
 
@@ -154,7 +174,10 @@ def _said(text: str) -> str:
 
 
 def _reset(host: Host) -> None:
-    """Runs kubeadm reset, and removes what it only lists. Firewall rules stay until the next boot."""
+    """Runs kubeadm reset, and removes what it only lists.
+
+    Firewall rules stay until the next boot.
+    """
     machine = host.machine
     socket = (host.document.get("kubernetes") or {}).get("cri_socket", "")
     chosen = ("--cri-socket", socket) if socket else ()
@@ -185,17 +208,20 @@ PAUSE_S = 1
 
 
 def wait_until_registered(machine: Machine, server: str, node: str, ca_file: str) -> None:
-    """Waits until the API server knows the node, or does not answer: then kubeadm's own result counts.
+    """Waits until the API server knows the node, or does not answer.
 
-    kubeadm join of a worker succeeds as soon as the kubelet has answered once. A kubelet that dies right after, at each
-    start, never registers. A node of the same name from an earlier join also counts.
+    Then kubeadm's own result counts.
+
+    kubeadm join of a worker succeeds as soon as the kubelet has answered once. A kubelet that dies
+    right after, at each start, never registers. A node of the same name from an earlier join also
+    counts.
     """
     end_s = machine.now_s() + REGISTERED_S
     while _knows(machine, server, node, ca_file) is False:
         if machine.now_s() > end_s:
             raise StepError(
-                f"kubeadm join succeeded, but after {REGISTERED_S} s the cluster has no node {node}: its kubelet "
-                "does not stay up",
+                f"kubeadm join succeeded, but after {REGISTERED_S} s the cluster has no node "
+                f"{node}: its kubelet does not stay up",
                 "the next run cleans up and tries again; on the host: journalctl -u kubelet",
             )
         machine.pause(PAUSE_S)

@@ -1,4 +1,7 @@
-"""Kernel modules that are built on a host: what the build needs, and whether the kernel would take them."""
+"""Kernel modules that are built on a host.
+
+What the build needs, and whether the kernel would take them.
+"""
 
 from typing import Iterable, List
 
@@ -14,7 +17,10 @@ SIGNED_GPU = "packages with signed modules (Ubuntu: linux-modules-nvidia-…)"
 
 
 def secure_boot(machine: Machine) -> str:
-    """Whether only signed modules are taken: on, off, or no EFI. The variable is four bytes of attributes and one."""
+    """Whether only signed modules are taken: on, off, or no EFI.
+
+    The variable is four bytes of attributes and one.
+    """
     content = machine.content(SECURE_BOOT)
     if len(content) < 5:
         return "no EFI"
@@ -32,11 +38,16 @@ def refuse_unsigned_modules(machine: Machine, instead: str) -> None:
         return
     for key in DKMS_KEYS:
         # its exit status is the opposite of what you expect, so this reads its output
-        if machine.exists(key) and "already enrolled" in machine.run("mokutil", "--test-key", key).out:
+        if (
+            machine.exists(key)
+            and "already enrolled" in machine.run("mokutil", "--test-key", key).out
+        ):
             return
     raise StepError(
-        "Secure Boot is on and no DKMS key is enrolled, so the kernel would reject a locally built driver",
-        f"enroll one (mokutil --import, then confirm at the console), turn Secure Boot off, or use {instead}",
+        "Secure Boot is on and no DKMS key is enrolled, so the kernel would reject a locally built "
+        "driver",
+        "enroll one (mokutil --import, then confirm at the console), turn Secure Boot off, or use "
+        f"{instead}",
     )
 
 
@@ -46,11 +57,20 @@ def running_kernel(machine: Machine) -> str:
 
 
 def missing_headers(machine: Machine) -> List[str]:
-    """Packages with the headers of the running kernel; without them dkms builds nothing and hardly reports it."""
+    """Packages with the headers of the running kernel.
+
+    Without them dkms builds nothing and hardly reports it.
+    """
     kernel = running_kernel(machine)
     if machine.exists(f"/lib/modules/{kernel}/build/"):
         return []
-    return [f"linux-headers-{kernel}" if machine.exists("/etc/debian_version") else f"kernel-devel-{kernel}"]
+    return [
+        (
+            f"linux-headers-{kernel}"
+            if machine.exists("/etc/debian_version")
+            else f"kernel-devel-{kernel}"
+        )
+    ]
 
 
 def build_for_this_kernel(machine: Machine) -> None:

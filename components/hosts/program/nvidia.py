@@ -13,12 +13,16 @@ SMI_S = 90
 WITHOUT_OPEN_MODULE = ("Kepler", "Maxwell", "Pascal", "Volta")
 """NVIDIA's open kernel modules begin with Turing."""
 PEER_API = "ib_register_peer_memory_client"
-"""The kernel symbol that nvidia_peermem needs: in NVIDIA's OFED and in Ubuntu's kernels, not in mainline."""
+"""The kernel symbol that nvidia_peermem needs: in NVIDIA's OFED and in Ubuntu's kernels, not in
+mainline."""
 PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
 
 
 class Gpus(NamedTuple):
-    """What nvidia-smi reports, for all GPUs of a host together: they are expected to be of one model."""
+    """What nvidia-smi reports, for all GPUs of a host together.
+
+    They are expected to be of one model.
+    """
 
     driver: str
     cuda: str
@@ -40,9 +44,13 @@ class Way(NamedTuple):
 
 def smi(host: Host) -> Tuple[str, str]:
     """What `nvidia-smi -q` prints, and why it fails; it runs once until something changes."""
-    done: Done = host.remembered("nvidia-smi", lambda: host.machine.run("nvidia-smi", "-q", timeout_s=SMI_S))
+    done: Done = host.remembered(
+        "nvidia-smi", lambda: host.machine.run("nvidia-smi", "-q", timeout_s=SMI_S)
+    )
     said = (done.err or done.out).strip().splitlines()
-    return done.out, (said[0][:150] if said else f"nvidia-smi exited with {done.code}") if done.code else ""
+    return done.out, (
+        (said[0][:150] if said else f"nvidia-smi exited with {done.code}") if done.code else ""
+    )
 
 
 def gpus(host: Host) -> Gpus:
@@ -51,7 +59,10 @@ def gpus(host: Host) -> Gpus:
 
 
 def parse_smi(printed: str) -> Gpus:
-    """The first GPU's names, and what is common to all. Drivers before 470 print no architecture."""
+    """The first GPU's names, and what is common to all.
+
+    Drivers before 470 print no architecture.
+    """
     pairs: Dict[str, str] = {}
     for key, value in re.findall(r"^\s*([^:\n]+?)\s+: (.+?)\s*$", printed, re.MULTILINE):
         pairs.setdefault(key, value)
@@ -84,22 +95,25 @@ def architecture_of(product: str) -> str:
 def gpudirect_way(gpu: Gpus, open_module: bool, kernel: str, peer_api: bool) -> Way:
     """The best way that GPU, driver and kernel allow.
 
-    DMA-BUF needs Turing or newer, the open kernel module, CUDA 11.7 (driver 515) and Linux 5.12; peermem needs the peer
-    memory interface in ib_core (GPU Operator documentation, "GPUDirect RDMA and GPUDirect Storage"). Volta, as in
-    the DGX-1 of the DeepOps RoCE guide, has no open module: only peermem, with driver 580 at most. GeForce has neither.
+    DMA-BUF needs Turing or newer, the open kernel module, CUDA 11.7 (driver 515) and Linux 5.12;
+    peermem needs the peer memory interface in ib_core (GPU Operator documentation, "GPUDirect RDMA
+    and GPUDirect Storage"). Volta, as in the DGX-1 of the DeepOps RoCE guide, has no open module:
+    only peermem, with driver 580 at most. GeForce has neither.
     """
     if gpu.trouble or not gpu.attached:
         return Way("none", gpu.trouble or "no GPU")
     if gpu.brand == "GeForce":
         return Way("none", f"{gpu.product} is a GeForce")
-    lacks = [
-        (gpu.architecture in WITHOUT_OPEN_MODULE, f"{gpu.architecture} has no open kernel module"),
-        (not open_module, "the proprietary kernel module is loaded"),
-        (_numbers(kernel) < (5, 12), f"kernel {kernel} is older than 5.12"),
-        (_numbers(gpu.driver) < (515,), f"driver {gpu.driver} is older than 515"),
-    ]
-    reason = next((text for holds, text in lacks if holds), "")
-    if not reason:
+    reason = ""
+    if gpu.architecture in WITHOUT_OPEN_MODULE:
+        reason = f"{gpu.architecture} has no open kernel module"
+    elif not open_module:
+        reason = "the proprietary kernel module is loaded"
+    elif _numbers(kernel) < (5, 12):
+        reason = f"kernel {kernel} is older than 5.12"
+    elif _numbers(gpu.driver) < (515,):
+        reason = f"driver {gpu.driver} is older than 515"
+    else:
         return Way("dmabuf", f"{gpu.architecture or gpu.product}, open module, kernel {kernel}")
     if peer_api:
         return Way("peermem", reason)
@@ -145,14 +159,14 @@ def slow_path(path: Dict[str, Any]) -> List[str]:
     warnings = []
     if path["iommu_groups"] == "translating":
         warnings.append(
-            "the IOMMU translates NIC-to-GPU writes, which costs bandwidth: set the kernel argument iommu=pt "
-            "(system.kernel_arguments.iommu: auto)"
+            "the IOMMU translates NIC-to-GPU writes, which costs bandwidth: set the kernel "
+            "argument iommu=pt (system.kernel_arguments.iommu: auto)"
         )
     redirecting = path["acs_bridges"]
     if redirecting and isinstance(redirecting, list):
         warnings.append(
-            f"ACS of {', '.join(redirecting)} sends NIC-to-GPU writes through the root complex, which "
-            f"costs bandwidth or hangs GPUDirect: {pci.ACS_REMEDY}"
+            f"ACS of {', '.join(redirecting)} sends NIC-to-GPU writes through the root complex, "
+            f"which costs bandwidth or hangs GPUDirect: {pci.ACS_REMEDY}"
         )
     return warnings
 

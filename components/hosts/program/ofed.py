@@ -1,4 +1,7 @@
-"""The NIC driver on a host: what is installed, whether it is built for the running kernel, and what is loaded."""
+"""The NIC driver on a host.
+
+What is installed, whether it is built for the running kernel, and what is loaded.
+"""
 
 import re
 from typing import List, NamedTuple
@@ -12,7 +15,8 @@ PACKAGES = (
     r"^(doca-|mlnx-|kmod-mlnx|ofed-scripts$|flexio|dpa-|dpacc|collectx|clusterkit$"
     r"|kmod-(iser|isert|srp|kernel-mft)|kernel-mft)"
 )
-"""Names of NVIDIA's packages, after "DOCA-Host Installation and Upgrade" (DOCA 3.2.1), removal of an old version."""
+"""Names of NVIDIA's packages, after "DOCA-Host Installation and Upgrade" (DOCA 3.2.1), removal of
+an old version."""
 BUILT = "for the running kernel"
 AS_INSTALLED = "as installed"
 CONSUMERS = (
@@ -27,12 +31,34 @@ CONSUMERS = (
     "smc",
     "rds_rdma",
 )
-"""Modules that keep the RDMA stack busy for storage and sockets: openibd fails, or takes a mount away."""
+"""Modules that keep the RDMA stack busy for storage and sockets: openibd fails, or takes a mount
+away."""
 STACK = (
-    *("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_en", "mlx4_ib", "mlxfw", "mlxdevm", "mlx_compat", "auxiliary"),
-    *("ib_core", "ib_uverbs", "ib_umad", "ib_cm", "ib_ucm", "iw_cm", "ib_ipoib", "rdma_cm", "rdma_ucm"),
+    *(
+        "mlx5_core",
+        "mlx5_ib",
+        "mlx4_core",
+        "mlx4_en",
+        "mlx4_ib",
+        "mlxfw",
+        "mlxdevm",
+        "mlx_compat",
+        "auxiliary",
+    ),
+    *(
+        "ib_core",
+        "ib_uverbs",
+        "ib_umad",
+        "ib_cm",
+        "ib_ucm",
+        "iw_cm",
+        "ib_ipoib",
+        "rdma_cm",
+        "rdma_ucm",
+    ),
 )
-"""The modules that openibd unloads and loads. Any other module that holds one of them stops openibd half-way."""
+"""The modules that openibd unloads and loads. Any other module that holds one of them stops openibd
+half-way."""
 
 
 class ModuleFile(NamedTuple):
@@ -44,7 +70,10 @@ class ModuleFile(NamedTuple):
 
     @property
     def of_the_kernel(self) -> bool:
-        """Whether it came with the kernel: what is added later lies in updates, extra or weak-updates."""
+        """Whether it came with the kernel.
+
+        What is added later lies in updates, extra or weak-updates.
+        """
         return "/kernel/" in self.path or self.path.startswith("(")
 
 
@@ -55,7 +84,10 @@ def ofed_version(machine: Machine) -> str:
 
 
 def version_in(printed: str) -> str:
-    """The version in `MLNX_OFED_LINUX-24.10-1.1.4.0:` or `OFED-internal-25.07-0.9.7:`; empty when there is none."""
+    """The version in `MLNX_OFED_LINUX-24.10-1.1.4.0:` or `OFED-internal-25.07-0.9.7:`.
+
+    Empty when there is none.
+    """
     found = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
     return found[1] if found else ""
 
@@ -64,7 +96,9 @@ def module_file(machine: Machine) -> ModuleFile:
     """The module that modprobe would load now; all empty when there is none."""
     printed = machine.run("modinfo", MODULE).out
     values = dict(re.findall(r"^(filename|version|srcversion):\s*(.*)$", printed, re.MULTILINE))
-    return ModuleFile(values.get("filename", ""), values.get("version", ""), values.get("srcversion", ""))
+    return ModuleFile(
+        values.get("filename", ""), values.get("version", ""), values.get("srcversion", "")
+    )
 
 
 def built(machine: Machine) -> str:
@@ -72,7 +106,11 @@ def built(machine: Machine) -> str:
     kernel = machine.read("/proc/sys/kernel/osrelease")
     states = dkms_states(machine.run("dkms", "status").out, kernel)
     if states:
-        return BUILT if set(states) == {"installed"} else f"dkms for {kernel}: {', '.join(sorted(set(states)))}"
+        return (
+            BUILT
+            if set(states) == {"installed"}
+            else f"dkms for {kernel}: {', '.join(sorted(set(states)))}"
+        )
     file = module_file(machine)
     if not file.path or file.of_the_kernel:
         return f"not for {kernel}: {file.path or 'there is no ' + MODULE}"
@@ -82,7 +120,8 @@ def built(machine: Machine) -> str:
 def dkms_states(printed: str, kernel: str) -> List[str]:
     """The states that dkms lists for the vendor's kernel modules; empty when it does not know them.
 
-    Version 2 writes `mlnx-ofed-kernel, 5.8…, 5.4.0-150-generic, x86_64: installed`, version 3 a slash for the comma.
+    Version 2 writes `mlnx-ofed-kernel, 5.8…, 5.4.0-150-generic, x86_64: installed`, version 3 a
+    slash for the comma.
     """
     found = []
     for line in printed.splitlines():
@@ -100,8 +139,14 @@ def loaded(machine: Machine) -> str:
     file, module = module_file(machine), f"/sys/module/{MODULE}"
     srcversion, version = machine.read(module + "/srcversion"), machine.read(module + "/version")
     # srcversion is a hash over the module's sources; the kernel's own modules have no other version
-    same = srcversion == file.srcversion if srcversion and file.srcversion else version == file.version
-    return AS_INSTALLED if same else f"{version or 'another'} is loaded, but {file.version or 'another'} is installed"
+    same = (
+        srcversion == file.srcversion if srcversion and file.srcversion else version == file.version
+    )
+    return (
+        AS_INSTALLED
+        if same
+        else f"{version or 'another'} is loaded, but {file.version or 'another'} is installed"
+    )
 
 
 def runs_inbox(machine: Machine) -> bool:
@@ -110,17 +155,32 @@ def runs_inbox(machine: Machine) -> bool:
 
 
 def module_holders(machine: Machine) -> List[str]:
-    """Modules outside the RDMA stack that hold a part of it: nvidia_peermem, another NIC's driver."""
-    held = [(holder, module) for module in STACK for holder in machine.names(f"/sys/module/{module}/holders")]
+    """Modules outside the RDMA stack that hold a part of it.
+
+    Nvidia_peermem, another NIC's driver.
+    """
+    held = [
+        (holder, module)
+        for module in STACK
+        for holder in machine.names(f"/sys/module/{module}/holders")
+    ]
     others = sorted({holder for holder, _ in held} - {*STACK, *CONSUMERS})
-    return [f"module {name} holds {' '.join(module for holder, module in held if holder == name)}" for name in others]
+    return [
+        f"module {name} holds {' '.join(module for holder, module in held if holder == name)}"
+        for name in others
+    ]
 
 
 def holders(host: Host) -> List[str]:
-    """Why the driver cannot be restarted on this host; empty when a restart affects only the lab's links and VFs."""
+    """Why the driver cannot be restarted on this host.
+
+    Empty when a restart affects only the lab's links and VFs.
+    """
     machine, found = host.machine, []
     host.forget()
-    found += [f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")]
+    found += [
+        f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")
+    ]
     found += module_holders(machine)
     opened = host.opened_devices()
     if opened is None:
@@ -129,7 +189,11 @@ def holders(host: Host) -> List[str]:
         found.append(f"a process has {' '.join(sorted(opened))} open")
     ours = {pf["interface"] for pf in host.pfs}
     vfs = {vf.netdev for pf in ours for vf in host.vfs(pf)}
-    found += [f"{pf} VF {index}: {reason}" for pf in sorted(ours) for index, reason in host.uses(pf).items()]
+    found += [
+        f"{pf} VF {index}: {reason}"
+        for pf in sorted(ours)
+        for index, reason in host.uses(pf).items()
+    ]
     for name in sorted(host.links()):
         if host.driver(name) != MODULE or name in vfs:
             continue

@@ -1,4 +1,7 @@
-"""What an apply would do to this host. Nothing is changed: the verb runs on a machine that refuses every change."""
+"""What an apply would do to this host.
+
+Nothing is changed: the verb runs on a machine that refuses every change.
+"""
 
 from typing import Any, Callable, Dict, Iterator
 
@@ -26,7 +29,9 @@ def plan(host: Host, fields: Fields) -> Dict[str, Any]:
         files.append(OWNER_FILE)
     return {
         "files": sorted(set(files)),
-        "services": sorted({unit for step in deviating for unit in step.services if _has_unit(host, unit)}),
+        "services": sorted(
+            {unit for step in deviating for unit in step.services if _has_unit(host, unit)}
+        ),
         "refusals": list(_refusals(host, fields)),
     }
 

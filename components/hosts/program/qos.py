@@ -1,8 +1,11 @@
-"""Reads and sets a NIC's quality of service in both forms: with NVIDIA's tools, and with the kernel's own.
+"""Reads and sets a NIC's quality of service in both forms.
 
-NVIDIA's (MLNX_OFED, DOCA): `mlnx_qos`, and sysfs below the netdev and the RDMA device. The kernel's: `dcb` of iproute2,
-and debugfs of mlx5. The defaults of rdma_cm are in configfs in both; NVIDIA's `cma_roce_*` write there too. An aspect
-is a short text; an aspect that this host can neither show nor set is left out.
+With NVIDIA's tools, and with the kernel's own.
+
+NVIDIA's (MLNX_OFED, DOCA): `mlnx_qos`, and sysfs below the netdev and the RDMA device. The
+kernel's: `dcb` of iproute2, and debugfs of mlx5. The defaults of rdma_cm are in configfs in both;
+NVIDIA's `cma_roce_*` write there too. An aspect is a short text; an aspect that this host can
+neither show nor set is left out.
 """
 
 import json
@@ -11,7 +14,7 @@ import re
 from typing import Any, Dict, List, Tuple
 
 from .host import Host
-from .machine import MISSING, Done, StepError
+from .machine import MISSING, Done, Machine, StepError
 
 Aspects = Dict[str, str]
 
@@ -23,9 +26,11 @@ UNSUPPORTED = "not supported"
 """By the NIC or its driver: `dcb` prints this for most NICs other than NVIDIA's."""
 MLNX_QOS, DCB = "mlnx_qos", "dcb"
 OS, FIRMWARE = "os", "firmware"
-"""Who decides a port's trust, priorities and flow control: with firmware its DCBX may overrule all that is set here."""
+"""Who decides a port's trust, priorities and flow control: with firmware its DCBX may overrule all
+that is set here."""
 DCBX_WORDS = {OS: "os", FIRMWARE: "fw"}
-"""As `mlnx_qos --dcbx=` takes them. `dcb dcbx set` has no word for firmware: without a flag it prints its usage."""
+"""As `mlnx_qos --dcbx=` takes them. `dcb dcbx set` has no word for firmware: without a flag it
+prints its usage."""
 NO_TOOL = "unknown: neither mlnx_qos nor dcb is installed"
 
 
@@ -45,7 +50,10 @@ def map_of(text: str) -> Dict[int, int]:
 
 
 def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
-    """The tool that this host has for a port, and what it shows: DCBX, trust, map of code points, flow control."""
+    """The tool that this host has for a port, and what it shows.
+
+    DCBX, trust, map of code points, flow control.
+    """
     done = host.machine.run("mlnx_qos", "-i", pf)
     if done.code == 0:
         return MLNX_QOS, parse_mlnx_qos(done.out)
@@ -53,7 +61,13 @@ def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
     marks = host.machine.run("dcb", "-j", "-N", "app", "show", "dev", pf, "dscp-prio")
     if flow.code or marks.code:
         missing = MISSING in (flow.code, marks.code)
-        said = NO_TOOL if missing else UNSUPPORTED if _is_unsupported(flow, marks) else "unknown: dcb fails"
+        said = (
+            NO_TOOL
+            if missing
+            else UNSUPPORTED
+            if _is_unsupported(flow, marks)
+            else "unknown: dcb fails"
+        )
         return "", {"trust": said, "dscp_map": said, "pfc": said}
     found = parse_dcb(flow.out, marks.out)
     flags = _dcbx_flags(host, pf)
@@ -61,34 +75,39 @@ def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
 
 
 def set_port(host: Host, pf: str, tool: str, target: Aspects) -> None:
-    """Sets aspects of a port: trust before the map, since `mlnx_qos` maps code points of a port that trusts them.
-
-    DCBX comes first: as long as firmware decides, it overrules the rest.
-    """
-    must = host.machine.must
-    if "dcbx" in target and tool == MLNX_QOS:
-        must(tool, "-i", pf, f"--dcbx={DCBX_WORDS[target['dcbx']]}")
-    elif target.get("dcbx") == OS:
-        must(
-            "dcb",
-            "dcbx",
-            "set",
-            "dev",
-            pf,
-            "host",
-            *[flag for flag in _dcbx_flags(host, pf) if flag in ("cee", "ieee")],
-        )
+    """Sets aspects of a port, DCBX first: as long as firmware decides, it overrules the rest."""
     if tool == MLNX_QOS:
-        if target.get("trust") == "dscp":
-            must(tool, "-i", pf, "--trust=dscp")
-        for dscp, priority in sorted(map_of(target.get("dscp_map", "")).items()):
-            must(tool, "-i", pf, f"--dscp2prio=set,{dscp},{priority}")
-        if "pfc" in target:
-            must(tool, "-i", pf, "--pfc=" + ",".join(str(int(str(n) in target["pfc"].split())) for n in range(8)))
-        if target.get("trust", "dscp") != "dscp":
-            must(tool, "-i", pf, f"--trust={target['trust']}")
-        return
-    if target.get("trust") == "pcp":  # the driver trusts code points for as long as its table has one
+        _set_by_mlnx_qos(host.machine, pf, target)
+    else:
+        _set_by_dcb(host, pf, target)
+
+
+def _set_by_mlnx_qos(machine: Machine, pf: str, target: Aspects) -> None:
+    """Trust before the map, since it maps code points of a port that trusts them."""
+
+    def put(option: str) -> None:
+        machine.must(MLNX_QOS, "-i", pf, option)
+
+    if "dcbx" in target:
+        put(f"--dcbx={DCBX_WORDS[target['dcbx']]}")
+    if target.get("trust") == "dscp":
+        put("--trust=dscp")
+    for dscp, priority in sorted(map_of(target.get("dscp_map", "")).items()):
+        put(f"--dscp2prio=set,{dscp},{priority}")
+    if "pfc" in target:
+        paused = target["pfc"].split()
+        put("--pfc=" + ",".join(str(int(str(priority) in paused)) for priority in range(8)))
+    if target.get("trust", "dscp") != "dscp":
+        put(f"--trust={target['trust']}")
+
+
+def _set_by_dcb(host: Host, pf: str, target: Aspects) -> None:
+    must = host.machine.must
+    if target.get("dcbx") == OS:
+        versions = [flag for flag in _dcbx_flags(host, pf) if flag in ("cee", "ieee")]
+        must("dcb", "dcbx", "set", "dev", pf, "host", *versions)
+    if target.get("trust") == "pcp":
+        # the driver trusts code points for as long as its table has one
         must("dcb", "app", "flush", "dev", pf, "dscp-prio")
     if target.get("dscp_map"):
         must("dcb", "app", "replace", "dev", pf, "dscp-prio", *target["dscp_map"].split())
@@ -107,16 +126,25 @@ def parse_mlnx_qos(text: str) -> Aspects:
         for dscp in line[2].split(",")
         if dscp
     }
-    found = {"trust": trust[1] if trust else "unknown", "dscp_map": map_text(mapping), "pfc": "unknown"}
+    found = {
+        "trust": trust[1] if trust else "unknown",
+        "dscp_map": map_text(mapping),
+        "pfc": "unknown",
+    }
     if dcbx:
         found["dcbx"] = dcbx[1].lower()
     if enabled:
-        found["pfc"] = priorities_text([number for number, on in enumerate(enabled[1].split()) if on == "1"])
+        found["pfc"] = priorities_text(
+            [number for number, on in enumerate(enabled[1].split()) if on == "1"]
+        )
     return found
 
 
 def parse_dcb(flow: str, marks: str) -> Aspects:
-    """What `dcb -j pfc show` and `dcb -j app show` print. A port with a code point in its table trusts code points."""
+    """What `dcb -j pfc show` and `dcb -j app show` print.
+
+    A port with a code point in its table trusts code points.
+    """
     try:
         enabled: List[bool] = json.loads(flow)["prio_pfc"]
         # an entry is [code point, priority, " "]: the tool prints its own separator into its JSON
@@ -132,7 +160,10 @@ def parse_dcb(flow: str, marks: str) -> Aspects:
 
 
 def _dcbx_flags(host: Host, pf: str) -> List[str]:
-    """Flags that `dcb dcbx show` names, `host` when the OS decides; none where the driver has no DCBX."""
+    """Flags that `dcb dcbx show` names, `host` when the OS decides.
+
+    None where the driver has no DCBX.
+    """
     done = host.machine.run("dcb", "-j", "dcbx", "show", "dev", pf)
     try:
         found = {} if done.code else json.loads(done.out or "{}")
@@ -142,7 +173,10 @@ def _dcbx_flags(host: Host, pf: str) -> List[str]:
 
 
 def pause_aspect(host: Host, pf: str) -> Aspects:
-    """Global pause, which stops all traffic where priority flow control stops one class; both at once is a fault."""
+    """Global pause, which stops all traffic where priority flow control stops one class.
+
+    Both at once is a fault.
+    """
     done = host.machine.run("ethtool", "-a", pf)
     found = dict(re.findall(r"^(Autonegotiate|RX|TX):\s+(on|off)", done.out, re.MULTILINE))
     if done.code or len(found) < 3:
@@ -152,13 +186,19 @@ def pause_aspect(host: Host, pf: str) -> Aspects:
 
 
 def set_pause(host: Host, pf: str, value: str) -> None:
-    """Sets global pause. Off also means without autonegotiation, or the link partner could switch it on."""
+    """Sets global pause.
+
+    Off also means without autonegotiation, or the link partner could switch it on.
+    """
     words = [word for name in PAUSE for word in (name, "on" if name in value.split() else "off")]
     host.machine.must("ethtool", "-A", pf, *words)
 
 
 def rdma_cm_aspects(host: Host, device: str) -> Aspects:
-    """Defaults of connections that rdma_cm makes; known once the device has its folder in configfs."""
+    """Defaults of connections that rdma_cm makes.
+
+    Known once the device has its folder in configfs.
+    """
     ports = f"{RDMA_CM}/{device}/ports/1"
     mode, tos = host.machine.read(f"{ports}/{MODE}"), host.machine.read(f"{ports}/{TOS}")
     return {"roce_mode": mode or "default", "roce_tos": tos or "default"}
@@ -177,7 +217,10 @@ def open_rdma_cm(host: Host, device: str) -> None:
     if not machine.exists(RDMA_CM):
         machine.run("mount", "-t", "configfs", "configfs", os.path.dirname(RDMA_CM))
     if not machine.exists(RDMA_CM):
-        raise StepError(f"{RDMA_CM} is missing", "modprobe rdma_cm; the kernel needs INFINIBAND_ADDR_TRANS_CONFIGFS")
+        raise StepError(
+            f"{RDMA_CM} is missing",
+            "modprobe rdma_cm; the kernel needs INFINIBAND_ADDR_TRANS_CONFIGFS",
+        )
     try:
         machine.make_folder(f"{RDMA_CM}/{device}")
     except OSError as error:
@@ -187,7 +230,10 @@ def open_rdma_cm(host: Host, device: str) -> None:
 
 
 def nic_aspects(host: Host, pf: str, device: str, priority: int) -> Aspects:
-    """What only files show: congestion control of a priority, its notifications, the class forced on all traffic."""
+    """What only files show.
+
+    Congestion control of a priority, its notifications, the class forced on all traffic.
+    """
     machine, found = host.machine, {}
     ecn = f"/sys/class/net/{pf}/ecn"
     enabled = [machine.read(f"{ecn}/roce_{role}/enable/{priority}") for role in ("np", "rp")]
@@ -209,7 +255,10 @@ def traffic_class(text: str) -> int:
 
 
 def cnp_files(host: Host, pf: str) -> List[str]:
-    """Files with code point and priority of congestion notifications: NVIDIA's, or mlx5's debugfs."""
+    """Files with code point and priority of congestion notifications.
+
+    NVIDIA's, or mlx5's debugfs.
+    """
     nvidia = f"/sys/class/net/{pf}/ecn/roce_np"
     if host.machine.exists(nvidia):
         return [f"{nvidia}/cnp_dscp", f"{nvidia}/cnp_802p_prio"]

@@ -13,7 +13,8 @@ from .places import REVERT_FILE, REVERTED_FILE, RUN, UNCONFIRMED_FILE
 
 PROGRAM_COPY = RUN + "/host.pyz"
 LONGEST_RUN_S = 4 * 3600
-"""How long the revert waits for the lock: a run that installs packages and drivers holds it for hours."""
+"""How long the revert waits for the lock: a run that installs packages and drivers holds it for
+hours."""
 
 
 def arm_revert(
@@ -30,7 +31,8 @@ def arm_revert(
         pfs: whose links are put back.
         files: put back too, before the links: the guest's network tool would set the links again.
         stop: commands before the files are put back.
-        start: commands after them, for files that existed before; for new files the tool only reloads.
+        start: commands after them, for files that existed before; for new files the tool only
+            reloads.
     """
     if host.booting:
         return  # what is applied at boot was confirmed before
@@ -38,15 +40,23 @@ def arm_revert(
     pending = load_json(machine, REVERT_FILE)
     links = pending.get("links", {})
     for pf in pfs:
-        links.setdefault(pf, link_state(host, pf))  # while one is pending, its older values are the proven ones
+        links.setdefault(
+            pf, link_state(host, pf)
+        )  # while one is pending, its older values are the proven ones
     kept = pending.get("tools", [])
     if files and not any(entry["files"].keys() & set(files) for entry in kept):
         texts = {path: machine.content(path).decode(errors="replace") for path in files}
         kept.append({"files": texts, "stop": list(stop), "start": list(start)})
-    record = {"deadline_s": machine.now_s() + after_s, "links": links, **({"tools": kept} if kept else {})}
+    record = {
+        "deadline_s": machine.now_s() + after_s,
+        "links": links,
+        **({"tools": kept} if kept else {}),
+    }
     machine.put(REVERT_FILE, json.dumps(record) + "\n")
     failed = load_json(machine, REVERTED_FILE).get("failed", {})
-    still = {name: entry for name, entry in failed.items() if name not in links and name not in files}
+    still = {
+        name: entry for name, entry in failed.items() if name not in links and name not in files
+    }
     if still:
         _put_record(machine, [], still)
     else:
@@ -57,7 +67,11 @@ def arm_revert(
     machine.put(PROGRAM_COPY, host.program)
     command = ["python3", "-I", PROGRAM_COPY, "revert"]
     if machine.exists("/run/systemd/system"):
-        timer = [f"--unit=rocelab-revert-{os.getpid()}", f"--on-active={after_s}", "--timer-property=AccuracySec=1s"]
+        timer = [
+            f"--unit=rocelab-revert-{os.getpid()}",
+            f"--on-active={after_s}",
+            "--timer-property=AccuracySec=1s",
+        ]
         machine.must("systemd-run", "--quiet", "--collect", *timer, "--", "/usr/bin/env", *command)
     else:
         subprocess.Popen(  # it sleeps until the deadline by itself
@@ -83,7 +97,10 @@ def revert(machine: Machine) -> int:
 
 
 def _revert_now(machine: Machine, pending: Dict[str, Any]) -> int:
-    """Puts back all that can be put back, and records what cannot and why; 1 when there is such a thing."""
+    """Puts back all that can be put back, and records what cannot and why.
+
+    1 when there is such a thing.
+    """
     host, links, failed = Host(machine, {"pfs": []}, b""), pending["links"], {}
     for entry in pending.get("tools", []):
         reason = _failure(_put_back, machine, entry)
@@ -102,7 +119,8 @@ def _failure(act: Callable[..., None], *arguments: Any) -> str:
     """Why this fails; empty when it succeeds."""
     try:
         act(*arguments)
-    except Exception as error:  # noqa: BLE001  # whatever fails must not keep the rest from being reverted
+    # whatever fails must not keep the rest from being reverted
+    except Exception as error:  # noqa: BLE001
         return str(error) or type(error).__name__
     return ""
 
@@ -117,18 +135,21 @@ def _put_record(machine: Machine, reverted: List[str], failed: Dict[str, Any]) -
 
 
 def unreverted(host: Host) -> List[str]:
-    """A warning for each link and file that the revert could not put back and that still differs."""
+    """A warning for each link and file that the revert could not restore and that still differs."""
     failed = load_json(host.machine, REVERTED_FILE).get("failed", {})
     return [
-        f"{name} could not be reverted after a change that no new connection confirmed in time: {entry['reason']}; "
-        "check it on the host"
+        f"{name} could not be reverted after a change that no new connection confirmed in time: "
+        f"{entry['reason']}; check it on the host"
         for name, entry in sorted(failed.items())
         if "before" not in entry or link_changes(host, name, entry["before"])
     ]
 
 
 def _put_back(machine: Machine, entry: Dict[str, Any]) -> None:
-    """Restores files of a network tool and reloads it. What fails here is covered by the links, which come next."""
+    """Restores files of a network tool and reloads it.
+
+    What fails here is covered by the links, which come next.
+    """
     for words in entry["stop"]:
         machine.run(*words)
     for path, text in entry["files"].items():
@@ -150,12 +171,17 @@ def link_state(host: Host, pf: str) -> Dict[str, Any]:
 def link_changes(host: Host, pf: str, target: Dict[str, Any]) -> List[str]:
     """Lines for `ip -batch` that change a link to the given state."""
     now = link_state(host, pf)
-    lines = [f"address del {address} dev {pf}" for address in now["addresses"] if address not in target["addresses"]]
+    lines = [
+        f"address del {address} dev {pf}"
+        for address in now["addresses"]
+        if address not in target["addresses"]
+    ]
     if now["mtu_bytes"] != target["mtu_bytes"]:
         lines.append(f"link set dev {pf} mtu {target['mtu_bytes']}")
     if now["up"] != target["up"]:
         lines.append(f"link set dev {pf} {'up' if target['up'] else 'down'}")
     if lines or now["addresses"] != target["addresses"]:
-        # replace: with the first address of a subnet the kernel may drop the others, those of the target among them
+        # replace: with the first address of a subnet the kernel may drop the others, those of the
+        # target among them
         lines += [f"address replace {address} dev {pf}" for address in target["addresses"]]
     return lines

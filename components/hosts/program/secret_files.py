@@ -1,4 +1,7 @@
-"""Secrets as files: the stack delivers them to the login's home, and steps install them from there."""
+"""Secrets as files.
+
+The stack delivers them to the login's home, and steps install them from there.
+"""
 
 import os
 
@@ -28,7 +31,10 @@ def delivered(machine: Machine, name: str) -> bytes:
 
 
 def state_of(target: bytes, found: bytes) -> str:
-    """How the installed secret compares with the delivered one; without a delivered one, any is taken as right."""
+    """How the installed secret compares with the delivered one.
+
+    Without a delivered one, any is taken as right.
+    """
     if not found:
         return NEWER if target else MISSING
     return DELIVERED if found == target or not target else NEWER

@@ -1,4 +1,7 @@
-"""Vendor software: download with a checksum, repositories, and the removal of an older version where it is allowed."""
+"""Vendor software.
+
+Download with a checksum, repositories, and the removal of an older version where it is allowed.
+"""
 
 import hashlib
 import os
@@ -18,8 +21,12 @@ FIRMWARE_UPDATERS = ("mlnx-fw-updater",)
 
 
 def fetch(machine: Machine, download: Dict[str, Any]) -> str:
-    """Downloads a vendor file, unless it is there already, and refuses another checksum; returns its path."""
-    import urllib.request  # noqa: PLC0415  # as long as all the rest takes to start, and most runs fetch nothing
+    """Downloads a vendor file, unless it is there already, and refuses another checksum.
+
+    Returns its path.
+    """
+    # it takes as long as all the rest to start, and most runs fetch nothing
+    import urllib.request  # noqa: PLC0415
 
     url, sha256 = str(download["url"]), str(download["sha256"])
     place = f"{CACHE}/{sha256[:12]}-{os.path.basename(url)}"
@@ -29,7 +36,9 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
     os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
     digest = hashlib.sha256()
     try:
-        with urllib.request.urlopen(url, timeout=SILENCE_S) as answer, open(target + ".part", "wb") as file:  # noqa: S310  # the lab file takes https, http and file only
+        # the lab file takes https, http and file only
+        answer = urllib.request.urlopen(url, timeout=SILENCE_S)  # noqa: S310
+        with answer, open(target + ".part", "wb") as file:
             for chunk in iter(lambda: answer.read(CHUNK_BYTES), b""):
                 digest.update(chunk)
                 file.write(chunk)
@@ -49,7 +58,7 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
 
 
 def install_file(machine: Machine, download: Dict[str, Any], keep: bool = False) -> None:
-    """Downloads a package and installs it, such as the one that adds a vendor's repository to apt or dnf.
+    """Downloads and installs a package, such as one that adds a vendor's repository.
 
     Args:
         machine: the host.
@@ -58,7 +67,9 @@ def install_file(machine: Machine, download: Dict[str, Any], keep: bool = False)
     """
     place = fetch(machine, download)
     # apt and dnf take a path as a file, and unlike dpkg and rpm they wait for another installation
-    words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
+    words = (
+        [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
+    )
     machine.must(*words, machine.path(place), timeout_s=LOCK_S + INSTALL_S)
     if not keep:
         machine.remove(place)
@@ -76,7 +87,10 @@ def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
 
 
 def planned(machine: Machine, names: Sequence[str]) -> List[str]:
-    """All packages that would be installed with these; none when planning fails, which the installation reports."""
+    """All packages that would be installed with these.
+
+    None when planning fails, which the installation reports.
+    """
     if family(machine) == "debian":
         machine.run(*APT, "update", timeout_s=LOCK_S)
         said = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120).out
@@ -102,7 +116,9 @@ def remove(machine: Machine, names: Sequence[str]) -> None:
     if not names:
         return
     if family(machine) == "rhel":
-        machine.must("rpm", "-e", *names, timeout_s=REMOVE_S)  # unlike dnf it removes nothing that depends on them
+        machine.must(
+            "rpm", "-e", *names, timeout_s=REMOVE_S
+        )  # unlike dnf it removes nothing that depends on them
         return
     apt = [*APT, "-o", "APT::Get::AutomaticRemove=false"]
     planned = machine.must(*apt, "--simulate", "purge", "--", *names, timeout_s=120)
@@ -115,7 +131,9 @@ def remove(machine: Machine, names: Sequence[str]) -> None:
     machine.must(*apt, "purge", "--", *names, timeout_s=LOCK_S + REMOVE_S)
 
 
-def install_packaged(machine: Machine, asked: Dict[str, Any], installed: str, what: str, setting: str) -> None:
+def install_packaged(
+    machine: Machine, asked: Dict[str, Any], installed: str, what: str, setting: str
+) -> None:
     """Installs the packages of a section, and its repository before them.
 
     Args:
@@ -128,8 +146,8 @@ def install_packaged(machine: Machine, asked: Dict[str, Any], installed: str, wh
     if installed and not asked["replace"]:
         raise StepError(
             f"{what} {installed} is installed, but the lab file sets {asked['version']}",
-            f"set {setting}.replace: true to let the packages {', '.join(asked['packages'])} replace it, "
-            "or remove the version from the lab file",
+            f"set {setting}.replace: true to let the packages {', '.join(asked['packages'])} "
+            "replace it, or remove the version from the lab file",
         )
     refuse_package_scripts_under_containers(machine, what)
     if asked["repository"]:
@@ -138,7 +156,7 @@ def install_packaged(machine: Machine, asked: Dict[str, Any], installed: str, wh
 
 
 def version_field(found: str, target: Optional[str], any_version: str = "installed") -> str:
-    """An installed version in the words of the lab file, so that the same version compares as equal.
+    """An installed version as the lab file writes it, so that equal versions compare equal.
 
     Args:
         found: the installed version; empty when there is none.
@@ -153,8 +171,15 @@ def version_field(found: str, target: Optional[str], any_version: str = "install
 
 
 def same_version(found: str, target: str) -> bool:
-    """Whether two versions are the same: tools print 25.07-0.9.7 where packages have 25.07-0.9.7.0."""
-    return found == target or found.startswith(target + ".") or (bool(found) and target.startswith(found + "."))
+    """Whether two versions are the same.
+
+    Tools print 25.07-0.9.7 where packages have 25.07-0.9.7.0.
+    """
+    return (
+        found == target
+        or found.startswith(target + ".")
+        or (bool(found) and target.startswith(found + "."))
+    )
 
 
 def _digest(machine: Machine, place: str) -> str:

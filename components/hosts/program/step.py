@@ -12,7 +12,9 @@ Before = Dict[str, Any]
 
 
 class Step:
-    """One aspect of a host. `target` and `observed` return the same fields; equal values mean that the host conforms.
+    """One aspect of a host.
+
+    `target` and `observed` return the same fields; equal values mean that the host conforms.
 
     A field is `name` or `interface.name`. A step without a section in the document has none.
     """
@@ -20,12 +22,13 @@ class Step:
     name = ""
     """Also that of its section in the document."""
     order = 0
-    """Its turn. 100: steps that only look, 200: operating system, 300: drivers, GPUs and runtime, 400: kernel, 500:
-    network and devices, 600: licenses, 700: Kubernetes, 800: what needs all of that. Steps that take minutes come
-    before the network, whose changes wait for confirmation over a new connection."""
+    """Its turn. 100: steps that only look, 200: operating system, 300: drivers, GPUs and runtime,
+    400: kernel, 500: network and devices, 600: licenses, 700: Kubernetes, 800: what needs all of
+    that. Steps that take minutes come before the network, whose changes wait for confirmation over
+    a new connection."""
     setting = ""
-    """The field of the lab file that its section repeats, such as `system.clock`; there is no section where the field
-    has its default. Empty: `hosts/sections/` writes the section."""
+    """The field of the lab file that its section repeats, such as `system.clock`; there is no
+    section where the field has its default. Empty: `hosts/sections/` writes the section."""
     keeps: Tuple[str, ...] = ()
     """Facts that later runs need; they stay in the state."""
     at_boot = True
@@ -33,9 +36,11 @@ class Step:
     waits_for: Tuple[str, ...] = ()
     """Steps whose pending reboot must happen before this one makes sense."""
     effects: Dict[str, str] = {}
-    """By the last part of a field's name: the effect of a change (none, link, pods, reboot, replace)."""
+    """By the last part of a field's name: the effect of a change (none, link, pods, reboot,
+    replace)."""
     repairs: Dict[str, str] = {}
-    """How disruptive a repair is (none, link, service, reboot), for the fields where a change has another effect."""
+    """How disruptive a repair is (none, link, service, reboot), for the fields where a change has
+    another effect."""
     files: Tuple[str, ...] = ()
     """Patterns of the files that it may write outside of rocelab's own folders."""
     services: Tuple[str, ...] = ()
@@ -61,7 +66,10 @@ class Step:
         """Refuses, before anything changes, what must not be done on this host."""
 
     def versions(self, document: Document) -> Dict[str, str]:
-        """By field, the versions of software that rocelab installs once or only compares: you upgrade it by hand."""
+        """By field, the versions of software that rocelab installs once or only compares.
+
+        You upgrade it by hand.
+        """
         return {}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -80,7 +88,10 @@ class Step:
         return {}
 
     def before_pf(self, host: Host, pf: str) -> Optional[Before]:
-        """What the undo of a PF needs, recorded once like `before`; None when there is nothing to undo."""
+        """What the undo of a PF needs, recorded once like `before`.
+
+        None when there is nothing to undo.
+        """
         return None
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
@@ -104,7 +115,10 @@ def packaged(document: Document, *path: str) -> Dict[str, Any]:
 
 
 def value_or_reason(look: Callable[[], Value]) -> Value:
-    """A value, or the reason why it cannot be read: one failed read must not hide the rest of the host."""
+    """A value, or the reason why it cannot be read.
+
+    One failed read must not hide the rest of the host.
+    """
     try:
         return look()
     except StepError as error:

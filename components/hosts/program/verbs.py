@@ -1,10 +1,20 @@
-"""The verbs of the program. Each may run twice, and an earlier run may have been killed at any point."""
+"""The verbs of the program.
+
+Each may run twice, and an earlier run may have been killed at any point.
+"""
 
 import hashlib
 import json
 from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
-from .baseline import forgotten, give_all_back, give_back, give_steps_back, read_baseline, record_baseline
+from .baseline import (
+    forgotten,
+    give_all_back,
+    give_back,
+    give_steps_back,
+    read_baseline,
+    record_baseline,
+)
 from .host import Document, Host
 from .identity import remember_nics, restore_names
 from .machine import Machine, RunError, StepError, load_json
@@ -41,21 +51,13 @@ WARNINGS = "warnings"
 
 
 def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
-    """Applies each step whose fields deviate; returns the first failure after all steps were tried."""
-    try:
-        restore_names(host)
-    except StepError as error:
-        return failure("link", error)
-    for step in STEPS:
-        if step.concerns(host.document) and not _left_out_at_boot(host, step):
-            try:
-                step.refuse(host)
-            except StepError as error:
-                return failure(step.name, error)
-    try:
-        refuse_upgrade(host, [] if host.booting else STEPS)
-    except StepError as error:
-        return failure("upgrade", error)
+    """Applies each step whose fields deviate.
+
+    Returns the first failure after all steps were tried.
+    """
+    refusal = _refusal(host)
+    if refusal:
+        return refusal
     claim(host)
     _remove_copies(host.machine, copy_of(hashlib.sha256(host.program).hexdigest()))
     record_baseline(host)
@@ -78,6 +80,22 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     return failed
 
 
+def _refusal(host: Host) -> Optional[Failure]:
+    """Why nothing may change on this host, by the first step that refuses."""
+    at = "link"
+    try:
+        restore_names(host)
+        for step in STEPS:
+            if step.concerns(host.document) and not _left_out_at_boot(host, step):
+                at = step.name
+                step.refuse(host)
+        at = "upgrade"
+        refuse_upgrade(host, [] if host.booting else STEPS)
+    except StepError as error:
+        return failure(at, error)
+    return None
+
+
 def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
     """Check, apply, verify."""
     wrong = _wrong_fields(host, step, only)
@@ -86,13 +104,20 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
     try:
         step.apply(host, set(wrong))
     except OSError as error:
-        raise StepError(f"{error.filename or step.name}: {error.strerror or error}", "dmesg may say more") from None
+        raise StepError(
+            f"{error.filename or step.name}: {error.strerror or error}", "dmesg may say more"
+        ) from None
     pending = host.reboot_reasons()
-    still = {key: pair for key, pair in _wrong_fields(host, step, only).items() if key not in pending}
+    still = {
+        key: pair for key, pair in _wrong_fields(host, step, only).items() if key not in pending
+    }
     if still and not _awaits_confirmation(still):
         field = min(still)
         found, target = still[field]
-        raise StepError(f"{field} is {found} after it was set to {target}", "something else on this host sets it too")
+        raise StepError(
+            f"{field} is {found} after it was set to {target}",
+            "something else on this host sets it too",
+        )
     host.changed += sorted(set(wrong) - set(pending))
 
 
@@ -115,7 +140,16 @@ def undo(host: Host) -> None:
     if any("rocelab-" in name for name in runs):
         machine.run("systemctl", "stop", UNIT, "rocelab-revert-*.timer")
     host.changed += [path for path in SYSTEM_FILES if machine.remove(path)]
-    ours = (PROGRAM_FILE, LIBRARY, DOCUMENT_FILE, UNCONFIRMED_FILE, PROGRAM_COPY, REVERTED_FILE, REBOOT_FILE, RUN)
+    ours = (
+        PROGRAM_FILE,
+        LIBRARY,
+        DOCUMENT_FILE,
+        UNCONFIRMED_FILE,
+        PROGRAM_COPY,
+        REVERTED_FILE,
+        REBOOT_FILE,
+        RUN,
+    )
     for path in ours:
         machine.remove(path)
     _remove_copies(machine)
@@ -144,7 +178,11 @@ def facts(host: Host) -> Dict[str, Any]:
         "boot_id": machine.read(BOOT_ID),
         "kernel": machine.read("/proc/sys/kernel/osrelease"),
         "carrier": {name: machine.read(f"/sys/class/net/{name}/carrier") == "1" for name in names},
-        "vfs_in_use": {f"{name} VF {index}": reason for name in names for index, reason in host.uses(name).items()},
+        "vfs_in_use": {
+            f"{name} VF {index}": reason
+            for name in names
+            for index, reason in host.uses(name).items()
+        },
     }
     warnings = unreverted(host)
     for step in STEPS:
@@ -162,14 +200,18 @@ def facts(host: Host) -> Dict[str, Any]:
 def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:
     """Fields that wait for a reboot and still deviate, each with the reason."""
     target, pending = target_fields(host.document), host.reboot_reasons()
-    return {key: pending[key] for key in pending if key in fields and fields[key] != target.get(key)}
+    return {
+        key: pending[key] for key in pending if key in fields and fields[key] != target.get(key)
+    }
 
 
 def failure(step: str, error: RunError) -> Failure:
     return {"step": step, "reason": error.reason[:1500], "hint": error.hint[:500]}
 
 
-def _wrong_fields(host: Host, step: Step, only: Optional[Set[str]]) -> Dict[str, Tuple[Value, Value]]:
+def _wrong_fields(
+    host: Host, step: Step, only: Optional[Set[str]]
+) -> Dict[str, Tuple[Value, Value]]:
     """Actual and target value of each field of a step that deviates and may be repaired."""
     target = step.target(host.document)
     observed = step.observed(host) if target else {}
@@ -217,7 +259,8 @@ def refuse_another_owner(host: Host) -> None:
     if owner and asking and owner != asking:
         raise OwnerError(
             f"this host belongs to {owner}, and {asking} asked to change it; nothing was changed",
-            f"remove it from one of the two; to transfer ownership: sudo rm {OWNER_FILE} on it, then run again",
+            f"remove it from one of the two; to transfer ownership: sudo rm {OWNER_FILE} on it, "
+            "then run again",
         )
 
 
@@ -232,14 +275,18 @@ def _name(host: Host) -> str:
 
 
 def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
-    """Refuses an upgrade. Without a preview the hosts' commands start before the Fleet can refuse it."""
+    """Refuses an upgrade.
+
+    Without a preview the hosts' commands start before the Fleet can refuse it.
+    """
     before = _last_document(host)
     for step in steps:
         for field, old, new in changed_versions(step, before, host.document):
             if step.observed(host)[field] == step.target(host.document)[field]:
                 continue  # upgraded by hand
             raise StepError(
-                f"{field} {old} => {new}: this host runs {old}, and rocelab cannot upgrade hosts in use yet",
+                f"{field} {old} => {new}: this host runs {old}, and rocelab cannot upgrade hosts "
+                "in use yet",
                 f"{step.upgrade}, then pulumi up --refresh; or set the version back to {old}",
             )
 

@@ -57,31 +57,49 @@ class Eos(Dialect):
                 mark=name,
                 read=read_sessions,
             ),
-            notes=("Where a platform has `random-detect ecn count`, only queues with it count marked packets.",),
+            notes=(
+                (
+                    "Where a platform has `random-detect ecn count`, only queues with it count "
+                    "marked packets."
+                ),
+            ),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
 
-    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(
+        self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]
+    ) -> list[str]:
         del lab
         lines = [f"interface {port}"]
         if "description" in fields:
-            lines.append(f"description {settings.description}" if settings.description else "no description")
+            lines.append(
+                f"description {settings.description}" if settings.description else "no description"
+            )
         if "vlans" in fields:
             lines += _membership(settings)
         if "mtu_bytes" in fields:
             lines.append(f"mtu {settings.mtu_bytes}")
         rest = settings.narrowed(fields)
         if rest.trust:
-            lines.append(f"qos trust {TRUST[rest.trust]}" if rest.trust in TRUST else "no qos trust")
+            lines.append(
+                f"qos trust {TRUST[rest.trust]}" if rest.trust in TRUST else "no qos trust"
+            )
         for priority, on in rest.pfc.items():
             on_port = ["priority-flow-control on"] if on else []
-            lines += [*on_port, f"{'' if on else 'no '}priority-flow-control priority {priority} no-drop"]
+            lines += [
+                *on_port,
+                f"{'' if on else 'no '}priority-flow-control priority {priority} no-drop",
+            ]
         for tc, ecn in rest.ecn.items():
             lines += [f"{self._queue} {tc}", _marking(ecn), "exit"]
         for tc, how in rest.scheduling.items():
-            lines += [f"{self._queue} {tc}", "priority strict" if how == "strict" else "no priority", "exit"]
+            lines += [
+                f"{self._queue} {tc}",
+                "priority strict" if how == "strict" else "no priority",
+                "exit",
+            ]
         return [*lines, "exit"]
 
     def global_lines(self, qos: Qos) -> list[str]:
@@ -98,10 +116,15 @@ class Eos(Dialect):
     def requirements(self, qos: Qos | None) -> list[str]:
         if qos is None or qos.mode == "lossy":
             return []
-        guarantee = f"Where the platform has `bandwidth guaranteed`, give queue {qos.priority} some:"
+        guarantee = (
+            f"Where the platform has `bandwidth guaranteed`, give queue {qos.priority} some:"
+        )
         lines = [f"{guarantee} the PFC watchdog watches no other queue there."]
         if not self.allow_global:
-            lines.append("A stuck NIC can pause the whole fabric until the watchdog runs: the lines at the end.")
+            lines.append(
+                "A stuck NIC can pause the whole fabric until the watchdog runs: the lines at the "
+                "end."
+            )
         return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
@@ -112,12 +135,16 @@ class Eos(Dialect):
         section = _section(port)
         words = answers.get(section, "")
         if f"interface {port}" not in words:
-            raise AnswerError(f"{section}: the answer does not mention {port}: {words.strip()[:80]!r}")
+            raise AnswerError(
+                f"{section}: the answer does not mention {port}: {words.strip()[:80]!r}"
+            )
         mode, native, tagged = _read_membership(words)
         points = {
             int(point): int(tc)
             for point, tc in re.findall(
-                r"^qos map dscp (\d+) to traffic-class (\d+)", answers.get(MAPPINGS, ""), re.MULTILINE
+                r"^qos map dscp (\d+) to traffic-class (\d+)",
+                answers.get(MAPPINGS, ""),
+                re.MULTILINE,
             )
         }
         settings = PortSettings(
@@ -128,17 +155,25 @@ class Eos(Dialect):
             mtu_bytes=int(_word(r"^ +mtu (\d+)$", words, str(DEFAULT_MTU_BYTES))),
             trust=_trust(words),
             # what is not mapped goes by the upper three bits of the code point, the class selector
-            dscp_priority={point: points.get(point, point >> 3) for point in declared.dscp_priority},
+            dscp_priority={
+                point: points.get(point, point >> 3) for point in declared.dscp_priority
+            },
             ecn={tc: _read_marking(_queue(words, tc)) for tc in declared.ecn},
             pfc={priority: _paused(words, priority) for priority in declared.pfc},
             scheduling={
-                tc: "wrr 0" if re.search(r"^ +no priority$", _queue(words, tc), re.MULTILINE) else "strict"
+                tc: (
+                    "wrr 0"
+                    if re.search(r"^ +no priority$", _queue(words, tc), re.MULTILINE)
+                    else "strict"
+                )
                 for tc in declared.scheduling
             },
         )
         return PortFacts(settings, tuple(self._faults(answers, declared, settings)))
 
-    def _faults(self, answers: Mapping[str, str], declared: PortSettings, settings: PortSettings) -> Iterator[str]:
+    def _faults(
+        self, answers: Mapping[str, str], declared: PortSettings, settings: PortSettings
+    ) -> Iterator[str]:
         queues = set(re.findall(r"^ +((?:uc-)?tx-queue) \d", answers.get(QUEUES, ""), re.MULTILINE))
         if declared.ecn and queues and self._queue not in queues:
             yield f"the switch calls its queues {queues.pop()}; set switches[].queue_word to that"
@@ -147,7 +182,8 @@ class Eos(Dialect):
         for point, traffic_class in declared.dscp_priority.items():
             if settings.dscp_priority[point] != traffic_class:
                 yield (
-                    f"the switch maps DSCP {point} to traffic class {settings.dscp_priority[point]} on all ports; run "
+                    f"the switch maps DSCP {point} to traffic class "
+                    f"{settings.dscp_priority[point]} on all ports; run "
                     f"`{_mapping(point, traffic_class)}`, or set switches[].allow_global: true"
                 )
 
@@ -165,20 +201,31 @@ class Eos(Dialect):
         ]
 
     def listed_ports(self, answer: str) -> list[str]:
-        return numbered(r"Ethernet\d+(/\d+)*", re.findall(r"^interface (\S+)", answer, re.MULTILINE))
+        return numbered(
+            r"Ethernet\d+(/\d+)*", re.findall(r"^interface (\S+)", answer, re.MULTILINE)
+        )
 
     def announcements(self, answer: str, port: str) -> list[Announcement]:
         """The answer has a section for each port, and in it one for each neighbor."""
         section = re.search(
-            rf"^Interface {re.escape(port)} detected.*?(?=^Interface |\Z)", answer, re.MULTILINE | re.DOTALL
+            rf"^Interface {re.escape(port)} detected.*?(?=^Interface |\Z)",
+            answer,
+            re.MULTILINE | re.DOTALL,
         )
         blocks = re.split(r"^ +Neighbor ", section[0], flags=re.MULTILINE)[1:] if section else []
         return [_announcement(block) for block in blocks]
 
     def learned_macs(self, answer: str) -> list[LearnedMac]:
         """Lines such as ` 111    0200.0000.0001    DYNAMIC     Et1/1      1       0:10:00 ago`."""
-        lines = re.findall(r"^\s*(\d+)\s+([0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4})\s+\w+\s+Et(\S+)", answer, re.MULTILINE)
-        return [LearnedMac(mac=_colons(mac), port=f"Ethernet{port}", vlan_id=int(vlan)) for vlan, mac, port in lines]
+        lines = re.findall(
+            r"^\s*(\d+)\s+([0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4})\s+\w+\s+Et(\S+)",
+            answer,
+            re.MULTILINE,
+        )
+        return [
+            LearnedMac(mac=_colons(mac), port=f"Ethernet{port}", vlan_id=int(vlan))
+            for vlan, mac, port in lines
+        ]
 
 
 def read_sessions(printed: str, name: str) -> list[PendingChange]:
@@ -227,12 +274,16 @@ def _mapping(point: int, traffic_class: int) -> str:
 def _marking(ecn: Ecn | None) -> str:
     if ecn is None:
         return "no random-detect ecn"
-    thresholds = f"minimum-threshold {ecn.min_kbytes} kbytes maximum-threshold {ecn.max_kbytes} kbytes"
+    thresholds = (
+        f"minimum-threshold {ecn.min_kbytes} kbytes maximum-threshold {ecn.max_kbytes} kbytes"
+    )
     return f"random-detect ecn {thresholds} max-mark-probability 100"
 
 
 def _read_marking(queue: str) -> Ecn | None:
-    found = re.search(r"random-detect ecn minimum-threshold (\d+) kbytes maximum-threshold (\d+) kbytes", queue)
+    found = re.search(
+        r"random-detect ecn minimum-threshold (\d+) kbytes maximum-threshold (\d+) kbytes", queue
+    )
     return Ecn(min_kbytes=int(found[1]), max_kbytes=int(found[2])) if found else None
 
 
@@ -244,7 +295,12 @@ def _queue(words: str, tc: int) -> str:
 
 def _paused(words: str, priority: int) -> bool:
     on = re.search(r"^ +priority-flow-control( mode)? on$", words, re.MULTILINE)
-    return bool(on and re.search(rf"^ +priority-flow-control priority {priority} no-drop$", words, re.MULTILINE))
+    return bool(
+        on
+        and re.search(
+            rf"^ +priority-flow-control priority {priority} no-drop$", words, re.MULTILINE
+        )
+    )
 
 
 def _trust(words: str) -> str:
@@ -259,7 +315,12 @@ def _announcement(block: str) -> Announcement:
         _word(rf'{what} *: "?([^"\n]+?)"?$', block, "")
         for what in ("System Name", "Chassis ID", "Port ID", "Port Description")
     )
-    return Announcement(system=system, chassis_id=_colons(chassis), port_id=_colons(port), port_description=description)
+    return Announcement(
+        system=system,
+        chassis_id=_colons(chassis),
+        port_id=_colons(port),
+        port_description=description,
+    )
 
 
 def _colons(text: str) -> str:

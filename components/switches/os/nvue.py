@@ -45,7 +45,8 @@ LOSSLESS_POOL = (
     "nv set qos traffic-pool default-lossless memory-percent 50",
     "nv set qos traffic-pool default-lossy memory-percent 50",
 )
-"""Flow Control Buffers in Cumulus Linux's Quality of Service: by default all memory belongs to default-lossy."""
+"""Flow Control Buffers in Cumulus Linux's Quality of Service: by default all memory belongs to
+default-lossy."""
 
 
 class Nvue(Dialect):
@@ -62,7 +63,10 @@ class Nvue(Dialect):
         self._save = switch.save
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
-        """A revision, which the switch reverts unless it is confirmed in time. Its message names the lab."""
+        """A revision, which the switch reverts unless it is confirmed in time.
+
+        Its message names the lab.
+        """
         mark = MARKER + lab
         return ConfigSession(
             talk="shell",
@@ -73,25 +77,43 @@ class Nvue(Dialect):
             abandon=("nv config apply --confirm-no",),
             save=("nv config save",),
             pending=PendingChanges(
-                listing=REVISIONS, drop="nv config apply {} --confirm-no", mark=mark, read=read_revisions
+                listing=REVISIONS,
+                drop="nv config apply {} --confirm-no",
+                mark=mark,
+                read=read_revisions,
             ),
-            notes=("A change of PFC or buffers reloads switchd: frames are lost for a moment on all ports.",),
+            notes=(
+                (
+                    "A change of PFC or buffers reloads switchd: frames are lost for a moment on "
+                    "all ports."
+                ),
+            ),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [f"nv set bridge domain {self._bridge} vlan {vlan}" for vlan in vlans]
 
-    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(
+        self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]
+    ) -> list[str]:
         at = f"nv set interface {port}"
         lines: list[str] = []
         if "description" in fields:
             text = settings.description
-            lines.append(f"{at} description {text}" if text else f"nv unset interface {port} description")
+            unset = f"nv unset interface {port} description"
+            lines.append(f"{at} description {text}" if text else unset)
         if "vlans" in fields:
             lines += self._membership(port, settings)
         if "mtu_bytes" in fields:
             lines.append(f"{at} link mtu {settings.mtu_bytes}")
-        rest = settings.narrowed(fields)
+        return lines + self._quality_lines(lab, port, settings, settings.narrowed(fields))
+
+    def _quality_lines(
+        self, lab: str, port: str, settings: PortSettings, rest: PortSettings
+    ) -> list[str]:
+        """Profiles and watchdog of a port; `rest` has only the fields that change."""
+        at = f"nv set interface {port}"
+        lines = []
         changes = (rest.trust or rest.dscp_priority, rest.ecn, rest.pfc, rest.scheduling)
         for kind, changed in zip(KINDS, changes, strict=True):
             if not changed:
@@ -112,7 +134,9 @@ class Nvue(Dialect):
         if not marked:
             return []
         port = marked[0]  # quality of service is the same on all ports of a lab
-        mapping, marking, pausing, scheduler = (f"nv set qos {kind} {_profile(lab, port, kind)}" for kind in KINDS)
+        mapping, marking, pausing, scheduler = (
+            f"nv set qos {kind} {_profile(lab, port, kind)}" for kind in KINDS
+        )
         lines: list[str] = []
         if port.trust:
             lines.append(f"{mapping} trust {TRUST[port.trust]}")
@@ -127,7 +151,11 @@ class Nvue(Dialect):
                 lines.append(f"{at} probability 100")
         for priority, pauses in port.pfc.items():
             if pauses:
-                lines += [f"{pausing} switch-priority {priority}", f"{pausing} tx enable", f"{pausing} rx enable"]
+                lines += [
+                    f"{pausing} switch-priority {priority}",
+                    f"{pausing} tx enable",
+                    f"{pausing} rx enable",
+                ]
         shares = [f"{tc} mode strict" for tc in port.scheduling] + _shares(port)
         return lines + [f"{scheduler} traffic-class {share}" for share in shares]
 
@@ -139,8 +167,14 @@ class Nvue(Dialect):
         lines: list[str] = []
         if qos and qos.mode == "lossless":
             lines += [
-                "Ports get the PFC watchdog, which needs Cumulus Linux 5.6 or newer (cat /etc/os-release).",
-                "PFC's headroom is for cables of 10 m; give its profile the cable-length of longer ones, in meters.",
+                (
+                    "Ports get the PFC watchdog, which needs Cumulus Linux 5.6 or newer (cat "
+                    "/etc/os-release)."
+                ),
+                (
+                    "PFC's headroom is for cables of 10 m; give its profile the cable-length of "
+                    "longer ones, in meters."
+                ),
             ]
             if not self.allow_global:
                 lines += [
@@ -149,7 +183,10 @@ class Nvue(Dialect):
                     *(f"  {line}" for line in (*LOSSLESS_POOL, "nv config apply")),
                 ]
         if not self._save:
-            lines.append(f"From 5.9 on, apply also saves, which save: false forbids; to stop that: {AUTO_SAVE_OFF}")
+            lines.append(
+                "From 5.9 on, apply also saves, which save: false forbids; to stop that: "
+                f"{AUTO_SAVE_OFF}"
+            )
         return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
@@ -163,44 +200,78 @@ class Nvue(Dialect):
         quality = object_at(interface, "qos")
         # without a profile of its own, a port has the default one
         profiles = {kind: str(object_at(quality, kind).get("profile", "")) for kind in KINDS}
-        of = {kind: object_at(json_in(answers, PROFILES), kind, profiles[kind] or "default-global") for kind in KINDS}
+        of = {
+            kind: object_at(json_in(answers, PROFILES), kind, profiles[kind] or "default-global")
+            for kind in KINDS
+        }
         member = object_at(interface, "bridge", "domain", self._bridge)
         tagged = [int(vlan) for text in object_at(member, "vlan") for vlan in _expanded(text)]
         native = member.get("untagged", member.get("access"))
         settings = PortSettings(
             description=str(interface.get("description", "")),
-            mode="trunk" if "untagged" in member or tagged else "access" if "access" in member else "routed",
-            native_vlan=number_of(native, f"{_of_port(port)}: VLAN") if native is not None else None,
+            mode=(
+                "trunk"
+                if "untagged" in member or tagged
+                else "access"
+                if "access" in member
+                else "routed"
+            ),
+            native_vlan=(
+                number_of(native, f"{_of_port(port)}: VLAN") if native is not None else None
+            ),
             tagged_vlans=normal_ranges([vlan for vlan in tagged if str(vlan) != str(native)]),
-            mtu_bytes=number_of(object_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES), f"{_of_port(port)}: mtu"),
+            mtu_bytes=number_of(
+                object_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES),
+                f"{_of_port(port)}: mtu",
+            ),
             trust=_trust(of["mapping"]),
             dscp_priority=_mapping(of["mapping"], declared),
-            ecn={tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc))) for tc in declared.ecn},
-            pfc={priority: str(priority) in object_at(of["pfc"], "switch-priority") for priority in declared.pfc},
-            scheduling={tc: _scheduled(of["egress-scheduler"], tc, declared) for tc in declared.scheduling},
-            watchdog=None if declared.watchdog is None else _enabled(object_at(quality, "pfc-watchdog")),
+            ecn={
+                tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc)))
+                for tc in declared.ecn
+            },
+            pfc={
+                priority: str(priority) in object_at(of["pfc"], "switch-priority")
+                for priority in declared.pfc
+            },
+            scheduling={
+                tc: _scheduled(of["egress-scheduler"], tc, declared) for tc in declared.scheduling
+            },
+            watchdog=(
+                None if declared.watchdog is None else _enabled(object_at(quality, "pfc-watchdog"))
+            ),
             profiles=profiles,
         )
         return PortFacts(settings, tuple(self._faults(answers, declared)))
 
     def _faults(self, answers: Mapping[str, str], declared: PortSettings) -> Iterator[str]:
         release = re.search(r"^VERSION_ID=\"?(\d+)\.(\d+)", answers.get(RELEASE, ""), re.MULTILINE)
-        if declared.watchdog and release and (int(release[1]), int(release[2])) < FIRST_WITH_WATCHDOG:
+        if (
+            declared.watchdog
+            and release
+            and (int(release[1]), int(release[2])) < FIRST_WITH_WATCHDOG
+        ):
             yield (
-                f"Cumulus Linux {release[1]}.{release[2]} has no PFC watchdog, so one stuck NIC could pause the whole "
-                "fabric; upgrade the switch to 5.6 or newer, or set qos.mode: lossy"
+                f"Cumulus Linux {release[1]}.{release[2]} has no PFC watchdog, so one stuck NIC "
+                "could pause the whole fabric; upgrade the switch to 5.6 or newer, or set "
+                "qos.mode: lossy"
             )
         pauses = any(declared.pfc.values())
-        if pauses and not self.allow_global and not _has_lossless_memory(object_at(json_in(answers, PROFILES))):
+        if (
+            pauses
+            and not self.allow_global
+            and not _has_lossless_memory(object_at(json_in(answers, PROFILES)))
+        ):
             yield (
                 f"would pause and still drop, because no lossless pool has memory ({POOLS}). Run "
-                f"{' and '.join(f'`{line}`' for line in LOSSLESS_POOL)}, then `nv config apply`; or set "
-                "switches[].allow_global: true for NVIDIA's RoCE preset, or qos.mode: lossy"
+                f"{' and '.join(f'`{line}`' for line in LOSSLESS_POOL)}, then `nv config apply`; "
+                "or set switches[].allow_global: true for NVIDIA's RoCE preset, or qos.mode: "
+                "lossy"
             )
         if _enabled(object_at(json_in(answers, AUTO_SAVE))):
             yield (
-                "switches[].save is false, but auto save is on, and the switch would save what is applied; run "
-                f"`{AUTO_SAVE_OFF}` and `nv config apply` on it, or set save: true"
+                "switches[].save is false, but auto save is on, and the switch would save what is "
+                f"applied; run `{AUTO_SAVE_OFF}` and `nv config apply` on it, or set save: true"
             )
 
     def backup(self) -> str:
@@ -211,7 +282,11 @@ class Nvue(Dialect):
             "nv show interface lldp",
             "nv show qos roce",
             POOLS,
-            *(f"nv show interface {port} qos {what}" for port in ports for what in ("roce counters", "pfc-watchdog")),
+            *(
+                f"nv show interface {port} qos {what}"
+                for port in ports
+                for what in ("roce counters", "pfc-watchdog")
+            ),
         ]
 
     def listed_ports(self, answer: str) -> list[str]:
@@ -223,7 +298,9 @@ class Nvue(Dialect):
     def learned_macs(self, answer: str) -> list[LearnedMac]:
         """Skips the ports' own addresses."""
         return [
-            LearnedMac(mac=str(entry["mac"]), port=str(entry["ifname"]), vlan_id=int(entry.get("vlan", 0)))
+            LearnedMac(
+                mac=str(entry["mac"]), port=str(entry["ifname"]), vlan_id=int(entry.get("vlan", 0))
+            )
             for entry in json.loads(answer or "[]")
             if entry.get("state") != "permanent" and "master" in entry
         ]
@@ -234,28 +311,43 @@ class Nvue(Dialect):
         if settings.mode == "access":
             return [*lines, f"nv set {at} access {settings.native_vlan}"]
         lines += [f"nv set {at} vlan {part}" for part in ranges(settings.tagged_vlans)]
-        return [*lines, f"nv set {at} untagged {settings.native_vlan}"] if settings.native_vlan else lines
+        return (
+            [*lines, f"nv set {at} untagged {settings.native_vlan}"]
+            if settings.native_vlan
+            else lines
+        )
 
 
 def read_revisions(printed: str, mark: str) -> list[PendingChange]:
-    """The revisions that wait for a confirmation, of any user: a second change would mix with theirs.
+    """The revisions that wait for a confirmation, of any user.
 
-    Staged lines are not among them: `nv config detach` sets those of the login aside before ours are staged.
+    A second change would mix with theirs.
+
+    Staged lines are not among them: `nv config detach` sets those of the login aside before ours
+    are staged.
     """
     revisions = object_at(json_in({REVISIONS: printed}, REVISIONS))
     waiting = {
-        name: _said(about) for name in revisions if (about := object_at(revisions, name)).get("state") == UNCONFIRMED
+        name: _said(about)
+        for name in revisions
+        if (about := object_at(revisions, name)).get("state") == UNCONFIRMED
     }
     return [
-        PendingChange(name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said)))
+        PendingChange(
+            name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said))
+        )
         for name, said in waiting.items()
     ]
 
 
 def _said(about: Object) -> list[str]:
     """User and message of a revision, which some releases nest in an object of their own."""
-    plain = [text for key, text in about.items() if key in ("user", "message") and isinstance(text, str)]
-    return plain + [text for inner in about.values() if isinstance(inner, dict) for text in _said(inner)]
+    plain = [
+        text for key, text in about.items() if key in ("user", "message") and isinstance(text, str)
+    ]
+    return plain + [
+        text for inner in about.values() if isinstance(inner, dict) for text in _said(inner)
+    ]
 
 
 def _of_port(port: str) -> str:
@@ -271,16 +363,21 @@ def _profile(lab: str, settings: PortSettings, kind: str) -> str:
 
 def _expanded(text: str) -> list[str]:
     first, _, last = text.partition("-")
-    return [str(vlan) for vlan in range(int(first), int(last or first) + 1)] if first.isdigit() else []
+    return (
+        [str(vlan) for vlan in range(int(first), int(last or first) + 1)] if first.isdigit() else []
+    )
 
 
 def _enabled(about: Object) -> bool:
-    """Older releases say `enable: on`, newer ones `state: enabled`, and the watchdog `state: enable`."""
+    """Older releases say `enable: on`, newer ones `state: enabled`, watchdogs `state: enable`."""
     return about.get("state", about.get("enable")) in ("on", "enable", "enabled")
 
 
 def _has_lossless_memory(qos: Object) -> bool:
-    """Whether the switch has a lossless buffer pool: one of its own, or that of NVIDIA's RoCE preset."""
+    """Whether the switch has a lossless buffer pool.
+
+    One of its own, or that of NVIDIA's RoCE preset.
+    """
     roce, pools = object_at(qos, "roce"), object_at(qos, "traffic-pool")
     if _enabled(roce) and str(roce.get("mode")).startswith("lossless"):
         return True
@@ -298,15 +395,23 @@ def _trust(profile: Object) -> str:
 
 def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
-    found = {point: object_at(profile, "dscp", str(point)).get("switch-priority") for point in declared.dscp_priority}
+    found = {
+        point: object_at(profile, "dscp", str(point)).get("switch-priority")
+        for point in declared.dscp_priority
+    }
     where = f"{PROFILES}: switch-priority"
-    return {point: number_of(to, where) if to is not None else point >> 3 for point, to in found.items()}
+    return {
+        point: number_of(to, where) if to is not None else point >> 3 for point, to in found.items()
+    }
 
 
 def _shares(settings: PortSettings) -> list[str]:
-    """Shares of the classes that are not strict: half for the marked ones, as in NVIDIA's RoCE preset.
+    """Shares of the classes that are not strict.
 
-    A class without a share has a DWRR weight of 0 (Cumulus Linux 5, Quality of Service); shares add up to at most 100.
+    Half for the marked ones, as in NVIDIA's RoCE preset.
+
+    A class without a share has a DWRR weight of 0 (Cumulus Linux 5, Quality of Service); shares add
+    up to at most 100.
     """
     marked, others = normal_ranges(list(settings.ecn)), normal_ranges(_others(settings))
     shares = {marked: HALF // len(settings.ecn), others: HALF // len(_others(settings))}
@@ -329,7 +434,11 @@ def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
     }
     if classes.get(tc, {}).get("mode") != "strict":
         return "wrr 0"
-    starved = [one for one in (*declared.ecn, *_others(declared)) if not classes.get(one, {}).get("bw-percent")]
+    starved = [
+        one
+        for one in (*declared.ecn, *_others(declared))
+        if not classes.get(one, {}).get("bw-percent")
+    ]
     return f"strict, no share for {normal_ranges(starved)}" if starved else "strict"
 
 

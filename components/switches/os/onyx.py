@@ -37,7 +37,10 @@ class Onyx(Dialect):
     knows_paused_priorities = False
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
-        """Onyx has no commit: each line is active at once, and rocelab reverts by sending the old values."""
+        """Onyx has no commit.
+
+        Each line is active at once, and rocelab reverts by sending the old values.
+        """
         del lab, confirm_s
         return ConfigSession(
             talk="cli",
@@ -52,7 +55,9 @@ class Onyx(Dialect):
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
 
-    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(
+        self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]
+    ) -> list[str]:
         del lab
         at = f"interface ethernet {port}"
         lines: list[str] = []
@@ -66,15 +71,23 @@ class Onyx(Dialect):
         rest = settings.narrowed(fields)
         if rest.trust:
             lines.append(f"{at} qos trust {TRUST[rest.trust]}")
-        lines += [f"{at} qos map dscp {point} to switch-priority {to}" for point, to in rest.dscp_priority.items()]
+        lines += [
+            f"{at} qos map dscp {point} to switch-priority {to}"
+            for point, to in rest.dscp_priority.items()
+        ]
         lines += [_marking(at, tc, ecn) for tc, ecn in rest.ecn.items()]
         lines += [f"{at} {_pausing(on)}" for on in rest.pfc.values()]
         lines += [f"{at} traffic-class {tc} dcb ets {how}" for tc, how in rest.scheduling.items()]
         return lines
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
-        """By default, a code point's upper three bits are its priority: 26 has priority 3, and 48 has 6."""
-        return frozenset(f"dscp_{point}" for point, to in settings.dscp_priority.items() if point >> 3 == to)
+        """By default, a code point's upper three bits are its priority.
+
+        26 has priority 3, and 48 has 6.
+        """
+        return frozenset(
+            f"dscp_{point}" for point, to in settings.dscp_priority.items() if point >> 3 == to
+        )
 
     def global_lines(self, qos: Qos) -> list[str]:
         """LLDP; and for lossless traffic PFC itself, and a buffer of its own."""
@@ -92,13 +105,25 @@ class Onyx(Dialect):
     def requirements(self, qos: Qos | None) -> list[str]:
         if qos is None or qos.mode == "lossy":
             return []
-        lines = ["rocelab sets no PFC watchdog on Onyx: a stuck NIC can pause the whole fabric, so watch its pauses."]
+        lines = [
+            (
+                "rocelab sets no PFC watchdog on Onyx: a stuck NIC can pause the whole fabric, so "
+                "watch its pauses."
+            )
+        ]
         if not self.allow_global:
-            lines.append("Ports pause only after the switch-wide lines at the end, which also make the lossless pool.")
+            lines.append(
+                "Ports pause only after the switch-wide lines at the end, which also make the "
+                "lossless pool."
+            )
         return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        return [ALL_SWITCHPORTS, ALL_PFC, *(each for port in ports for each in _of_port(port).values())]
+        return [
+            ALL_SWITCHPORTS,
+            ALL_PFC,
+            *(each for port in ports for each in _of_port(port).values()),
+        ]
 
     def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         key, asked = f"Eth{port}", _of_port(port)
@@ -114,7 +139,9 @@ class Onyx(Dialect):
             tagged_vlans=normal_ranges(numbers_in(str(member.get("Allowed vlans", "")))),
             mtu_bytes=number_of(interface.get("MTU"), f"{asked['interface']}: MTU"),
             trust=trust,
-            dscp_priority={point: mapping[point] for point in declared.dscp_priority if point in mapping},
+            dscp_priority={
+                point: mapping[point] for point in declared.dscp_priority if point in mapping
+            },
             ecn={tc: _thresholds(answers, asked["ecn"], tc) for tc in declared.ecn},
             pfc={priority: _paused(answers, key) for priority in declared.pfc},
             scheduling=_schedulers(answers, asked["ets"], key, declared.scheduling),
@@ -137,7 +164,9 @@ class Onyx(Dialect):
         ]
 
     def listed_ports(self, answer: str) -> list[str]:
-        return numbered(r"\d+/\d+(/\d+)?", (name.removeprefix("Eth") for name in json.loads(answer)))
+        return numbered(
+            r"\d+/\d+(/\d+)?", (name.removeprefix("Eth") for name in json.loads(answer))
+        )
 
     def announcements(self, answer: str, port: str) -> list[Announcement]:
         table = json.loads(answer)
@@ -173,7 +202,11 @@ def _membership(at: str, settings: PortSettings) -> list[str]:
 
 def _pausing(on: bool) -> str:
     # which priorities pause is a setting of the whole switch
-    return "dcb priority-flow-control mode on force" if on else "no dcb priority-flow-control mode force"
+    return (
+        "dcb priority-flow-control mode on force"
+        if on
+        else "no dcb priority-flow-control mode force"
+    )
 
 
 def _marking(at: str, tc: int, ecn: Ecn | None) -> str:
@@ -184,7 +217,7 @@ def _marking(at: str, tc: int, ecn: Ecn | None) -> str:
 
 
 def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool = True) -> Object:
-    """The object of a port, which releases print under the port's name, or in a list with the name as header."""
+    """The object of a port: under the port's name, or in a list with the name as header."""
     found = _find(json_in(answers, command), key)
     if found is None and needed:
         raise AnswerError(f"{command}: the answer does not mention {key}")
@@ -206,20 +239,27 @@ def _find(data: JsonValue, key: str) -> Object | None:
 
 def _merged(value: JsonValue) -> Object:
     if isinstance(value, list):
-        return {name: each for part in value if isinstance(part, dict) for name, each in part.items()}
+        return {
+            name: each for part in value if isinstance(part, dict) for name, each in part.items()
+        }
     return value if isinstance(value, dict) else {}
 
 
 def _thresholds(answers: Mapping[str, str], command: str, tc: int) -> Ecn | None:
     queue = _find(json_in(answers, command), f"TC-{tc}") or {}
-    if str(queue.get("Mode")).upper() not in ("ECN", "BOTH") or queue.get("Threshold mode") != "absolute":
+    if (
+        str(queue.get("Mode")).upper() not in ("ECN", "BOTH")
+        or queue.get("Threshold mode") != "absolute"
+    ):
         return None
     names = ("Minimum threshold", "Maximum threshold")
     low, high = (number_of(queue.get(name), f"{command}: TC-{tc}: {name}") for name in names)
     return Ecn(min_kbytes=low, max_kbytes=high)
 
 
-def _quality(answers: Mapping[str, str], command: str, key: str) -> tuple[str | None, dict[int, int]]:
+def _quality(
+    answers: Mapping[str, str], command: str, key: str
+) -> tuple[str | None, dict[int, int]]:
     """Trust, and the priority of each code point."""
     quality = _entry(answers, command, key, needed=False)
     mapping: dict[int, int] = {}
@@ -227,7 +267,9 @@ def _quality(answers: Mapping[str, str], command: str, key: str) -> tuple[str | 
     for row in map(_merged, table.values()):
         for point in str(row.get("DSCP", "")).split():
             if point.isdigit():
-                mapping[int(point)] = number_of(row.get("switch-priority"), f"{command}: switch-priority")
+                mapping[int(point)] = number_of(
+                    row.get("switch-priority"), f"{command}: switch-priority"
+                )
     theirs = str(quality.get("Trust mode", "")).lower()
     return next((ours for ours, name in TRUST.items() if name.lower() == theirs), None), mapping
 
@@ -238,16 +280,27 @@ def _paused(answers: Mapping[str, str], key: str) -> bool:
     return state.get("PFC admin") == "on" and state.get("PFC oper") == "Enabled"
 
 
-def _schedulers(answers: Mapping[str, str], command: str, key: str, declared: Mapping[int, str]) -> dict[int, str]:
+def _schedulers(
+    answers: Mapping[str, str], command: str, key: str, declared: Mapping[int, str]
+) -> dict[int, str]:
     table = _merged(_entry(answers, command, key, needed=False).get("ETS per TC"))
     rows = {tc: _merged(table[str(tc)]) for tc in declared if str(tc) in table}
-    return {tc: "strict" if row.get("S.Mode") == "Strict" else f"wrr {row.get('W', 0)}" for tc, row in rows.items()}
+    return {
+        tc: "strict" if row.get("S.Mode") == "Strict" else f"wrr {row.get('W', 0)}"
+        for tc, row in rows.items()
+    }
 
 
 def _announcement(heard: Mapping[str, str]) -> Announcement:
     words = ("system name", "chassis id", "port-id", "port description")
     system, chassis, port, description = (
-        "" if heard.get(f"Remote {what}", "") == "Not Advertised" else str(heard.get(f"Remote {what}", ""))
+        (
+            ""
+            if heard.get(f"Remote {what}", "") == "Not Advertised"
+            else str(heard.get(f"Remote {what}", ""))
+        )
         for what in words
     )
-    return Announcement(system=system, chassis_id=chassis.lower(), port_id=port, port_description=description)
+    return Announcement(
+        system=system, chassis_id=chassis.lower(), port_id=port, port_description=description
+    )

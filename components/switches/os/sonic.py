@@ -47,11 +47,14 @@ class Sonic(Dialect):
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         """SONiC refuses to create a VLAN that exists."""
         return [
-            f"sonic-db-cli CONFIG_DB exists 'VLAN|Vlan{vlan}' | grep -q 1 || sudo config vlan add {vlan}"
+            f"sonic-db-cli CONFIG_DB exists 'VLAN|Vlan{vlan}' | grep -q 1 || sudo config vlan add "
+            f"{vlan}"
             for vlan in vlans
         ]
 
-    def port_lines(self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+    def port_lines(
+        self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]
+    ) -> list[str]:
         lines: list[str] = []
         if "description" in fields:
             lines.append(_set(f"PORT|{port}", description=settings.description))
@@ -59,19 +62,36 @@ class Sonic(Dialect):
             lines += _membership(port, settings)
         if "mtu_bytes" in fields:
             lines.append(f"sudo config interface mtu {port} {settings.mtu_bytes}")
-        rest = settings.narrowed(fields)
+        return lines + self._quality_lines(lab, port, settings, settings.narrowed(fields))
+
+    def _quality_lines(
+        self, lab: str, port: str, settings: PortSettings, rest: PortSettings
+    ) -> list[str]:
+        """Profiles, PFC and watchdog of a port; `rest` has only the fields that change."""
+        lines = []
         if rest.trust or rest.dscp_priority:
-            lines.append(_refer(f"PORT_QOS_MAP|{port}", "dscp_to_tc_map", _name(lab, settings, "dscp_to_tc_map")))
+            lines.append(
+                _refer(
+                    f"PORT_QOS_MAP|{port}",
+                    "dscp_to_tc_map",
+                    _name(lab, settings, "dscp_to_tc_map"),
+                )
+            )
         for tc in rest.ecn:
-            lines.append(_refer(f"QUEUE|{port}|{tc}", "wred_profile", _name(lab, settings, "wred_profile")))
+            lines.append(
+                _refer(f"QUEUE|{port}|{tc}", "wred_profile", _name(lab, settings, "wred_profile"))
+            )
         for priority, on in rest.pfc.items():
-            lines.append(f"sudo config interface pfc priority {port} {priority} {'on' if on else 'off'}")
+            state = "on" if on else "off"
+            lines.append(f"sudo config interface pfc priority {port} {priority} {state}")
         if rest.watchdog:  # after PFC: pfcwd skips a port that does not pause
             lines.append(f"sudo config pfcwd start --action drop {port} 400 --restoration-time 400")
         elif rest.watchdog is not None:
             lines.append(f"sonic-db-cli CONFIG_DB del 'PFC_WD|{port}'")
         for tc in rest.scheduling:
-            lines.append(_refer(f"QUEUE|{port}|{tc}", "scheduler", _name(lab, settings, "scheduler")))
+            lines.append(
+                _refer(f"QUEUE|{port}|{tc}", "scheduler", _name(lab, settings, "scheduler"))
+            )
         return lines
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
@@ -112,29 +132,40 @@ class Sonic(Dialect):
         quality = object_at(database, "PORT_QOS_MAP", port)
         profiles = {"dscp_to_tc_map": _reference(quality.get("dscp_to_tc_map"))}
         for tc in declared.ecn:
-            profiles["wred_profile"] = _reference(object_at(database, "QUEUE", f"{port}|{tc}").get("wred_profile"))
+            profiles["wred_profile"] = _reference(
+                object_at(database, "QUEUE", f"{port}|{tc}").get("wred_profile")
+            )
         for tc in declared.scheduling:
-            profiles["scheduler"] = _reference(object_at(database, "QUEUE", f"{port}|{tc}").get("scheduler"))
+            profiles["scheduler"] = _reference(
+                object_at(database, "QUEUE", f"{port}|{tc}").get("scheduler")
+            )
         points = object_at(database, "DSCP_TO_TC_MAP", profiles["dscp_to_tc_map"])
         paused = numbers_in(str(quality.get("pfc_enable", "")))
-        strict = object_at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
+        strict = (
+            object_at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
+        )
         settings = PortSettings(
             description=str(about.get("description", "")),
             mode="trunk" if tagged else "access" if untagged else "routed",
             native_vlan=untagged,
             tagged_vlans=normal_ranges(tagged),
-            mtu_bytes=number_of(about.get("mtu", DEFAULT_MTU_BYTES), f"{DATABASE}: PORT|{port} mtu"),
+            mtu_bytes=number_of(
+                about.get("mtu", DEFAULT_MTU_BYTES), f"{DATABASE}: PORT|{port} mtu"
+            ),
             trust="dscp" if points else "pcp",
             dscp_priority={
                 point: number_of(points.get(str(point), 0), f"{DATABASE}: DSCP_TO_TC_MAP {point}")
                 for point in declared.dscp_priority
             },
             ecn=dict.fromkeys(
-                declared.ecn, _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", "")))
+                declared.ecn,
+                _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", ""))),
             ),
             pfc={priority: priority in paused for priority in declared.pfc},
             scheduling=dict.fromkeys(declared.scheduling, "strict" if strict else "wrr 0"),
-            watchdog=None if declared.watchdog is None else bool(object_at(database, "PFC_WD", port)),
+            watchdog=(
+                None if declared.watchdog is None else bool(object_at(database, "PFC_WD", port))
+            ),
             profiles=profiles,
         )
         missing: list[str] = []
@@ -145,8 +176,9 @@ class Sonic(Dialect):
         if not missing:
             return PortFacts(settings)
         fault = (
-            f"would pause and still drop, for lack of: {'; '.join(missing)}. Let the switch's own QoS template set "
-            "these, as they depend on its platform and cables, or set qos.mode: lossy"
+            f"would pause and still drop, for lack of: {'; '.join(missing)}. Let the switch's own "
+            "QoS template set these, as they depend on its platform and cables, or set qos.mode: "
+            "lossy"
         )
         return PortFacts(settings, (fault,))
 
@@ -180,18 +212,26 @@ class Sonic(Dialect):
     def learned_macs(self, answer: str) -> list[LearnedMac]:
         """Lines such as `1  111  02:00:00:00:00:01  Ethernet0  Dynamic`."""
         lines = re.findall(r"^\s*\d+\s+(\d+)\s+([0-9A-Fa-f:]{17})\s+(\S+)", answer, re.MULTILINE)
-        return [LearnedMac(mac=mac.lower(), port=port, vlan_id=int(vlan)) for vlan, mac, port in lines]
+        return [
+            LearnedMac(mac=mac.lower(), port=port, vlan_id=int(vlan)) for vlan, mac, port in lines
+        ]
 
-    def marking(self, port: str, answers: Mapping[str, str], settings: PortSettings) -> dict[int, Ecn]:
+    def marking(
+        self, port: str, answers: Mapping[str, str], settings: PortSettings
+    ) -> dict[int, Ecn]:
         """Read from the queues of the port; one key may name several."""
         del settings
         database = json.loads(answers[DATABASE])
         found: dict[int, Ecn] = {}
         for key, about in database.get("QUEUE", {}).items():
             member, _, classes = key.rpartition("|")
-            profile = database.get("WRED_PROFILE", {}).get(_reference(about.get("wred_profile")), {})
+            profile = database.get("WRED_PROFILE", {}).get(
+                _reference(about.get("wred_profile")), {}
+            )
             if member == port and profile.get("ecn", "ecn_none") != "ecn_none":
-                low, high = (int(profile[f"green_{which}_threshold"]) // 1000 for which in ("min", "max"))
+                low, high = (
+                    int(profile[f"green_{which}_threshold"]) // 1000 for which in ("min", "max")
+                )
                 found |= dict.fromkeys(numbers_in(classes), Ecn(min_kbytes=low, max_kbytes=high))
         return found
 
@@ -217,7 +257,11 @@ def _profile(ecn: Ecn) -> dict[str, str]:
 
 
 def _refer(key: str, field: str, name: str) -> str:
-    return _set(key, **{field: name}) if name else f"sonic-db-cli CONFIG_DB hdel {shlex.quote(key)} {field}"
+    return (
+        _set(key, **{field: name})
+        if name
+        else f"sonic-db-cli CONFIG_DB hdel {shlex.quote(key)} {field}"
+    )
 
 
 def _name(lab: str, settings: PortSettings, field: str) -> str:
@@ -227,13 +271,16 @@ def _name(lab: str, settings: PortSettings, field: str) -> str:
 def _membership(port: str, settings: PortSettings) -> list[str]:
     """The port first leaves its VLANs, because SONiC refuses a second untagged one."""
     leave = (
-        f"for vlan in $(sonic-db-cli CONFIG_DB keys 'VLAN_MEMBER|*|{port}' | cut -d'|' -f2 | sed s/Vlan//); "
+        f"for vlan in $(sonic-db-cli CONFIG_DB keys 'VLAN_MEMBER|*|{port}' | cut -d'|' -f2 | sed "
+        "s/Vlan//); "
         f'do sudo config vlan member del "$vlan" {port}; done'
     )
     lines = [leave]
     if settings.native_vlan:
         lines.append(f"sudo config vlan member add -u {settings.native_vlan} {port}")
-    return lines + [f"sudo config vlan member add {vlan} {port}" for vlan in numbers_in(settings.tagged_vlans)]
+    return lines + [
+        f"sudo config vlan member add {vlan} {port}" for vlan in numbers_in(settings.tagged_vlans)
+    ]
 
 
 def _members(database: Object, port: str) -> tuple[list[int], int | None]:
@@ -256,17 +303,24 @@ def _reference(value: JsonValue) -> str:
 
 
 def _needs(priority: int) -> dict[str, str]:
-    """What a lossless port gets from SONiC's own template (sonic-buildimage, qos_config.j2), by table or field.
+    """What a lossless port gets from SONiC's own template, by table or field.
+
+    sonic-buildimage, qos_config.j2.
 
     Traffic class and queue have the number of the priority: ECN is set on that queue.
     """
     return {
         "tc_to_pg_map": f"tc_to_pg_map with a priority group for traffic class {priority}",
         "BUFFER_PG": f"BUFFER_PG with headroom for the priority group of traffic class {priority}",
-        "pfc_to_pg_map": f"pfc_to_pg_map, where the port has one, with the same priority group for priority {priority}",
+        "pfc_to_pg_map": (
+            "pfc_to_pg_map, where the port has one, with the same priority group for priority "
+            f"{priority}"
+        ),
         "tc_to_queue_map": f"tc_to_queue_map with queue {priority} for traffic class {priority}",
         "pfc_to_queue_map": f"pfc_to_queue_map with queue {priority} for priority {priority}",
-        "pfcwd_sw_enable": f"pfcwd_sw_enable with priority {priority}, where the release has this field",
+        "pfcwd_sw_enable": (
+            f"pfcwd_sw_enable with priority {priority}, where the release has this field"
+        ),
     }
 
 
@@ -275,21 +329,35 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
     quality = object_at(database, "PORT_QOS_MAP", port)
 
     def mapped(field: str, table: str) -> str:
-        return str(object_at(database, table, _reference(quality.get(field))).get(str(priority), ""))
+        return str(
+            object_at(database, table, _reference(quality.get(field))).get(str(priority), "")
+        )
 
     group = mapped("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP")
     if not group:
         yield "tc_to_pg_map"
-    elif not _headroom(database, port, number_of(group, f"{DATABASE}: TC_TO_PRIORITY_GROUP_MAP {priority}")):
+    elif not _headroom(
+        database, port, number_of(group, f"{DATABASE}: TC_TO_PRIORITY_GROUP_MAP {priority}")
+    ):
         yield "BUFFER_PG"
     # only ASICs that want it have this map
-    if group and "pfc_to_pg_map" in quality and mapped("pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP") != group:
+    if (
+        group
+        and "pfc_to_pg_map" in quality
+        and mapped("pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP") != group
+    ):
         yield "pfc_to_pg_map"
-    for field, table in (("tc_to_queue_map", "TC_TO_QUEUE_MAP"), ("pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE")):
+    for field, table in (
+        ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
+        ("pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE"),
+    ):
         if mapped(field, table) != str(priority):
             yield field
     # releases before 202205 have no such field, and watch all priorities of pfc_enable
-    knows = any("pfcwd_sw_enable" in object_at(each) for each in object_at(database, "PORT_QOS_MAP").values())
+    knows = any(
+        "pfcwd_sw_enable" in object_at(each)
+        for each in object_at(database, "PORT_QOS_MAP").values()
+    )
     if knows and priority not in numbers_in(str(quality.get("pfcwd_sw_enable", ""))):
         yield "pfcwd_sw_enable"
 
@@ -308,5 +376,7 @@ def _thresholds(profile: Object) -> Ecn | None:
     if profile.get("ecn") in (None, "ecn_none"):
         return None
     names = ("green_min_threshold", "green_max_threshold")
-    low, high = (number_of(profile.get(name, 0), f"{DATABASE}: WRED_PROFILE {name}") for name in names)
+    low, high = (
+        number_of(profile.get(name, 0), f"{DATABASE}: WRED_PROFILE {name}") for name in names
+    )
     return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)

@@ -1,4 +1,7 @@
-"""What a benchmark needs of a host: its programs, limits and GPUs, the ports under test, and who uses them."""
+"""What a benchmark needs of a host.
+
+Its programs, limits and GPUs, the ports under test, and who uses them.
+"""
 
 import json
 import os
@@ -74,7 +77,11 @@ def host_leaves(machine: ReadOnly, tests: Sequence[str]) -> List[Leaf]:
         Leaf("memlock_bytes", LIMITS, lambda: pinnable_bytes(machine.text(LIMITS), os.geteuid())),
         Leaf("cpus_of_numa_node", NUMA_NODES, lambda: _cpus_of_numa_node(machine)),
         Leaf("gpus", pci.DEVICES, lambda: _gpus(machine)),
-        Leaf("programs", "PATH", lambda: [name for name in (*tests, "numactl") if machine.installed(name)]),
+        Leaf(
+            "programs",
+            "PATH",
+            lambda: [name for name in (*tests, "numactl") if machine.installed(name)],
+        ),
         Leaf("version", f"{first} --version", lambda: _version(machine, first)),
         Leaf("queue_pairs", " ".join(QUEUE_PAIRS), lambda: _users_of_queue_pairs(machine)),
         Leaf("cuda_options", "ib_write_bw --help", lambda: _cuda_options(machine)),
@@ -85,7 +92,9 @@ def port_leaves(machine: ReadOnly, device: str, interface: str) -> List[Leaf]:
     place = f"/sys/class/net/{interface}/device"
     table = f"/sys/class/infiniband/{device}/ports/1"
     reader = nic.NicReader(machine, machine.target(place), interface)
-    of_the_nic = [leaf for leaf in (*reader.pci_leaves(), *reader.port_leaves()) if leaf.name in OF_THE_NIC]
+    of_the_nic = [
+        leaf for leaf in (*reader.pci_leaves(), *reader.port_leaves()) if leaf.name in OF_THE_NIC
+    ]
     return [
         *of_the_nic,
         Leaf("pci", place, lambda: machine.target(place)),
@@ -96,12 +105,17 @@ def port_leaves(machine: ReadOnly, device: str, interface: str) -> List[Leaf]:
 
 
 def traffic_leaf(machine: ReadOnly, device: str, interface: str) -> Leaf:
-    source = f"/sys/class/net/{interface}/statistics, /sys/class/infiniband/{device}/ports/1/counters"
+    source = (
+        f"/sys/class/net/{interface}/statistics, /sys/class/infiniband/{device}/ports/1/counters"
+    )
     return Leaf("moved_bytes", source, lambda: moved_bytes(machine, device, interface))
 
 
 def moved_bytes(machine: ReadOnly, device: str, interface: str) -> int:
-    """Growth of the busiest counter within a second: netdev counters miss what the NIC carries by itself."""
+    """Growth of the busiest counter within a second.
+
+    Netdev counters miss what the NIC carries by itself.
+    """
     before = _traffic(machine, device, interface)
     machine.pause(TRAFFIC_S)
     after = _traffic(machine, device, interface)
@@ -116,7 +130,11 @@ def _traffic(machine: ReadOnly, device: str, interface: str) -> Dict[str, int]:
     counts = {}
     for folder, names, unit_bytes in (
         (f"/sys/class/net/{interface}/statistics", ("rx_bytes", "tx_bytes"), 1),
-        (f"/sys/class/infiniband/{device}/ports/1/counters", ("port_rcv_data", "port_xmit_data"), RDMA_WORD_BYTES),
+        (
+            f"/sys/class/infiniband/{device}/ports/1/counters",
+            ("port_rcv_data", "port_xmit_data"),
+            RDMA_WORD_BYTES,
+        ),
     ):
         for name in names:
             text = machine.read(f"{folder}/{name}")
@@ -167,11 +185,18 @@ def _version(machine: ReadOnly, test: str) -> str:
 def _users_of_queue_pairs(machine: ReadOnly) -> List[Json]:
     """Queue pairs of processes; those of the kernel have no pid."""
     pairs = queue_pairs(printed(machine.run(*QUEUE_PAIRS)))
-    return [{"device": pair.device, "pid": pair.pid, "program": pair.program} for pair in pairs if pair.pid]
+    return [
+        {"device": pair.device, "pid": pair.pid, "program": pair.program}
+        for pair in pairs
+        if pair.pid
+    ]
 
 
 def _cuda_options(machine: ReadOnly) -> List[str]:
-    """Perftest's options for GPU memory; a build without CUDA has none, and no one asks on a host without GPUs."""
+    """Perftest's options for GPU memory.
+
+    A build without CUDA has none, and no one asks on a host without GPUs.
+    """
     if not machine.exists(GPU_DRIVER):
         return []
     done = machine.run("ib_write_bw", "--help")
@@ -179,12 +204,16 @@ def _cuda_options(machine: ReadOnly) -> List[str]:
 
 
 def _vfs(reader: nic.NicReader) -> List[Json]:
-    """VFs of a port. One with a driver and without a netdev is in use: a pod has the netdev, or vfio has the VF.
+    """VFs of a port.
+
+    One with a driver and without a netdev is in use: a pod has the netdev, or vfio has the VF.
 
     The kubelet's list of allocated devices is not read: it outlives pods and reboots.
     """
     vfs = []
     for vf in reader.host.vfs(reader.name):
         devices = reader.machine.names(f"{vf.path}/infiniband")
-        vfs.append({"pci": vf.pci_address, "devices": devices, "away": bool(vf.driver and not vf.netdev)})
+        vfs.append(
+            {"pci": vf.pci_address, "devices": devices, "away": bool(vf.driver and not vf.netdev)}
+        )
     return vfs

@@ -1,6 +1,9 @@
-"""The files that set an interface at boot, by whatever manager: names, MTU, addresses and VFs, and nothing else.
+"""The files that set an interface at boot, by whatever manager.
 
-Such files hold passwords too (802.1X, Wi-Fi): only the keys that are named here are ever taken from them.
+Names, MTU, addresses and VFs, and nothing else.
+
+Such files hold passwords too (802.1X, Wi-Fi): only the keys that are named here are ever taken from
+them.
 """
 
 import fnmatch
@@ -28,13 +31,21 @@ def config_files(machine: ReadOnly, interface: str, mac: str, pci: str) -> List[
     if not interface:
         return []
     found = [*_netplan(machine, interface, mac), *_networkd(machine, interface, mac)]
-    found += [*_network_manager(machine, interface, mac), *_ifcfg(machine, interface), *_ifupdown(machine, interface)]
+    found += [
+        *_network_manager(machine, interface, mac),
+        *_ifcfg(machine, interface),
+        *_ifupdown(machine, interface),
+    ]
     found += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
     return [{key: value for key, value in file.items() if value is not None} for file in found]
 
 
 def _file(
-    path: str, manager: str, mtu: Optional[str] = None, addresses: Tuple[str, ...] = (), vfs: Optional[str] = None
+    path: str,
+    manager: str,
+    mtu: Optional[str] = None,
+    addresses: Tuple[str, ...] = (),
+    vfs: Optional[str] = None,
 ) -> Json:
     numbers = [int(each) if each and each.isdigit() else None for each in (mtu, vfs)]
     return {
@@ -47,7 +58,7 @@ def _file(
 
 
 def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
-    """The values come from the files that netplan renders for networkd or NetworkManager, which are not YAML."""
+    """The values are from the files that netplan renders for its backend, which are not YAML."""
     word = re.compile(rf"(^|[\s\"']){re.escape(interface)}[\"']?\s*:", re.MULTILINE)
     found = []
     for path in _listed(machine, NETPLAN, ".yaml"):
@@ -58,9 +69,15 @@ def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
             mtu = next((file["mtu_bytes"] for file in made if file["mtu_bytes"]), None)
             addresses = tuple(address for file in made for address in file["addresses"])
             block, _ = block_of(text, interface) or ([], "")
-            braces = re.findall(rf"""^\s+["']?{re.escape(interface)}["']?\s*:\s*{{.*""", text, re.MULTILINE)
+            braces = re.findall(
+                rf"""^\s+["']?{re.escape(interface)}["']?\s*:\s*{{.*""", text, re.MULTILINE
+            )
             vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join([*block, *braces]))
-            found.append(_file(path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None))
+            found.append(
+                _file(
+                    path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None
+                )
+            )
     return found
 
 
@@ -69,9 +86,21 @@ def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORK
     for path in (*_listed(machine, folder, ".network"), *_listed(machine, folder, ".link")):
         sections = _ini(machine.read(path))
         match = sections.get("Match", [])
-        names = [name for key, value in match if key in ("Name", "OriginalName") for name in value.split()]
-        macs = [each for key, value in match if key in ("MACAddress", "PermanentMACAddress") for each in value.split()]
-        if any(fnmatch.fnmatch(interface, name) for name in names) or mac in [each.lower() for each in macs if mac]:
+        names = [
+            name
+            for key, value in match
+            if key in ("Name", "OriginalName")
+            for name in value.split()
+        ]
+        macs = [
+            each
+            for key, value in match
+            if key in ("MACAddress", "PermanentMACAddress")
+            for each in value.split()
+        ]
+        if any(fnmatch.fnmatch(interface, name) for name in names) or mac in [
+            each.lower() for each in macs if mac
+        ]:
             link, addresses = sections.get("Link", []), []
             for section in ("Network", "Address"):
                 addresses += [value for key, value in sections.get(section, []) if key == "Address"]
@@ -80,7 +109,9 @@ def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORK
     return found
 
 
-def _network_manager(machine: ReadOnly, interface: str, mac: str, folder: str = PROFILES) -> List[Json]:
+def _network_manager(
+    machine: ReadOnly, interface: str, mac: str, folder: str = PROFILES
+) -> List[Json]:
     found = []
     for path in _listed(machine, folder, ".nmconnection"):
         sections = _ini(machine.read(path))
@@ -103,9 +134,17 @@ def _network_manager(machine: ReadOnly, interface: str, mac: str, folder: str = 
 def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
     found = []
     for path in _listed(machine, SCRIPTS, ""):
-        values = dict(re.findall(r"^(DEVICE|MTU|IPADDR|PREFIX)=[\"']?([^\"'\n]*)", machine.read(path), re.MULTILINE))
+        values = dict(
+            re.findall(
+                r"^(DEVICE|MTU|IPADDR|PREFIX)=[\"']?([^\"'\n]*)", machine.read(path), re.MULTILINE
+            )
+        )
         if values.get("DEVICE") == interface:
-            addresses = (f"{values['IPADDR']}/{values['PREFIX']}",) if {"IPADDR", "PREFIX"} <= set(values) else ()
+            addresses = (
+                (f"{values['IPADDR']}/{values['PREFIX']}",)
+                if {"IPADDR", "PREFIX"} <= set(values)
+                else ()
+            )
             found.append(_file(path, "ifcfg", values.get("MTU"), addresses))
     return found
 
@@ -128,7 +167,9 @@ def _scripts(machine: ReadOnly, interface: str, pci: str) -> List[Json]:
     found = []
     for folder, suffix, manager in ((UNITS, ".service", "systemd"), (RULES, ".rules", "udev")):
         for path in _listed(machine, folder, suffix):
-            lines = [line for line in machine.read(path).splitlines() if interface in line or pci in line]
+            lines = [
+                line for line in machine.read(path).splitlines() if interface in line or pci in line
+            ]
             vfs = VFS.search("\n".join(lines))
             if vfs:
                 found.append(_file(path, manager, vfs=vfs[1] or vfs[2]))
@@ -140,7 +181,10 @@ def _of_rocelab(machine: ReadOnly, interface: str) -> List[Json]:
     try:
         pfs = json.loads(machine.read(DOCUMENT_FILE))["pfs"]
         ours = [pf for pf in pfs if pf["interface"] == interface]
-        return [_file(DOCUMENT_FILE, "rocelab", str(pf["mtu_bytes"]), (pf["address"],), str(pf["vfs"])) for pf in ours]
+        return [
+            _file(DOCUMENT_FILE, "rocelab", str(pf["mtu_bytes"]), (pf["address"],), str(pf["vfs"]))
+            for pf in ours
+        ]
     except (ValueError, KeyError, TypeError):
         return []
 

@@ -16,8 +16,14 @@ NOT_LOADED = "the NVIDIA driver is not loaded"
 LOST = "nvidia-smi does not list this GPU, though it is on PCI"
 PCI_DIGITS = 12
 """Of an address as Linux writes it; nvidia-smi writes the domain with eight digits."""
-THROTTLED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
-"""Reasons for a low clock that a healthy machine does not have; the power cap is normal under load."""
+THROTTLED = (
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "sw_thermal_slowdown",
+)
+"""Reasons for a low clock that a healthy machine does not have; the power cap is normal under
+load."""
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-f:.]+)\): (\d+)", re.IGNORECASE)
 
 
@@ -31,8 +37,16 @@ def _gpu(machine: ReadOnly, address: str) -> Json:
     leaves = [
         *file_leaves(machine, {"numa_node": (f"{device}/numa_node", number)}),
         Leaf("bridges", device, partial(bridges, machine, address)),
-        Leaf("model", information, lambda: matched(r"^Model:\s*(.+)$", machine.text(information), "it names none")),
-        Leaf("memory_mib", query, lambda: _number(_reported(machine, address), "fb_memory_usage/total")),
+        Leaf(
+            "model",
+            information,
+            lambda: matched(r"^Model:\s*(.+)$", machine.text(information), "it names none"),
+        ),
+        Leaf(
+            "memory_mib",
+            query,
+            lambda: _number(_reported(machine, address), "fb_memory_usage/total"),
+        ),
         Leaf("health", query, lambda: health(_reported(machine, address))),
         Leaf("nvlinks", " ".join(NVLINK), partial(nvlinks, machine, address)),
     ]
@@ -61,12 +75,22 @@ def _reported(machine: ReadOnly, address: str) -> ET.Element:
 
 
 def health(gpu: ET.Element) -> Json:
-    """The numbers and states that tell a healthy GPU; None for what this model or driver does not report."""
+    """The numbers and states that tell a healthy GPU.
+
+    None for what this model or driver does not report.
+    """
     errors, remapped, link = "ecc_errors/volatile", "remapped_rows", "pci/pci_gpu_link_info"
-    uncorrected = ("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable")
+    uncorrected = (
+        "sram_uncorrectable",
+        "sram_uncorrectable_parity",
+        "sram_uncorrectable_secded",
+        "dram_uncorrectable",
+    )
     return {
         "ecc_uncorrected": _sum(gpu, [f"{errors}/{name}" for name in uncorrected]),
-        "ecc_corrected": _sum(gpu, [f"{errors}/{name}" for name in ("sram_correctable", "dram_correctable")]),
+        "ecc_corrected": _sum(
+            gpu, [f"{errors}/{name}" for name in ("sram_correctable", "dram_correctable")]
+        ),
         "sram_threshold_exceeded": _yes(gpu, "ecc_errors/aggregate/sram_threshold_exceeded"),
         "remapped_rows": _sum(gpu, [f"{remapped}/remapped_row_unc"]),
         "remap_pending": _yes(gpu, f"{remapped}/remapped_row_pending"),
@@ -113,7 +137,10 @@ def xids(text: str) -> List[Json]:
     for address, code in XID.findall(text):
         key = f"{address.lower()} {code}"
         counts[key] = counts.get(key, 0) + 1
-    return [{"pci": key.split()[0], "code": int(key.split()[1]), "count": count} for key, count in counts.items()]
+    return [
+        {"pci": key.split()[0], "code": int(key.split()[1]), "count": count}
+        for key, count in counts.items()
+    ]
 
 
 def _text(gpu: ET.Element, path: str) -> str:
@@ -147,5 +174,8 @@ def _yes(gpu: ET.Element, path: str) -> Optional[bool]:
 
 def _throttles(gpu: ET.Element, name: str) -> bool:
     """Drivers before 530 say `clocks_throttle_reason`."""
-    groups = ("clocks_event_reasons/clocks_event_reason", "clocks_throttle_reasons/clocks_throttle_reason")
+    groups = (
+        "clocks_event_reasons/clocks_event_reason",
+        "clocks_throttle_reasons/clocks_throttle_reason",
+    )
     return any(_text(gpu, f"{group}_{name}") == "Active" for group in groups)

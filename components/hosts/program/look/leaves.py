@@ -13,7 +13,10 @@ LONGEST_REASON = 160
 
 
 class UnknownError(Exception):
-    """A value that cannot be read; the text gives the reason. Every probe may raise it, or an `OSError`."""
+    """A value that cannot be read; the text gives the reason.
+
+    Every probe may raise it, or an `OSError`.
+    """
 
 
 class Leaf(NamedTuple):
@@ -25,7 +28,10 @@ class Leaf(NamedTuple):
 
 
 class LookSection:
-    """The leaves of one object, read one after another into `found`, where they are seen while the next one hangs."""
+    """The leaves of one object, read one after another.
+
+    What is read is in `found` at once, while the next leaf may hang.
+    """
 
     def __init__(self, leaves: List[Leaf], found: Json) -> None:
         self.leaves, self.found = leaves, found
@@ -60,7 +66,10 @@ def reading(source: str, probe: Callable[[], Any]) -> Json:
 
 
 def matched(pattern: str, text: str, otherwise: str) -> str:
-    """The first group of a pattern in a text of several lines; `otherwise` is the reason why the value is unknown."""
+    """The first group of a pattern in a text of several lines.
+
+    `otherwise` is the reason why the value is unknown.
+    """
     found = re.search(pattern, text, re.MULTILINE)
     if not found:
         raise UnknownError(otherwise)
@@ -92,6 +101,8 @@ def number(machine: ReadOnly, path: str) -> int:
         raise UnknownError(f"it contains {text[:40]!r}, not a number") from None
 
 
-def file_leaves(machine: ReadOnly, files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]]) -> List[Leaf]:
+def file_leaves(
+    machine: ReadOnly, files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]]
+) -> List[Leaf]:
     """Leaves that are one file each: name, path and what reads it."""
     return [Leaf(name, path, partial(take, machine, path)) for name, (path, take) in files.items()]

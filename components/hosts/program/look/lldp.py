@@ -1,4 +1,7 @@
-"""LLDP neighbors of a port, from lldpd or from the files of systemd-networkd. No daemon is started for it."""
+"""LLDP neighbors of a port, from lldpd or from the files of systemd-networkd.
+
+No daemon is started for it.
+"""
 
 from typing import Any, Dict, List, Tuple
 
@@ -7,8 +10,8 @@ from .read_only import ReadOnly
 
 LLDPCTL = ("lldpctl", "-f", "json0")
 NETWORKD = "/run/systemd/netif/lldp"
-"""A file per link, named by its index: frames as they came, each behind its length of eight bytes (networkd,
-`manager_save` of sd-lldp-rx)."""
+"""A file per link, named by its index: frames as they came, each behind its length of eight bytes
+(networkd, `manager_save` of sd-lldp-rx)."""
 ETHERNET_HEADER = 14
 CHASSIS, PORT, PORT_DESCRIPTION, SYSTEM = 1, 2, 4, 5
 MAC_SUBTYPES = {CHASSIS: 4, PORT: 3}
@@ -24,7 +27,9 @@ def neighbours(machine: ReadOnly, interface: str) -> List[Json]:
     index = machine.read(f"/sys/class/net/{interface}/ifindex")
     kept = f"{NETWORKD}/{index}"
     if not machine.exists(kept):
-        raise UnknownError(f"lldpd does not run ({done.err.strip()[:60]}), and systemd-networkd received no LLDP")
+        raise UnknownError(
+            f"lldpd does not run ({done.err.strip()[:60]}), and systemd-networkd received no LLDP"
+        )
     return parse_frames(machine.content(kept))
 
 

@@ -45,7 +45,12 @@ def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
     found, known, given = [], set(physical), addresses(machine)
     for name, link in links(machine).items():
         kind = str(link.get("linkinfo", {}).get("info_kind", ""))
-        if name in known or not kind or kind in PODS_OWN or machine.exists(f"/sys/class/net/{name}/device"):
+        if (
+            name in known
+            or not kind
+            or kind in PODS_OWN
+            or machine.exists(f"/sys/class/net/{name}/device")
+        ):
             continue
         found.append(
             {
@@ -55,7 +60,9 @@ def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
                 "mtu_bytes": int(link.get("mtu", 0)),
                 "master": str(link.get("master", "")),
                 "lower": str(link.get("link") or ""),
-                "vlan_id": int(link["linkinfo"].get("info_data", {}).get("id", 0)) if kind == "vlan" else 0,
+                "vlan_id": (
+                    int(link["linkinfo"].get("info_data", {}).get("id", 0)) if kind == "vlan" else 0
+                ),
                 "up": "UP" in link.get("flags", []),
                 "addresses": given.get(name, []),
             }
@@ -76,9 +83,15 @@ def routes(machine: ReadOnly) -> List[Json]:
 
 
 def _leads_out(route: Json) -> bool:
-    local = route.get("type", "unicast") != "unicast" or route.get("table") == "local" or route.get("dev") == "lo"
+    local = (
+        route.get("type", "unicast") != "unicast"
+        or route.get("table") == "local"
+        or route.get("dev") == "lo"
+    )
     return (
-        not local and route.get("protocol") != "bird" and not str(route.get("dst", "")).startswith(("fe80:", "ff00:"))
+        not local
+        and route.get("protocol") != "bird"
+        and not str(route.get("dst", "")).startswith(("fe80:", "ff00:"))
     )
 
 
@@ -98,7 +111,9 @@ def _route(route: Json, hop: Json, family: int) -> Json:
 def _prefixed(destination: str, family: int) -> str:
     """`ip` omits the prefix length of a route to a single address."""
     return (
-        destination if destination == "default" or "/" in destination else f"{destination}/{32 if family == 4 else 128}"
+        destination
+        if destination == "default" or "/" in destination
+        else f"{destination}/{32 if family == 4 else 128}"
     )
 
 
@@ -181,18 +196,24 @@ def _of_the_session(machine: ReadOnly) -> List[str]:
     address = session_address(machine)
     if not address:
         raise UnknownError("this is not an SSH session")
-    found = [name for name, given in addresses(machine).items() if address in [each.split("/")[0] for each in given]]
+    found = [
+        name
+        for name, given in addresses(machine).items()
+        if address in [each.split("/")[0] for each in given]
+    ]
     if not found:
         raise UnknownError(f"{address} is not an address of this host")
     return found
 
 
 def _of_the_default_route(machine: ReadOnly) -> List[str]:
-    return sorted({route["interface"] for route in routes(machine) if route["destination"] == "default"})
+    return sorted(
+        {route["interface"] for route in routes(machine) if route["destination"] == "default"}
+    )
 
 
 def storage(machine: ReadOnly) -> Dict[str, str]:
-    """What is mounted or connected over which interface, without access to the filesystems themselves."""
+    """What is mounted or connected over which interface; filesystems are not accessed."""
     machine.text("/proc/mounts")
     found: Dict[str, Any] = {}
     for server, what in [*file_servers(machine), *block_servers(machine)]:

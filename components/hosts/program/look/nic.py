@@ -1,4 +1,7 @@
-"""One network function of PCI: the port, its link, its RDMA device, its VFs, its quality of service, its counters."""
+"""One network function of PCI.
+
+The port, its link, its RDMA device, its VFs, its quality of service, its counters.
+"""
 
 import re
 from functools import partial
@@ -24,8 +27,8 @@ REGISTER_TOOLS = ("mstreg", "mlxreg")
 PRIORITIES = range(8)
 SPEED = re.compile(r"(\d+)base\w*/")
 COUNTER = re.compile(
-    r"(_phy|_pause\w*|_pci_\w+|module_\w+|out_of_buffer|crc\w*|symbol\w*|discard\w*|dropped\w*|errors|_err\w*|ecn\w*"
-    r"|cnp\w*|xoff\w*|xon\w*|storm\w*|link_down\w*|flaps?)$"
+    r"(_phy|_pause\w*|_pci_\w+|module_\w+|out_of_buffer|crc\w*|symbol\w*|discard\w*|dropped\w*"
+    r"|errors|_err\w*|ecn\w*|cnp\w*|xoff\w*|xon\w*|storm\w*|link_down\w*|flaps?)$"
 )
 OF_A_QUEUE = re.compile(r"^(rx|tx|ch|queue|ptp)_?(queue_)?\d+_|^\[\d+\]")
 MOST_COUNTERS = 1000
@@ -47,10 +50,15 @@ class NicReader:
         """Its own interfaces, or those of the virtio device on it."""
         own = self.machine.names(f"{self.device}/net")
         virtio = [name for name in self.machine.names(self.device) if re.match(r"virtio\d+$", name)]
-        return own or [name for each in virtio for name in self.machine.names(f"{self.device}/{each}/net")]
+        return own or [
+            name for each in virtio for name in self.machine.names(f"{self.device}/{each}/net")
+        ]
 
     def leaves(self, firmware: bool) -> List[Leaf]:
-        """All leaves; those that run a program come last, since a program may hang where a file does not."""
+        """All leaves.
+
+        Those that run a program come last, since a program may hang where a file does not.
+        """
         of_firmware = self._of_firmware() if firmware else []
         return [*self.pci_leaves(), *self.port_leaves(), *self._of_programs(), *of_firmware]
 
@@ -74,11 +82,17 @@ class NicReader:
             if not aspects:
                 tool, aspects = port_aspects(self.host, self.name)
             text = aspects.get(aspect, "")
-            if not aspects or aspect not in aspects or text.startswith(("unknown", "not supported")):
+            if (
+                not aspects
+                or aspect not in aspects
+                or text.startswith(("unknown", "not supported"))
+            ):
                 raise UnknownError(text or "the driver does not report it")
             return take(text)
 
-        source = f"{MLNX_QOS} -i {self.name}" if self._has_mlnx_qos() else f"dcb show dev {self.name}"
+        source = (
+            f"{MLNX_QOS} -i {self.name}" if self._has_mlnx_qos() else f"dcb show dev {self.name}"
+        )
         ecn = f"{self.net}/ecn"
         cnp = cnp_files(self.host, self.name)
         return [
@@ -90,7 +104,9 @@ class NicReader:
             Leaf("pause_tx", f"ethtool -a {self.name}", lambda: "tx" in self._pause()),
             Leaf("ecn_np_priorities", f"{ecn}/roce_np/enable", lambda: self._ecn("np")),
             Leaf("ecn_rp_priorities", f"{ecn}/roce_rp/enable", lambda: self._ecn("rp")),
-            *file_leaves(self.machine, {"cnp_dscp": (cnp[0], number), "cnp_priority": (cnp[1], number)}),
+            *file_leaves(
+                self.machine, {"cnp_dscp": (cnp[0], number), "cnp_priority": (cnp[1], number)}
+            ),
         ]
 
     def pci_leaves(self) -> List[Leaf]:
@@ -120,7 +136,11 @@ class NicReader:
             Leaf("slot", "/sys/bus/pci/slots", lambda: pci.slot(machine, self.address)),
             Leaf("bridges", device, lambda: pci.bridges(machine, self.address)),
             Leaf("nearest_gpus", pci.DEVICES, lambda: pci.nearest_gpus(machine, self.address)),
-            Leaf("iommu_group_type", f"{device}/iommu_group/type", lambda: pci.iommu_type(machine, self.address)),
+            Leaf(
+                "iommu_group_type",
+                f"{device}/iommu_group/type",
+                lambda: pci.iommu_type(machine, self.address),
+            ),
         ]
 
     def port_leaves(self) -> List[Leaf]:
@@ -142,22 +162,42 @@ class NicReader:
         of_rdma = self._rdma_leaves()
         return [
             *of_rdma,
-            Leaf("master", f"{self.net}/master", self._with_interface(lambda: machine.target(f"{self.net}/master"))),
+            Leaf(
+                "master",
+                f"{self.net}/master",
+                self._with_interface(lambda: machine.target(f"{self.net}/master")),
+            ),
             Leaf("addresses", " ".join(network.ADDRESSES), self._with_interface(self._addresses)),
             Leaf("vfs", f"{self.device}/virtfn*", self._vfs),
-            Leaf("config_files", SOURCE, lambda: config_files(machine, name, self._mac(), self.address)),
-            Leaf("lldp", " ".join(lldp.LLDPCTL), self._with_interface(lambda: lldp.neighbours(machine, name))),
+            Leaf(
+                "config_files",
+                SOURCE,
+                lambda: config_files(machine, name, self._mac(), self.address),
+            ),
+            Leaf(
+                "lldp",
+                " ".join(lldp.LLDPCTL),
+                self._with_interface(lambda: lldp.neighbours(machine, name)),
+            ),
             Leaf(
                 "supported_speeds_mbit_s",
                 f"ethtool {name}",
-                self._with_interface(lambda: supported_speeds(printed(machine.run("ethtool", name)))),
+                self._with_interface(
+                    lambda: supported_speeds(printed(machine.run("ethtool", name)))
+                ),
             ),
             Leaf(
                 "fec",
                 f"ethtool --show-fec {name}",
-                self._with_interface(lambda: active_fec(printed(machine.run("ethtool", "--show-fec", name)))),
+                self._with_interface(
+                    lambda: active_fec(printed(machine.run("ethtool", "--show-fec", name)))
+                ),
             ),
-            Leaf("counters", f"ethtool -S {name}, statistics, hw_counters", self._with_interface(self._counters)),
+            Leaf(
+                "counters",
+                f"ethtool -S {name}, statistics, hw_counters",
+                self._with_interface(self._counters),
+            ),
             Leaf(
                 "eswitch_mode",
                 f"devlink -j dev eswitch show pci/{self.address}",
@@ -171,26 +211,42 @@ class NicReader:
         folder = f"/sys/class/infiniband/{own[0]}" if own else f"{self.device}/infiniband/*"
 
         def of_the_device(file: str) -> Callable[[], str]:
-            return lambda: machine.text(f"{folder}/{file}") if own else _missing("it has no RDMA device of its own")
+            return lambda: (
+                machine.text(f"{folder}/{file}")
+                if own
+                else _missing("it has no RDMA device of its own")
+            )
 
         # without an RDMA device the driver reports both in one line: `28.39.1002 (MT_0000000838)`
         words = f"ethtool -i {self.name}"
         driver = self._with_interface(lambda: printed(machine.once("ethtool", "-i", self.name)))
         return [
-            Leaf("rdma", f"{self.device}/infiniband", lambda: [self._rdma(each) for each in self._rdma_devices()]),
+            Leaf(
+                "rdma",
+                f"{self.device}/infiniband",
+                lambda: [self._rdma(each) for each in self._rdma_devices()],
+            ),
             Leaf("hca_type", f"{folder}/hca_type", of_the_device("hca_type")),
-            Leaf("firmware", f"{folder}/fw_ver", of_the_device("fw_ver"))
-            if own
-            else Leaf("firmware", words, lambda: firmware_of(driver())[0]),
-            Leaf("board_id", f"{folder}/board_id", of_the_device("board_id"))
-            if own
-            else Leaf("board_id", words, lambda: firmware_of(driver())[1]),
+            (
+                Leaf("firmware", f"{folder}/fw_ver", of_the_device("fw_ver"))
+                if own
+                else Leaf("firmware", words, lambda: firmware_of(driver())[0])
+            ),
+            (
+                Leaf("board_id", f"{folder}/board_id", of_the_device("board_id"))
+                if own
+                else Leaf("board_id", words, lambda: firmware_of(driver())[1])
+            ),
         ]
 
     def _rdma_devices(self) -> List[Tuple[str, bool]]:
         """RDMA devices of the NIC, and soft-RoCE devices over its interface (True)."""
         own = self.machine.names(f"{self.device}/infiniband")
-        soft = [name for name in self.host.rdma_devices(self.name) if name not in own] if self.name else []
+        soft = (
+            [name for name in self.host.rdma_devices(self.name) if name not in own]
+            if self.name
+            else []
+        )
         return [*((name, False) for name in own), *((name, True) for name in soft)]
 
     def _rdma(self, named: Tuple[str, bool]) -> Json:
@@ -203,15 +259,23 @@ class NicReader:
             "device": device,
             "soft": soft,
             "link_layer": reading(f"{at}/link_layer", lambda: machine.text(f"{at}/link_layer")),
-            "state": reading(f"{at}/state", lambda: machine.text(f"{at}/state").rpartition(": ")[2]),
+            "state": reading(
+                f"{at}/state", lambda: machine.text(f"{at}/state").rpartition(": ")[2]
+            ),
             "rate": reading(f"{at}/rate", lambda: machine.text(f"{at}/rate")),
             "gids": reading(f"{at}/gids", lambda: gids(machine, at)),
             "traffic_class": reading(forced, lambda: traffic_class(machine.text(forced))),
-            "active_mtu_bytes": reading(command, lambda: active_mtu(printed(machine.run(*command.split())))),
+            "active_mtu_bytes": reading(
+                command, lambda: active_mtu(printed(machine.run(*command.split())))
+            ),
         }
 
     def _vfs(self) -> List[Json]:
-        listed = [] if not self.name else network.links(self.machine).get(self.name, {}).get("vfinfo_list", [])
+        listed = (
+            []
+            if not self.name
+            else network.links(self.machine).get(self.name, {}).get("vfinfo_list", [])
+        )
         infos = {int(info["vf"]): info for info in listed}
         found = []
         for index, address, folder in pci.virtual_functions(self.machine, self.address):
@@ -227,7 +291,9 @@ class NicReader:
                     "mac": reading(words, partial(_vf_mac, info)),
                     "vlan_id": reading(words, partial(_vf_vlan, info)),
                     "mtu_bytes": reading(f"{folder}/net", partial(_vf_mtu, self.machine, names)),
-                    "rdma_device": reading(f"{folder}/infiniband", partial(self._vf_rdma, folder, names)),
+                    "rdma_device": reading(
+                        f"{folder}/infiniband", partial(self._vf_rdma, folder, names)
+                    ),
                 }
             )
         return found
@@ -248,12 +314,7 @@ class NicReader:
         if done.code == 0:
             values.update(counters(done.out))
         for device, _ in self._rdma_devices():
-            for folder in ("hw_counters", "counters"):
-                at = f"/sys/class/infiniband/{device}/ports/1/{folder}"
-                for name in machine.names(at):
-                    text = machine.read(f"{at}/{name}")
-                    if text.isdigit() and name != "lifespan":
-                        values[name] = int(text)
+            values.update(_rdma_counters(machine, f"/sys/class/infiniband/{device}/ports/1"))
         if not values:
             printed(done)
             raise UnknownError("it has no relevant counters")
@@ -279,7 +340,11 @@ class NicReader:
         ]
 
     def _firmware_settings(self) -> Dict[str, int]:
-        return {name: setting.now for name, setting in sorted(self._query().items()) if TUNING.match(name)}
+        return {
+            name: setting.now
+            for name, setting in sorted(self._query().items())
+            if TUNING.match(name)
+        }
 
     def _roce_acceleration(self) -> Dict[str, int]:
         """What the NIC does about lost packets, in a register that a reboot resets."""
@@ -327,6 +392,16 @@ class NicReader:
             return probe()
 
         return checked
+
+
+def _rdma_counters(machine: ReadOnly, port: str) -> Dict[str, int]:
+    values = {}
+    for folder in (f"{port}/hw_counters", f"{port}/counters"):
+        for name in machine.names(folder):
+            text = machine.read(f"{folder}/{name}")
+            if text.isdigit() and name != "lifespan":
+                values[name] = int(text)
+    return values
 
 
 def _missing(reason: str) -> str:
@@ -396,7 +471,10 @@ def _vf_vlan(info: Json) -> int:
 
 
 def gids(machine: ReadOnly, port: str) -> List[Json]:
-    """Entries of a GID table that are in use; the kernel answers EINVAL for the type of an empty one."""
+    """Entries of a GID table that are in use.
+
+    The kernel answers EINVAL for the type of an empty one.
+    """
     found = []
     for name in sorted(machine.names(f"{port}/gids"), key=int):
         gid = machine.text(f"{port}/gids/{name}")
@@ -437,7 +515,9 @@ def active_mtu(text: str) -> int:
 
 def supported_speeds(text: str) -> List[int]:
     """Of all `Supported link modes` that ethtool prints, ascending."""
-    found = re.search(r"Supported link modes:(.*?)^\s*Supported pause", text, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        r"Supported link modes:(.*?)^\s*Supported pause", text, re.MULTILINE | re.DOTALL
+    )
     speeds = sorted({int(speed) for speed in SPEED.findall(found[1])}) if found else []
     if not speeds:
         raise UnknownError("ethtool reports no link modes")
@@ -446,19 +526,26 @@ def supported_speeds(text: str) -> List[int]:
 
 def active_fec(text: str) -> str:
     """`Active FEC encoding: RS` of ethtool; some versions say `encodings`."""
-    return matched(r"^Active FEC encodings?:\s*(.+?)\s*$", text, "ethtool reports no active encoding").lower()
+    return matched(
+        r"^Active FEC encodings?:\s*(.+?)\s*$", text, "ethtool reports no active encoding"
+    ).lower()
 
 
 def firmware_of(text: str) -> Tuple[str, str]:
     """Version and board id of `ethtool -i`; other vendors print something else there."""
-    found = re.search(r"^firmware-version:[ \t]*(.+?)(?:[ \t]+\((\w+)\))?[ \t]*$", text, re.MULTILINE)
+    found = re.search(
+        r"^firmware-version:[ \t]*(.+?)(?:[ \t]+\((\w+)\))?[ \t]*$", text, re.MULTILINE
+    )
     if not found or found[1] == "N/A":
         raise UnknownError("the driver reports no firmware version")
     return found[1], found[2] or ""
 
 
 def counters(text: str) -> Dict[str, int]:
-    """Counters of the port in `ethtool -S`: errors, pauses, discards and marks, without those of single queues."""
+    """Counters of the port in `ethtool -S`.
+
+    Errors, pauses, discards and marks, without those of single queues.
+    """
     found: Dict[str, int] = {}
     for name, value in re.findall(r"^\s*([\w.\[\]-]+):\s*(\d+)\s*$", text, re.MULTILINE):
         if COUNTER.search(name) and not OF_A_QUEUE.match(name):

@@ -1,4 +1,7 @@
-"""The PCI tree: which functions are NICs and GPUs, what bridges lie above them, and which of those redirect peers."""
+"""The PCI tree.
+
+Which functions are NICs and GPUs, what bridges lie above them, and which of those redirect peers.
+"""
 
 import re
 from typing import Dict, List, Tuple
@@ -16,15 +19,17 @@ GPU_VENDORS = ("0x10de", "0x1002")
 ACS, ACS_CONTROL = 0x000D, 6
 ACS_REDIRECTS = 0x04 | 0x08 | 0x20
 """Request redirect, completion redirect and egress control: what `pci=disable_acs_redir=` switches
-off, and what Linux counts (drivers/pci/p2pdma.c, pci_bridge_has_acs_redir). Upstream forwarding alone
-redirects nothing."""
+off, and what Linux counts (drivers/pci/p2pdma.c, pci_bridge_has_acs_redir). Upstream forwarding
+alone redirects nothing."""
 ACS_REMEDY = (
     "on bare metal add the kernel argument pci=disable_acs_redir=BRIDGE (Linux 4.19 or newer; for "
     "BRIDGE, pci:VENDOR:DEVICE means every bridge of that model), or run setpci -s BRIDGE "
     "ECAP_ACS+6.w=0 at each boot; with an active IOMMU Linux switches ACS on itself, whatever the "
     "BIOS says; leave ACS on if the host gives devices to VMs"
 )
-HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazon ec2|google compute")
+HYPERVISORS = re.compile(
+    r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazon ec2|google compute"
+)
 """Vendor or product of a virtual machine, whose ACS belongs to the hypervisor."""
 ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
 LEGACY = "legacy"
@@ -96,7 +101,13 @@ def hexadecimal(machine: ReadOnly, path: str) -> str:
 
 def acs_bridges(machine: Machine) -> List[str]:
     """Bridges above NICs and GPUs that redirect peer-to-peer traffic upstream (ACS)."""
-    above = sorted({bridge for each in (*nics(machine), *gpu_addresses(machine)) for bridge in bridges(machine, each)})
+    above = sorted(
+        {
+            bridge
+            for each in (*nics(machine), *gpu_addresses(machine))
+            for bridge in bridges(machine, each)
+        }
+    )
     spaces = {address: _configuration(machine, f"{DEVICES}/{address}/config") for address in above}
     return [address for address, space in spaces.items() if redirects_peers(space)]
 
@@ -213,4 +224,6 @@ def virtual_functions(machine: ReadOnly, address: str) -> List[Tuple[int, str, s
     """Number, PCI address and sysfs folder of each VF."""
     device = f"{DEVICES}/{address}"
     links = [name for name in machine.names(device) if re.match(r"virtfn\d+$", name)]
-    return sorted((int(name[6:]), machine.target(f"{device}/{name}"), f"{device}/{name}") for name in links)
+    return sorted(
+        (int(name[6:]), machine.target(f"{device}/{name}"), f"{device}/{name}") for name in links
+    )

@@ -1,4 +1,7 @@
-"""A machine that cannot be changed: reads and programs with a bound on their time and their size."""
+"""A machine that cannot be changed.
+
+Reads and programs with a bound on their time and their size.
+"""
 
 import os
 import signal
@@ -10,12 +13,14 @@ from ..machine import MISSING, Done, Machine
 
 LARGEST_FILE = 1_000_000
 LARGEST_OUTPUT = 2_000_000
-"""Bytes of a program's output; a program that prints more is killed, and its output is discarded."""
+"""Bytes of a program's output; a program that prints more is killed, and its output is
+discarded."""
 PROGRAM_S = 10.0
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin:/opt/mellanox/iproute2/sbin"
 TOO_LONG, TOO_MUCH = 124, 125
 LOADS_A_MODULE = {"nvidia-smi": "/proc/driver/nvidia/version", "rdma": "/sys/module/ib_core"}
-"""Programs whose start loads a kernel module, each with what is there once that module is loaded."""
+"""Programs whose start loads a kernel module, each with what is there once that module is
+loaded."""
 
 
 class ReadOnly(Machine):
@@ -58,7 +63,10 @@ class ReadOnly(Machine):
         return self._remembered[key]
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        """Runs a program that only reads. One that hangs is killed and left, and is not started a second time."""
+        """Runs a program that only reads.
+
+        One that hangs is killed and left, and is not started a second time.
+        """
         if words[0] in self._hung:
             return Done(TOO_LONG, "", f"{words[0]} hung before on this host")
         loaded = LOADS_A_MODULE.get(words[0])
@@ -75,7 +83,11 @@ class ReadOnly(Machine):
             )
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
-            return Done(MISSING, "", f"{words[0]} is not installed" if missing else f"{words[0]}: {error.strerror}")
+            return Done(
+                MISSING,
+                "",
+                f"{words[0]} is not installed" if missing else f"{words[0]}: {error.strerror}",
+            )
         return self._ended(process, words[0], min(timeout_s, self._program_s))
 
     def _ended(self, process: "subprocess.Popen[bytes]", name: str, within_s: float) -> Done:
@@ -92,7 +104,11 @@ class ReadOnly(Machine):
         if late or out.too_much:
             _kill(process)
             self._hung |= {name} if late else set()
-            said = f"did not end within {within_s:.0f} s" if late else f"printed more than {LARGEST_OUTPUT} bytes"
+            said = (
+                f"did not end within {within_s:.0f} s"
+                if late
+                else f"printed more than {LARGEST_OUTPUT} bytes"
+            )
             return Done(TOO_LONG if late else TOO_MUCH, "", f"{name} {said}")
         err.join(1)
         return Done(process.returncode, out.text(), err.text())
@@ -139,7 +155,10 @@ class _Stream(threading.Thread):
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kills a program and its children; one that hangs in a system call does not die, so the wait is short."""
+    """Kills a program and its children.
+
+    One that hangs in a system call does not die, so the wait is short.
+    """
     try:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(1)

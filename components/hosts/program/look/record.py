@@ -1,6 +1,7 @@
 """Records what readers get from a host, so that they can read the same host again elsewhere.
 
-Passwords and keys never get into a recording, and of long outputs only the lines that a reader uses.
+Passwords and keys never get into a recording, and of long outputs only the lines that a reader
+uses.
 """
 
 import base64
@@ -29,13 +30,26 @@ ENVIRONMENT = re.compile(r"^/proc/\d+/environ$")
 SESSION = re.compile(rb"(?:^|\0)(SSH_CONNECTION=[^\0]*)")
 SECRET = re.compile(
     r"(?i)(?<![\w.-])[\"']?[\w.-]*"
-    r"(?:passw(?:or)?d(?:-raw)?|passphrase\d?|psk|secret|token|private|shared|cak|key\d?|pin|identity|permissions)"
+    r"(?:passw(?:or)?d(?:-raw)?|passphrase\d?|psk|secret|token|private|shared|cak|key\d?|pin|"
+    r"identity|permissions)"
     r"[\"']?(?:[ \t]*[=:]|[ \t])[ \t]*"
 )
-"""The name of a setting of netplan, NetworkManager, networkd, ifupdown, ifcfg or wpa_supplicant whose value nobody else
-may know."""
-OF_AN_INTERFACE = ("connection", ".nmmeta", "match", "ethernet", "infiniband", "vlan", "bond", "sriov", "ipv4", "ipv6")
-"""The only sections of a NetworkManager profile that are recorded: a VPN's names its secrets as it likes."""
+"""The name of a setting of netplan, NetworkManager, networkd, ifupdown, ifcfg or wpa_supplicant
+whose value nobody else may know."""
+OF_AN_INTERFACE = (
+    "connection",
+    ".nmmeta",
+    "match",
+    "ethernet",
+    "infiniband",
+    "vlan",
+    "bond",
+    "sriov",
+    "ipv4",
+    "ipv6",
+)
+"""The only sections of a NetworkManager profile that are recorded: a VPN's names its secrets as it
+likes."""
 LEFT_OUT = "(other lines were not recorded)"
 ON_THE_HOST = (
     ("ip", "-V"),
@@ -113,7 +127,9 @@ class Recorder(ReadOnly):
         return str(self._once("links", f"real:{path}", lambda: super(Recorder, self).real(path)))
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        done = self._once("programs", " ".join(words), lambda: self._ran(*words, timeout_s=timeout_s))
+        done = self._once(
+            "programs", " ".join(words), lambda: self._ran(*words, timeout_s=timeout_s)
+        )
         return Done(done["code"], "\n".join(done["out"]), done["err"])
 
     def _ran(self, *words: str, timeout_s: float) -> Json:
@@ -131,7 +147,10 @@ class Replay(ReadOnly):
     def bytes_of(self, path: str) -> bytes:
         files = self._kept["files"]
         if ENVIRONMENT.match(path):  # of another process than the one that recorded
-            path = next((known for known in files if ENVIRONMENT.match(known) and files[known].get("text")), path)
+            path = next(
+                (known for known in files if ENVIRONMENT.match(known) and files[known].get("text")),
+                path,
+            )
         return _bytes_in(files.get(path, {"error": errno.ENOENT}), path)
 
     def variable(self, name: str) -> str:
@@ -157,7 +176,7 @@ class Replay(ReadOnly):
 
 
 def evidence(machine: Recorder, firmware: bool = False) -> Json:
-    """A recording of all that `look` reads, and of the programs whose outputs settle what no source confirms."""
+    """A recording of all that `look` reads, and of programs that settle open questions."""
     end_s = time.monotonic() + DEADLINE_S
     look(machine, DEADLINE_S, firmware)
     for path in FILES:
@@ -167,30 +186,50 @@ def evidence(machine: Recorder, firmware: bool = False) -> Json:
     for words in _programs(machine, firmware):
         if time.monotonic() < end_s:
             machine.run(*words)
-    return {"schema": SCHEMA, "python": sys.version.split()[0], "root": os.geteuid() == 0, **machine.kept}
+    return {
+        "schema": SCHEMA,
+        "python": sys.version.split()[0],
+        "root": os.geteuid() == 0,
+        **machine.kept,
+    }
 
 
 def record_around(firmware: bool) -> int:
-    """The verb: like `look`, it needs no document, takes no lock, and runs at the lowest priority."""
+    """The verb.
+
+    Like `look`, it needs no document, takes no lock, and runs at the lowest priority.
+    """
     os.nice(NICENESS)
     sys.stdout.write(json.dumps(evidence(Recorder(), firmware), separators=(",", ":")) + "\n")
     return 0
 
 
 def _programs(machine: Recorder, firmware: bool) -> List[List[str]]:
-    words = [list(program) for program in ON_THE_HOST if program[0] != "nmcli" or machine.exists("/run/NetworkManager")]
+    words = [
+        list(program)
+        for program in ON_THE_HOST
+        if program[0] != "nmcli" or machine.exists("/run/NetworkManager")
+    ]
     bridges = set()
     for address in (*pci.nics(machine), *pci.gpu_addresses(machine)):
         bridges.update(pci.bridges(machine, address))
-    words += [["lspci", "-vvv", "-s", bridge] for bridge in sorted(bridges)]  # no NIC or GPU: it would read their VPD
+    words += [
+        ["lspci", "-vvv", "-s", bridge] for bridge in sorted(bridges)
+    ]  # no NIC or GPU: it would read their VPD
     for address in pci.nics(machine):
         of_firmware = (
-            OF_THE_FIRMWARE if firmware and machine.target(f"{pci.DEVICES}/{address}/driver") == "mlx5_core" else ()
+            OF_THE_FIRMWARE
+            if firmware and machine.target(f"{pci.DEVICES}/{address}/driver") == "mlx5_core"
+            else ()
         )
         for interface in machine.names(f"{pci.DEVICES}/{address}/net"):
-            machine.content(f"/run/systemd/netif/links/{machine.read(f'/sys/class/net/{interface}/ifindex')}")
+            machine.content(
+                f"/run/systemd/netif/links/{machine.read(f'/sys/class/net/{interface}/ifindex')}"
+            )
             for program in (*OF_A_PORT, *of_firmware):
-                words.append([word.replace("PF", interface).replace("SLOT", address) for word in program])
+                words.append(
+                    [word.replace("PF", interface).replace("SLOT", address) for word in program]
+                )
     return words
 
 
@@ -227,7 +266,7 @@ def _sections(profile: str) -> str:
 
 
 def _without_values(text: str) -> str:
-    """A text without the values of secret settings, and without the deeper lines that continue them."""
+    """A text without the values of secret settings, and without their continuation lines."""
     lines = []
     secret_indent = -1
     for line in text.splitlines(keepends=True):
@@ -255,7 +294,9 @@ def _lines(words: Any, out: str) -> List[str]:
     if words[0] == "lspci":
         return [line for line in lines if not line.startswith("\t") or "ACS" in line]
     if words == ("ib_write_bw", "--help"):
-        return [line for line in lines if re.search(r"cuda|version|dmabuf|rocm", line, re.IGNORECASE)]
+        return [
+            line for line in lines if re.search(r"cuda|version|dmabuf|rocm", line, re.IGNORECASE)
+        ]
     return lines
 
 

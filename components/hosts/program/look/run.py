@@ -1,4 +1,7 @@
-"""Reads all sections at once, each in its own thread: a thread that hangs in the kernel can only be abandoned."""
+"""Reads all sections at once, each in its own thread.
+
+A thread that hangs in the kernel can only be abandoned.
+"""
 
 import json
 import os
@@ -30,7 +33,8 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
     sections = [
         LookSection(system.leaves(machine), found["system"]),
         LookSection(
-            network.leaves(machine, [name for each in nics.values() for name in each.interfaces]), found["network"]
+            network.leaves(machine, [name for each in nics.values() for name in each.interfaces]),
+            found["network"],
         ),
         LookSection(network.carrier_leaves(machine), found["carriers"]),
     ]
@@ -38,7 +42,10 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
     for address, each in nics.items():
         pf: Json = {"pci": address, "qos": {}}
         pfs.append(pf)
-        sections += [LookSection(each.leaves(firmware=firmware), pf), LookSection(each.qos_leaves(), pf["qos"])]
+        sections += [
+            LookSection(each.leaves(firmware=firmware), pf),
+            LookSection(each.qos_leaves(), pf["qos"]),
+        ]
     gpus: Dict[str, Json] = {}
     of_gpus = _started(lambda: gpus.update(all=reading(pci.DEVICES, lambda: gpu.gpus(machine))))
     read_at_once(sections, end_s, deadline_s)
@@ -46,13 +53,18 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
     late = {"unknown": f"not read within {deadline_s:.0f} s", "source": pci.DEVICES}
     found["gpus"] = dict(gpus).get("all", late)
     known = "value" in listed.get("nics", {})
-    found["pfs"] = {"value": pfs, "source": pci.DEVICES} if known else dict(listed).get("nics", late)
+    found["pfs"] = (
+        {"value": pfs, "source": pci.DEVICES} if known else dict(listed).get("nics", late)
+    )
     found["system"]["sudo"] = os.geteuid() == 0
     return dict(copied(found))
 
 
 def read_at_once(sections: Sequence[LookSection], end_s: float, deadline_s: float) -> None:
-    """Reads sections at the same time until `end_s`; what hangs is recorded as not read within `deadline_s`."""
+    """Reads sections at the same time until `end_s`.
+
+    What hangs is recorded as not read within `deadline_s`.
+    """
     threads = [(section, _started(section.read)) for section in sections]
     for section, thread in threads:
         if not _ended_by(thread, end_s):
@@ -90,7 +102,10 @@ def look_around(firmware: bool) -> int:
 
 
 def age_s() -> float:
-    """How long this process has run: on a host that is short of processor time much of that was its start."""
+    """How long this process has run.
+
+    On a host that is short of processor time much of that was its start.
+    """
     with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

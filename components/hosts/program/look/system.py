@@ -14,12 +14,26 @@ from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, rea
 from .pci import acs_bridges
 from .read_only import ReadOnly
 
-MODULES = ("mlx5_core", "mlx5_ib", "mlx4_core", "ib_core", "bnxt_en", "bnxt_re", "ice", "irdma", "igb", "vmxnet3")
+MODULES = (
+    "mlx5_core",
+    "mlx5_ib",
+    "mlx4_core",
+    "ib_core",
+    "bnxt_en",
+    "bnxt_re",
+    "ice",
+    "irdma",
+    "igb",
+    "vmxnet3",
+)
 GPU_MODULES = ("nvidia", *PEERMEM_MODULES)
 OF_INTEREST = re.compile(
-    r"^(ib_|rdma|mlx|iw_|nvidia|nv_|bnxt|irdma|rpcrdma|nvme_rdma|nvmet_rdma|ko2iblnd|smc|rds|gdrdrv|siw)"
+    r"^(ib_|rdma|mlx|iw_|nvidia|nv_|bnxt|irdma|rpcrdma|nvme_rdma|nvmet_rdma|ko2iblnd|smc|rds|"
+    r"gdrdrv|siw)"
 )
-ARGUMENTS = re.compile(r"^(iommu|intel_iommu|amd_iommu|hugepages|hugepagesz|default_hugepagesz|pci|pcie_\w+|numa\w*)=")
+ARGUMENTS = re.compile(
+    r"^(iommu|intel_iommu|amd_iommu|hugepages|hugepagesz|default_hugepagesz|pci|pcie_\w+|numa\w*)="
+)
 MARKED_FAMILIES = ("debian", "ubuntu")
 """Distributions whose packages leave a mark when a reboot is due."""
 REBOOT = "/run/reboot-required"
@@ -28,7 +42,8 @@ KUBELET_FILES = (f"{KUBELET}/kubeadm-flags.env", "/etc/default/kubelet", "/etc/s
 KERNEL_LOG = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "cat", "-n", "5000")
 NIC_LINE = re.compile(r"\b(mlx[45]_\w+|bnxt_\w+|ice|irdma|igb)\b", re.IGNORECASE)
 COMPLAINT = re.compile(
-    r"health|compromised|insufficient power|unplugged|high temp|fatal|timeout|assert|syndrome|bad cable|link down",
+    r"health|compromised|insufficient power|unplugged|high temp|fatal|timeout|assert|syndrome|bad "
+    r"cable|link down",
     re.IGNORECASE,
 )
 """After mlx5's messages (kernel, drivers/net/ethernet/mellanox/mlx5/core/{health,events}.c)."""
@@ -70,7 +85,11 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
         Leaf("swap_kib", meminfo, lambda: _meminfo_kib(machine, "SwapTotal")),
         Leaf("os", release, lambda: _release(machine)["PRETTY_NAME"]),
         Leaf(
-            "os_id", release, lambda: f"{_release(machine)['ID']}-{_release(machine).get('VERSION_ID', '')}".rstrip("-")
+            "os_id",
+            release,
+            lambda: f"{_release(machine)['ID']}-{_release(machine).get('VERSION_ID', '')}".rstrip(
+                "-"
+            ),
         ),
         Leaf("architecture", "uname", platform.machine),
         Leaf("python", "python3", platform.python_version),
@@ -79,11 +98,17 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
         Leaf("gpu_driver", NVIDIA, lambda: _gpu_driver(machine)),
         Leaf("gpu_module_is_open", NVIDIA, lambda: _is_open(machine)),
         Leaf("fabric_manager", f"{FABRIC_MANAGER} --version", lambda: _fabric_manager(machine)),
-        Leaf("containerd_memlock", " ".join(CONTAINERD), lambda: containerd_memlock(printed(machine.run(*CONTAINERD)))),
+        Leaf(
+            "containerd_memlock",
+            " ".join(CONTAINERD),
+            lambda: containerd_memlock(printed(machine.run(*CONTAINERD))),
+        ),
         Leaf("reboot_required", REBOOT, lambda: _reboot_required(machine)),
         Leaf("governors", f"{cpus}/cpufreq", lambda: _governors(machine, f"{cpus}/cpufreq")),
         Leaf("clock_synchronized", "adjtimex", clock_is_synchronized),
-        Leaf("kubelet_topology_policy", f"{KUBELET}/config.yaml", lambda: _topology_policy(machine)),
+        Leaf(
+            "kubelet_topology_policy", f"{KUBELET}/config.yaml", lambda: _topology_policy(machine)
+        ),
         Leaf("kernel_complaints", " ".join(KERNEL_LOG), lambda: complaints(_log(machine))),
         Leaf("xids", " ".join(KERNEL_LOG), lambda: xids(_log(machine))),
         Leaf("acs_bridges", "PCI configuration space", lambda: acs_bridges(machine)),
@@ -105,10 +130,18 @@ def drivers(machine: ReadOnly) -> List[Json]:
                 {
                     "module": name,
                     "loaded": reading(f"{folder}/version", partial(_version, machine, folder)),
-                    "loaded_srcversion": reading(f"{folder}/srcversion", partial(machine.text, f"{folder}/srcversion")),
-                    "on_disk": reading(f"modinfo {name}", partial(_on_disk, machine, name, "version")),
-                    "on_disk_srcversion": reading(f"modinfo {name}", partial(_on_disk, machine, name, "srcversion")),
-                    "path": reading(f"modinfo {name}", partial(_on_disk, machine, name, "filename")),
+                    "loaded_srcversion": reading(
+                        f"{folder}/srcversion", partial(machine.text, f"{folder}/srcversion")
+                    ),
+                    "on_disk": reading(
+                        f"modinfo {name}", partial(_on_disk, machine, name, "version")
+                    ),
+                    "on_disk_srcversion": reading(
+                        f"modinfo {name}", partial(_on_disk, machine, name, "srcversion")
+                    ),
+                    "path": reading(
+                        f"modinfo {name}", partial(_on_disk, machine, name, "filename")
+                    ),
                 }
             )
     return found
@@ -124,7 +157,10 @@ def _on_disk(machine: ReadOnly, name: str, key: str) -> str:
 
 
 def modinfo(text: str, key: str) -> str:
-    """A value that modinfo prints; for a module without a version that of the kernel it was built for."""
+    """A value that modinfo prints.
+
+    For a module without a version that of the kernel it was built for.
+    """
     values = dict(reversed(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE)))
     if key == "version" and "version" not in values and values.get("vermagic"):
         return str(values["vermagic"].split()[0])
@@ -156,7 +192,9 @@ def _namespaces(machine: ReadOnly, path: str) -> str:
 
 
 def _modules(machine: ReadOnly, path: str) -> List[str]:
-    return sorted(line.split()[0] for line in machine.text(path).splitlines() if OF_INTEREST.match(line))
+    return sorted(
+        line.split()[0] for line in machine.text(path).splitlines() if OF_INTEREST.match(line)
+    )
 
 
 def _meminfo_kib(machine: ReadOnly, key: str) -> int:
@@ -164,14 +202,18 @@ def _meminfo_kib(machine: ReadOnly, key: str) -> int:
 
 
 def _release(machine: ReadOnly) -> Dict[str, str]:
-    lines: List[Tuple[str, str]] = re.findall(r"^(\w+)=\"?([^\"\n]*)", machine.text("/etc/os-release"), re.MULTILINE)
+    lines: List[Tuple[str, str]] = re.findall(
+        r"^(\w+)=\"?([^\"\n]*)", machine.text("/etc/os-release"), re.MULTILINE
+    )
     return dict(lines)
 
 
 def _gpu_driver(machine: ReadOnly) -> str:
     if not machine.exists(NVIDIA):
         return ""
-    return matched(r"Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.text(NVIDIA), "it names no version")
+    return matched(
+        r"Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.text(NVIDIA), "it names no version"
+    )
 
 
 def _ofed(machine: ReadOnly) -> str:
@@ -188,7 +230,11 @@ def _is_open(machine: ReadOnly) -> bool:
 def _fabric_manager(machine: ReadOnly) -> str:
     if not machine.exists(FABRIC_MANAGER):
         return ""
-    return matched(r"(\d+\.\d+\.\d+)", printed(machine.run(FABRIC_MANAGER, "--version")), "it names no version")
+    return matched(
+        r"(\d+\.\d+\.\d+)",
+        printed(machine.run(FABRIC_MANAGER, "--version")),
+        "it names no version",
+    )
 
 
 def containerd_memlock(text: str) -> str:
@@ -217,7 +263,10 @@ def _governors(machine: ReadOnly, folder: str) -> List[str]:
 
 
 def clock_is_synchronized() -> bool:
-    """The kernel's state of the clock, read without setting anything: timedatectl would start a service."""
+    """The kernel's state of the clock, read without setting anything.
+
+    Timedatectl would start a service.
+    """
     clock = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: only read
     if ctypes.CDLL(None, use_errno=True).adjtimex(clock) < 0:
         raise OSError(ctypes.get_errno(), "adjtimex fails")
@@ -231,7 +280,11 @@ def _topology_policy(machine: ReadOnly) -> str:
         flag = re.search(r"--topology-manager-policy[= ]([\w-]+)", machine.read(path))
         if flag:
             return flag[1]
-    found = re.search(r"^topologyManagerPolicy:\s*[\"']?([\w-]+)", machine.text(f"{KUBELET}/config.yaml"), re.MULTILINE)
+    found = re.search(
+        r"^topologyManagerPolicy:\s*[\"']?([\w-]+)",
+        machine.text(f"{KUBELET}/config.yaml"),
+        re.MULTILINE,
+    )
     return found[1] if found else "none"
 
 
@@ -244,5 +297,9 @@ def _log(machine: ReadOnly) -> str:
 
 def complaints(text: str) -> List[str]:
     """The last lines in which a NIC reports its health, cable or power."""
-    lines = [line.strip()[:200] for line in text.splitlines() if NIC_LINE.search(line) and COMPLAINT.search(line)]
+    lines = [
+        line.strip()[:200]
+        for line in text.splitlines()
+        if NIC_LINE.search(line) and COMPLAINT.search(line)
+    ]
     return lines[-MOST_COMPLAINTS:]

@@ -19,7 +19,10 @@ STEPS: Tuple[Step, ...] = tuple(sorted(_steps(), key=lambda step: step.order))
 
 
 def target_fields(document: Document) -> Fields:
-    """What a conforming host answers to `probe`: pure, so that a preview can compare without a connection."""
+    """What a conforming host answers to `probe`.
+
+    Pure, so that a preview can compare without a connection.
+    """
     fields: Fields = {}
     for step in STEPS:
         fields.update(step.target(document))
@@ -27,7 +30,7 @@ def target_fields(document: Document) -> Fields:
 
 
 def changed_versions(step: Step, old: Document, new: Document) -> Iterator[Tuple[str, str, str]]:
-    """Field, old and new version of software that rocelab does not upgrade and both documents name."""
+    """Field, old and new version of software that both documents name and rocelab keeps."""
     before = step.versions(old)
     for field, version in step.versions(new).items():
         if before.get(field, version) != version:

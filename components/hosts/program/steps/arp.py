@@ -1,4 +1,7 @@
-"""Kernel settings that keep each rail's ARP to itself: several NICs of one host must not answer for each other."""
+"""Kernel settings that keep each rail's ARP to itself.
+
+Several NICs of one host must not answer for each other.
+"""
 
 from typing import Set
 
@@ -17,7 +20,10 @@ class Arp(Step):
     effects = {"arp": "none"}
 
     def target(self, document: Document) -> Fields:
-        return {f"{pf['interface']}.arp": " ".join(f"{key}={ARP[key]}" for key in ARP) for pf in document["pfs"]}
+        return {
+            f"{pf['interface']}.arp": " ".join(f"{key}={ARP[key]}" for key in ARP)
+            for pf in document["pfs"]
+        }
 
     def observed(self, host: Host) -> Fields:
         return {f"{pf['interface']}.arp": self._found(host, pf["interface"]) for pf in host.pfs}

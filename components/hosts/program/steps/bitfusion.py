@@ -1,7 +1,7 @@
 """The client of vSphere Bitfusion: installed, and authorised to use the GPUs of its servers.
 
-Written after the Bitfusion article and the product's documentation; never run against the product, which VMware has
-ended.
+Written after the Bitfusion article and the product's documentation; never run against the product,
+which VMware has ended.
 """
 
 import base64
@@ -19,7 +19,8 @@ from ..step import Before, Fields, Step, value_or_reason
 
 PACKAGES = r"^bitfusion-client"
 HOME = "/root"
-"""Home of the user that runs the client, which reads its token there; other users of the host need a copy."""
+"""Home of the user that runs the client, which reads its token there; other users of the host need
+a copy."""
 FILES = {
     "client.yaml": HOME + "/.bitfusion/client.yaml",
     "servers.conf": "/etc/bitfusion/servers.conf",
@@ -31,13 +32,20 @@ ANSWER_S = 60
 
 
 class BitfusionClientStep(Step):
-    """A machine that vCenter's plug-in has enabled is only checked; elsewhere the plug-in's token is put in place."""
+    """A machine that vCenter's plug-in has enabled is only checked.
+
+    Elsewhere the plug-in's token is put in place.
+    """
 
     name = "bitfusion"
     order = 620
     keeps = ("bitfusion",)
     at_boot = False
-    effects = {"bitfusion_client": "none", "bitfusion_token": "none", "bitfusion_authorised": "none"}
+    effects = {
+        "bitfusion_client": "none",
+        "bitfusion_token": "none",
+        "bitfusion_authorised": "none",
+    }
     files = tuple(FILES.values())
     repairs = {"bitfusion_client": "service"}
 
@@ -50,7 +58,9 @@ class BitfusionClientStep(Step):
         return {"bitfusion_client": asked["version"], "bitfusion_authorised": AUTHORISED}
 
     def observed(self, host: Host) -> Fields:
-        fields: Fields = {"bitfusion_client": value_or_reason(lambda: _version(host.machine) or "not installed")}
+        fields: Fields = {
+            "bitfusion_client": value_or_reason(lambda: _version(host.machine) or "not installed")
+        }
         if host.document["bitfusion"]["authorisation"] == "token":
             return {**fields, "bitfusion_token": value_or_reason(lambda: _token_state(host))}
         return {**fields, "bitfusion_authorised": _answer(host)}
@@ -86,7 +96,15 @@ def _version(machine: Machine) -> str:
     names = installed_packages(machine, PACKAGES)
     if not names:
         return ""
-    debian, rhel = ("dpkg-query", "-W", "-f", "${Version}"), ("rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}")
+    debian, rhel = (
+        ("dpkg-query", "-W", "-f", "${Version}"),
+        (
+            "rpm",
+            "-q",
+            "--qf",
+            "%{VERSION}-%{RELEASE}",
+        ),
+    )
     return machine.run(*(debian if family(machine) == "debian" else rhel), names[0]).out.strip()
 
 
@@ -102,15 +120,26 @@ def _install(machine: Machine, asked: Dict[str, Any]) -> None:
 
 def _answer(host: Host) -> str:
     """Whether a server lets this client see its GPUs."""
-    done = host.remembered("bitfusion", lambda: host.machine.run("bitfusion", "list_gpus", timeout_s=ANSWER_S))
+    done = host.remembered(
+        "bitfusion", lambda: host.machine.run("bitfusion", "list_gpus", timeout_s=ANSWER_S)
+    )
     said = (done.err or done.out).strip().splitlines()
-    return AUTHORISED if not done.code else said[-1][:150] if said else f"bitfusion exited with {done.code}"
+    return (
+        AUTHORISED
+        if not done.code
+        else said[-1][:150]
+        if said
+        else f"bitfusion exited with {done.code}"
+    )
 
 
 def _token_state(host: Host) -> str:
     if not delivered(host.machine, "bitfusion"):
         return DELIVERED if all(host.machine.exists(path) for path in FILES.values()) else MISSING
-    return ", ".join(host.machine.faults({FILES[name]: text for name, text in _token(host).items()})) or DELIVERED
+    return (
+        ", ".join(host.machine.faults({FILES[name]: text for name, text in _token(host).items()}))
+        or DELIVERED
+    )
 
 
 def _token(host: Host) -> Dict[str, str]:
@@ -145,7 +174,8 @@ def _texts_of(archive: bytes) -> Dict[str, str]:
             content = tar.extractfile(places[0]) if len(places) == 1 else None
             if content is None:
                 raise StepError(
-                    f"Bitfusion's token holds {', '.join(members) or 'nothing'}, not {', '.join(FILES)}",
+                    f"Bitfusion's token holds {', '.join(members) or 'nothing'}, not "
+                    f"{', '.join(FILES)}",
                     "download it again in vCenter's plug-in, tab Tokens",
                 )
             texts[name] = content.read().decode(errors="replace")

@@ -15,7 +15,8 @@ SETTINGS = {"debian": "/etc/chrony/chrony.conf", "rhel": "/etc/chrony.conf"}
 SOURCES_FOLDER = "/etc/chrony/sources.d"
 SOURCES_FILE = SOURCES_FOLDER + "/rocelab.sources"
 REPLACED = ("systemd-timesyncd",)
-"""Debian's and Ubuntu's small client, which conflicts with chrony. Any other daemon was chosen on purpose and stays."""
+"""Debian's and Ubuntu's small client, which conflicts with chrony. Any other daemon was chosen on
+purpose and stays."""
 OWN_CLOCK = "7F7F0101"
 """The source that `chronyc tracking` reports when a daemon serves its own clock."""
 OUR_LINE = re.compile(r"^server \S+ iburst prefer$")
@@ -25,7 +26,10 @@ IN_STEP, NOT_IN_STEP = "synchronized", "not synchronized"
 
 
 class ClockStep(Step):
-    """keep: only checked. chrony: installed, running, and preferring the lab's servers to the distribution's."""
+    """keep: only checked.
+
+    Chrony: installed, running, and preferring the lab's servers to the distribution's.
+    """
 
     name = "clock"
     order = 220
@@ -41,7 +45,10 @@ class ClockStep(Step):
             return {}
         if clock["daemon"] == "keep":
             return {"clock": IN_STEP}
-        return {"clock_source": describe(PACKAGE, source_lines(clock["servers"])), "clock": IN_STEP}
+        return {
+            "clock_source": describe(PACKAGE, source_lines(clock["servers"])),
+            "clock": IN_STEP,
+        }
 
     def observed(self, host: Host) -> Fields:
         if host.document["clock"]["daemon"] == "keep":
@@ -60,7 +67,8 @@ class ClockStep(Step):
         if clock["daemon"] == "keep":
             raise StepError(
                 f"the clock is {state_by_systemd(machine)}",
-                "start the daemon that sets it (timedatectl shows it), or set system.clock.daemon: chrony",
+                "start the daemon that sets it (timedatectl shows it), or set system.clock.daemon: "
+                "chrony",
             )
         if "clock_source" in wrong:
             if missing_packages(machine, [PACKAGE]):
@@ -73,7 +81,10 @@ class ClockStep(Step):
         self._wait(machine, clock["servers"])
 
     def files_to_write(self, host: Host) -> List[str]:
-        return [SOURCES_FILE, SETTINGS[family(host.machine)]]  # chrony, which may not be installed yet, decides
+        return [
+            SOURCES_FILE,
+            SETTINGS[family(host.machine)],
+        ]  # chrony, which may not be installed yet, decides
 
     def undo(self, host: Host, before: Before) -> None:
         if distribution(host.machine).family:
@@ -83,17 +94,31 @@ class ClockStep(Step):
     def _source(self, machine: Machine) -> str:
         if missing_packages(machine, [PACKAGE]):
             return f"{PACKAGE} is not installed"
-        asked = ("systemctl", "show", "-p", "ActiveState", "-p", "UnitFileState", UNITS[family(machine)])
+        asked = (
+            "systemctl",
+            "show",
+            "-p",
+            "ActiveState",
+            "-p",
+            "UnitFileState",
+            UNITS[family(machine)],
+        )
         state = dict(line.partition("=")[::2] for line in machine.run(*asked).out.splitlines())
         text = describe(PACKAGE, _sources(machine))
         faults = [
-            *([] if state.get("ActiveState") == "active" else [f"it is {state.get('ActiveState', 'unknown')}"]),
+            *(
+                []
+                if state.get("ActiveState") == "active"
+                else [f"it is {state.get('ActiveState', 'unknown')}"]
+            ),
             *([] if state.get("UnitFileState") == "enabled" else ["it does not start at boot"]),
         ]
         return ", ".join([text, *faults])
 
     def _wait(self, machine: Machine, servers: List[str]) -> None:
-        done = machine.run("chronyc", "waitsync", str(SYNC_S), str(OFFSET_S), "0", "1", timeout_s=SYNC_S + 30)
+        done = machine.run(
+            "chronyc", "waitsync", str(SYNC_S), str(OFFSET_S), "0", "1", timeout_s=SYNC_S + 30
+        )
         if done.code:
             asked = ", ".join(servers) or "the distribution's servers"
             raise StepError(
@@ -126,7 +151,10 @@ def _sources(machine: Machine) -> List[str]:
 
 
 def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
-    """Writes the directives; returns what makes a running daemon read them, which is nothing if they did not change."""
+    """Writes the directives.
+
+    Returns what makes a running daemon read them, which is nothing if they did not change.
+    """
     place = SETTINGS[family(machine)]
     if _has_folder(machine):
         text = "".join(line + "\n" for line in lines)
@@ -153,7 +181,10 @@ def state_by_systemd(machine: Machine) -> str:
 
 
 def _state_by_chrony(machine: Machine) -> str:
-    """From `chronyc -c tracking`: the fifth value is how far off the clock is in seconds, the last the leap status."""
+    """From `chronyc -c tracking`.
+
+    The fifth value is how far off the clock is in seconds, the last the leap status.
+    """
     done = machine.run("chronyc", "-c", "tracking")
     values = done.out.strip().split(",")
     if done.code or len(values) != 14:

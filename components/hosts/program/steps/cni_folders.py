@@ -1,4 +1,4 @@
-"""Whether containerd looks for CNI plugins and their configuration where Multus and the installers put them."""
+"""Whether containerd looks for CNI plugins and their configuration where Multus puts them."""
 
 import re
 from typing import Any, Dict, List
@@ -14,8 +14,9 @@ QUOTED = re.compile(r"""["']([^"']*)["']""")
 class CniFolders(Step):
     """Only checked: rocelab does not own this containerd, so its configuration stays unchanged.
 
-    containerd's own default is /opt/cni/bin; Debian's package sets /usr/lib/cni in its /etc/containerd/config.toml.
-    There containerd finds 00-multus.conf and no multus-shim, or never calls Multus at all.
+    containerd's own default is /opt/cni/bin; Debian's package sets /usr/lib/cni in its
+    /etc/containerd/config.toml. There containerd finds 00-multus.conf and no multus-shim, or never
+    calls Multus at all.
     """
 
     name = "cni_folders"
@@ -30,12 +31,17 @@ class CniFolders(Step):
         plugins, configurations = asked["bin"], asked["conf"]
         bin_setting = f'bin_dir = "{plugins}" (bin_dirs = ["{plugins}"] from containerd 2.1 on)'
         warnings = [
-            f"containerd looks for CNI {what} in {' and '.join(looked)}, but they are in {folder}, so no pod gets a "
-            f"rail. Set {setting} in /etc/containerd/config.toml and restart containerd, or set "
-            "runtime.containerd.source: packaged"
+            f"containerd looks for CNI {what} in {' and '.join(looked)}, but they are in {folder}, "
+            f"so no pod gets a rail. Set {setting} in /etc/containerd/config.toml and restart "
+            "containerd, or set runtime.containerd.source: packaged"
             for what, looked, folder, setting in (
                 ("plugins", found["bin"], plugins, bin_setting),
-                ("configurations", found["conf"], configurations, f'conf_dir = "{configurations}"'),
+                (
+                    "configurations",
+                    found["conf"],
+                    configurations,
+                    f'conf_dir = "{configurations}"',
+                ),
             )
             if looked and folder not in looked
         ]
@@ -49,7 +55,11 @@ def cni_folders(host: Host) -> Dict[str, List[str]]:
     """
     machine = host.machine
     found: Dict[str, List[str]] = {"bin": [], "conf": []}
-    drop_ins = (f"{CONFIG_DROP_INS}/{name}" for name in machine.names(CONFIG_DROP_INS) if name.endswith(".toml"))
+    drop_ins = (
+        f"{CONFIG_DROP_INS}/{name}"
+        for name in machine.names(CONFIG_DROP_INS)
+        if name.endswith(".toml")
+    )
     for path in (CONFIG_FILE, *sorted(drop_ins)):
         for name, value in SETTING.findall(machine.content(path).decode(errors="replace")):
             folders = [folder for folder in QUOTED.findall(value) if folder]

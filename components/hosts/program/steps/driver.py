@@ -1,4 +1,7 @@
-"""The driver of the RoCE NICs: kept and verified, or replaced by another source when the lab asks for that."""
+"""The driver of the RoCE NICs.
+
+Kept and verified, or replaced by another source when the lab asks for that.
+"""
 
 from typing import Any, Dict, List, Set
 
@@ -10,7 +13,14 @@ from ..identity import pin_names
 from ..machine import StepError
 from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers
 from ..places import LINK_FILE
-from ..software import fetch, install_file, installed_packages, refuse_firmware_updates, remove, version_field
+from ..software import (
+    fetch,
+    install_file,
+    installed_packages,
+    refuse_firmware_updates,
+    remove,
+    version_field,
+)
 from ..step import Fields, Step, section_of
 
 UNPACKED = "/var/cache/rocelab/mlnx_ofed"
@@ -24,7 +34,8 @@ SHOWN_HOLDERS = 3
 class DriverStep(Step):
     """A driver counts only if it is installed, built for the running kernel, and loaded.
 
-    Nothing is removed without `replace`, and then only packages of the driver's own; firmware is never written.
+    Nothing is removed without `replace`, and then only packages of the driver's own; firmware is
+    never written.
     """
 
     name = "driver"
@@ -61,11 +72,20 @@ class DriverStep(Step):
         if asked["source"] == "keep":
             return {"driver": self._kept(host, version)}
         if asked["source"] == "inbox":
-            found: Fields = {"driver": version or (INBOX if ofed.module_file(machine).path else f"no {ofed.MODULE}")}
+            found: Fields = {
+                "driver": (
+                    version or (INBOX if ofed.module_file(machine).path else f"no {ofed.MODULE}")
+                )
+            }
             if asked["in_use"]:
-                found["driver_loaded"] = INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
+                found["driver_loaded"] = (
+                    INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
+                )
             return found
-        found = {"driver": version_field(version or INBOX, asked["version"]), "driver_built": ofed.built(machine)}
+        found = {
+            "driver": version_field(version or INBOX, asked["version"]),
+            "driver_built": ofed.built(machine),
+        }
         if asked["in_use"]:
             found["driver_loaded"] = ofed.loaded(machine)
         return found
@@ -74,7 +94,8 @@ class DriverStep(Step):
         asked = host.document["driver"]
         if asked["source"] == "keep":
             raise StepError(
-                f"the NIC driver is {self.observed(host)['driver']}, not {self.target(host.document)['driver']}",
+                f"the NIC driver is {self.observed(host)['driver']}, not "
+                f"{self.target(host.document)['driver']}",
                 "driver.source: keep only compares; install it yourself, or set another source",
             )
         running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
@@ -84,8 +105,9 @@ class DriverStep(Step):
             for field in wrong:
                 host.wait_for_reboot(
                     field,
-                    f"{field} {self.observed(host)[field]} => {self.target(host.document)[field]}: a new driver would "
-                    f"be loaded by a reboot ({'; '.join(held[:SHOWN_HOLDERS])}); nothing was installed or removed, "
+                    f"{field} {self.observed(host)[field]} => {self.target(host.document)[field]}: "
+                    "a new driver would be loaded by a reboot "
+                    f"({'; '.join(held[:SHOWN_HOLDERS])}); nothing was installed or removed, "
                     "since a driver is replaced only with hosts.reboot: roll",
                 )
             return
@@ -124,7 +146,8 @@ class DriverStep(Step):
         refuse_package_scripts_under_containers(machine, "a NIC driver")
         pin_names(host)
         if asked["download"] and (asked["replace"] or not old):
-            # before the old driver is removed: a failed download must not leave the host without one
+            # before the old driver is removed: a failed download must not leave the host without
+            # one
             fetch(machine, asked["download"])
         if old:
             self._refuse_firmware_beforehand(host)
@@ -140,14 +163,15 @@ class DriverStep(Step):
         elif not ofed.module_file(machine).path:
             raise StepError(
                 f"this kernel has no module {ofed.MODULE}",
-                "Ubuntu has it in linux-modules-extra; Debian's cloud kernels omit it: see system.packages",
+                "Ubuntu has it in linux-modules-extra; Debian's cloud kernels omit it: see "
+                "system.packages",
             )
 
     def _refuse_firmware_beforehand(self, host: Host) -> None:
         """Checks the new repository for firmware updates while the old driver still works.
 
-        The check is repeated after the removal: with the old packages installed, a package manager may be unable to
-        plan, and the removal takes the repository's own package away.
+        The check is repeated after the removal: with the old packages installed, a package manager
+        may be unable to plan, and the removal takes the repository's own package away.
         """
         machine, asked = host.machine, host.document["driver"]
         if asked["source"] != "doca_ofed" or not asked["replace"]:
@@ -166,7 +190,8 @@ class DriverStep(Step):
             listed = ", ".join(names[:SHOWN_PACKAGES]) or "what ofed_uninstall.sh finds"
             more = f" and {len(names) - SHOWN_PACKAGES} more" if len(names) > SHOWN_PACKAGES else ""
             raise StepError(
-                f"driver {old} is installed and works, but the lab file sets {self.target(host.document)['driver']}",
+                f"driver {old} is installed and works, but the lab file sets "
+                f"{self.target(host.document)['driver']}",
                 f"set driver.replace: true to remove it first; this also removes {listed}{more}",
             )
         if machine.exists("/usr/sbin/ofed_uninstall.sh"):
@@ -181,7 +206,10 @@ class DriverStep(Step):
         machine.must("rm", "-rf", folder)
         machine.must("mkdir", "-p", folder)
         machine.must("tar", "-xzf", place, "-C", folder, "--strip-components=1", timeout_s=BUILD_S)
-        kinds: Dict[str, List[str]] = {"dkms": ["--dkms"], "add_kernel_support": ["--add-kernel-support"]}
+        kinds: Dict[str, List[str]] = {
+            "dkms": ["--dkms"],
+            "add_kernel_support": ["--add-kernel-support"],
+        }
         words = ["--force", "--without-fw-update", "-q", *kinds.get(asked["kernel_modules"], [])]
         machine.must(f"{folder}/mlnxofedinstall", *words, timeout_s=BUILD_S)
         machine.must("rm", "-rf", folder, place)
@@ -190,7 +218,10 @@ class DriverStep(Step):
         machine = host.machine
         if not machine.exists(f"/sys/module/{ofed.MODULE}"):
             machine.must("modprobe", "-a", ofed.MODULE, "mlx5_ib")
-        observed, target = self.observed(host)["driver_loaded"], self.target(host.document)["driver_loaded"]
+        observed, target = (
+            self.observed(host)["driver_loaded"],
+            self.target(host.document)["driver_loaded"],
+        )
         if observed == target:
             return
         if held := self._held(host):
@@ -206,4 +237,8 @@ class DriverStep(Step):
         asked = host.document["driver"]
         if asked["restart"] != "openibd":
             return ["driver.restart is reboot"]
-        return ["the vendor's driver includes openibd"] if asked["source"] == "inbox" else ofed.holders(host)
+        return (
+            ["the vendor's driver includes openibd"]
+            if asked["source"] == "inbox"
+            else ofed.holders(host)
+        )

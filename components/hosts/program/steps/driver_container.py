@@ -1,7 +1,10 @@
-"""Hosts whose NIC driver NVIDIA's network operator replaces by a container: what would stop it, and names to keep.
+"""Hosts whose NIC driver NVIDIA's network operator replaces by a container.
 
-The container ends when storage modules are loaded and it may not unload them, and rdma-core loads rpcrdma on every
-host with an RDMA NIC (kernel-boot/modules/rdma.conf). The policy would wait an hour for it and then fail.
+What would stop it, and names to keep.
+
+The container ends when storage modules are loaded and it may not unload them, and rdma-core loads
+rpcrdma on every host with an RDMA NIC (kernel-boot/modules/rdma.conf). The policy would wait an
+hour for it and then fail.
 """
 
 from typing import Set
@@ -22,7 +25,10 @@ PINNED = "pinned"
 
 
 class DriverContainer(Step):
-    """The driver itself is the operator's; a host that runs the container's driver already has passed all this."""
+    """The driver itself is the operator's.
+
+    A host that runs the container's driver already has passed all this.
+    """
 
     name = "driver_container"
     order = 320
@@ -42,23 +48,35 @@ class DriverContainer(Step):
             return
         unloads = host.document["driver_container"]["unloads"]
         storage = [name for name in STORAGE_MODULES if host.machine.exists(f"/sys/module/{name}")]
-        used = [name for name in storage if host.machine.read(f"/sys/module/{name}/refcnt") not in ("", "0")]
+        used = [
+            name
+            for name in storage
+            if host.machine.read(f"/sys/module/{name}/refcnt") not in ("", "0")
+        ]
         if used:
             raise StepError(
-                f"the driver container cannot replace the driver under storage in use: {', '.join(used)}",
-                "unmount or disconnect the storage; if it needs RDMA, keep this host's driver (source: keep)",
+                "the driver container cannot replace the driver under storage in use: "
+                f"{', '.join(used)}",
+                "unmount or disconnect the storage; if it needs RDMA, keep this host's driver "
+                "(source: keep)",
             )
         if storage and UNLOAD_STORAGE not in unloads:
             raise StepError(
-                f"the driver container exits while storage modules are loaded: {', '.join(storage)}",
-                f'set driver.container_env: {{{UNLOAD_STORAGE}: "true"}}, or keep the host from loading them '
-                "(/etc/rdma/modules/rdma.conf) and unload them",
+                "the driver container exits while storage modules are loaded: "
+                f"{', '.join(storage)}",
+                f'set driver.container_env: {{{UNLOAD_STORAGE}: "true"}}, or keep the host from '
+                "loading them (/etc/rdma/modules/rdma.conf) and unload them",
             )
-        others = [text for text in ofed.module_holders(host.machine) if f"module {UNLOADED_ALWAYS} " not in text]
+        others = [
+            text
+            for text in ofed.module_holders(host.machine)
+            if f"module {UNLOADED_ALWAYS} " not in text
+        ]
         if others and UNLOAD_OTHERS not in unloads:
             raise StepError(
                 f"the driver container cannot replace the driver: {'; '.join(others)}",
-                f'set driver.container_env: {{{UNLOAD_OTHERS}: "true"}} if they are not needed, or unload the modules',
+                f'set driver.container_env: {{{UNLOAD_OTHERS}: "true"}} if they are not needed, or '
+                "unload the modules",
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:

@@ -15,8 +15,8 @@ NAMES = ("SRIOV_EN", "NUM_OF_VFS")
 class FirmwareStep(Step):
     """Set now, and read by the NIC at the next boot.
 
-    An undo leaves them: they change nothing until VFs are created, and restoring them would need a reboot of every host
-    that leaves a lab. The host's baseline has the old values.
+    An undo leaves them: they change nothing until VFs are created, and restoring them would need a
+    reboot of every host that leaves a lab. The host's baseline has the old values.
     """
 
     name = "firmware"
@@ -31,11 +31,16 @@ class FirmwareStep(Step):
         return {f"{name}.firmware": _text(asked["vfs"]) for name in asked["pfs"]}
 
     def observed(self, host: Host) -> Fields:
-        return {f"{name}.firmware": self._found(host, name) for name in host.document["firmware"]["pfs"]}
+        return {
+            f"{name}.firmware": self._found(host, name) for name in host.document["firmware"]["pfs"]
+        }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for field in sorted(wrong):
-            found, target = self._found(host, interface_of(field)), self.target(host.document)[field]
+            found, target = (
+                self._found(host, interface_of(field)),
+                self.target(host.document)[field],
+            )
             set_for_next_boot(host, field, f"{found} => {target}", self._changes)
 
     def before_pf(self, host: Host, pf: str) -> Optional[Before]:
@@ -58,7 +63,11 @@ class FirmwareStep(Step):
         later = _normal({name: settings[name].next for name in names}, asked["vfs"])
         if now == later:
             return now
-        when = "after a power cycle" if _outlived_a_reboot(host, f"{pf}.firmware") else "from the next boot on"
+        when = (
+            "after a power cycle"
+            if _outlived_a_reboot(host, f"{pf}.firmware")
+            else "from the next boot on"
+        )
         return f"{now}, {when} {later}"
 
     def _changes(self, host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
@@ -72,14 +81,22 @@ class FirmwareStep(Step):
 
 
 def nic_settings(host: Host, pf: str) -> Dict[str, Setting]:
-    """The settings of a PF's NIC; its tool takes a second or more, so it runs once until something changes."""
+    """The settings of a PF's NIC.
+
+    Its tool takes a second or more, so it runs once until something changes.
+    """
     device = host.pci_address(pf)
-    settings: Dict[str, Setting] = host.remembered(f"firmware {device}", lambda: query(host.machine, device))
+    settings: Dict[str, Setting] = host.remembered(
+        f"firmware {device}", lambda: query(host.machine, device)
+    )
     return settings
 
 
 def set_for_next_boot(
-    host: Host, field: str, change: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]
+    host: Host,
+    field: str,
+    change: str,
+    changes: Callable[[Host, str, Dict[str, Setting]], List[str]],
 ) -> None:
     """Sets what the next boot would not have yet, if the lab allows that; the field waits for it.
 
@@ -92,7 +109,8 @@ def set_for_next_boot(
     if not words and _outlived_a_reboot(host, field):
         raise StepError(
             f"{field} {change}: set, but still pending after a reboot",
-            f"drain the host, remove the VFs of {pf}, and run mlxfwreset -d {device} -y reset; or power cycle it",
+            f"drain the host, remove the VFs of {pf}, and run mlxfwreset -d {device} -y reset; or "
+            "power cycle it",
         )
     reason = f"{field} {change}: read by the NIC at boot"
     if words and not host.document["firmware"]["may_stage"]:
@@ -104,7 +122,8 @@ def set_for_next_boot(
     if left := changes(host, pf, nic_settings(host, pf)):
         raise StepError(
             f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not accepted",
-            "the firmware may be older than the parameter, or the NIC a BlueField controlled by its own CPU",
+            "the firmware may be older than the parameter, or the NIC a BlueField controlled by "
+            "its own CPU",
         )
     boots = {**load_json(machine, FIRMWARE_BOOTS_FILE), field: machine.read(BOOT_ID)}
     machine.put(FIRMWARE_BOOTS_FILE, json.dumps(boots, sort_keys=True) + "\n")
@@ -127,4 +146,6 @@ def _text(vfs: int) -> str:
 
 def _normal(values: Dict[str, int], vfs: int) -> str:
     """In the form of `_text`; more VFs than the lab file has also conform."""
-    return f"SRIOV_EN={values.get('SRIOV_EN', 0)} NUM_OF_VFS={min(vfs, values.get('NUM_OF_VFS', 0))}"
+    return (
+        f"SRIOV_EN={values.get('SRIOV_EN', 0)} NUM_OF_VFS={min(vfs, values.get('NUM_OF_VFS', 0))}"
+    )

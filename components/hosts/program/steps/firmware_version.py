@@ -11,7 +11,10 @@ UNKNOWN = "unknown"
 
 
 class FirmwareVersion(Step):
-    """Only checked. You update firmware by hand, since an interrupted update can leave a card unusable."""
+    """Only checked.
+
+    You update firmware by hand, since an interrupted update can leave a card unusable.
+    """
 
     name = "firmware_version"
     order = 120
@@ -19,8 +22,8 @@ class FirmwareVersion(Step):
     effects = {"firmware_version": "none"}
     version_setting = "firmware.version"
     upgrade = (
-        "kubectl drain it, flash the vendor's image for the card's PSID (mstflint -i IMAGE burn), cold boot, "
-        "kubectl uncordon it"
+        "kubectl drain it, flash the vendor's image for the card's PSID (mstflint -i IMAGE burn), "
+        "cold boot, kubectl uncordon it"
     )
 
     def target(self, document: Document) -> Fields:
@@ -31,7 +34,10 @@ class FirmwareVersion(Step):
         return {field: str(version) for field, version in self.target(document).items()}
 
     def observed(self, host: Host) -> Fields:
-        return {field: running(host, interface_of(field)) or UNKNOWN for field in self.target(host.document)}
+        return {
+            field: running(host, interface_of(field)) or UNKNOWN
+            for field in self.target(host.document)
+        }
 
     def refuse(self, host: Host) -> None:
         for pf, version in sorted(host.document["firmware_versions"].items()):
@@ -39,23 +45,30 @@ class FirmwareVersion(Step):
             if not found:
                 raise StepError(
                     f"{pf} does not report its firmware, but firmware.version is {version}",
-                    f"install ethtool (system.packages); a NIC for which `ethtool -i {pf}` shows no "
-                    "firmware-version cannot be compared: set firmware.version_by_rail for the others instead",
+                    f"install ethtool (system.packages); a NIC for which `ethtool -i {pf}` shows "
+                    "no firmware-version cannot be compared: set firmware.version_by_rail for "
+                    "the others instead",
                 )
             if found != version:
                 raise StepError(
-                    f"{pf} runs firmware {found}, but firmware.version is {version}{_waiting(host, pf, found)}",
+                    f"{pf} runs firmware {found}, but firmware.version is "
+                    f"{version}{_waiting(host, pf, found)}",
                     by_hand(host, pf, version) + f"; or set firmware.version to {found}",
                 )
 
 
 def running(host: Host, pf: str) -> str:
     """The version that a PF runs; empty when neither the kernel nor ethtool reports one."""
-    return _of_rdma_device(host.machine, pf) or parse_driver_info(host.machine.run("ethtool", "-i", pf).out)
+    return _of_rdma_device(host.machine, pf) or parse_driver_info(
+        host.machine.run("ethtool", "-i", pf).out
+    )
 
 
 def parse_driver_info(printed: str) -> str:
-    """The version in the output of `ethtool -i`. Drivers append what their cards are: `16.35.4030 (MT_0000000008)`."""
+    """The version in the output of `ethtool -i`.
+
+    Drivers append what their cards are: `16.35.4030 (MT_0000000008)`.
+    """
     found = re.search(r"^firmware-version:[ \t]*(\S+)", printed, re.MULTILINE)
     return found[1] if found and found[1] != "N/A" else ""
 
@@ -70,8 +83,9 @@ def by_hand(host: Host, pf: str, version: str) -> str:
     """What you do by hand; rocelab never does it."""
     device = host.pci_address(pf) or "its PCI address"
     return (
-        f"rocelab never updates firmware: drain this host, flash the image of {version} for the card's PSID "
-        f"(mstflint -d {device} query shows it; mstflint -d {device} -i IMAGE burn), then a cold boot"
+        f"rocelab never updates firmware: drain this host, flash the image of {version} for the "
+        f"card's PSID (mstflint -d {device} query shows it; mstflint -d {device} -i IMAGE burn), "
+        "then a cold boot"
     )
 
 
@@ -83,4 +97,8 @@ def _of_rdma_device(machine: Machine, pf: str) -> str:
 def _waiting(host: Host, pf: str, found: str) -> str:
     """A note when the flash already has another version, so that only a cold boot is missing."""
     flashed = parse_flashed(host.machine.run("mstflint", "-d", host.pci_address(pf), "query").out)
-    return f"; {flashed} is in its flash and waits for a cold boot" if flashed not in ("", found) else ""
+    return (
+        f"; {flashed} is in its flash and waits for a cold boot"
+        if flashed not in ("", found)
+        else ""
+    )

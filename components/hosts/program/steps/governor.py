@@ -10,7 +10,10 @@ CPUFREQ = "/sys/devices/system/cpu/cpufreq"
 
 
 class Governor(Step):
-    """Set now, and at each boot by the unit. Where firmware or a hypervisor governs, there is nothing to set."""
+    """Set now, and at each boot by the unit.
+
+    Where firmware or a hypervisor governs, there is nothing to set.
+    """
 
     name = "cpu_governor"
     order = 260
@@ -22,21 +25,28 @@ class Governor(Step):
         return {"cpu_governor": document["cpu_governor"]} if document.get("cpu_governor") else {}
 
     def observed(self, host: Host) -> Fields:
-        found = sorted({host.machine.read(f"{policy}/scaling_governor") for policy in _policies(host)})
+        found = sorted(
+            {host.machine.read(f"{policy}/scaling_governor") for policy in _policies(host)}
+        )
         return {"cpu_governor": " ".join(found) if found else host.document["cpu_governor"]}
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        return {} if _policies(host) else {"cpu_governor": "no cpufreq: firmware or hypervisor chooses the clock rate"}
+        return (
+            {}
+            if _policies(host)
+            else {"cpu_governor": "no cpufreq: firmware or hypervisor chooses the clock rate"}
+        )
 
     def refuse(self, host: Host) -> None:
         target = host.document["cpu_governor"]
-        for policy in [] if host.booting else _policies(host):  # at boot the VFs must not wait for this
+        # at boot the VFs must not wait for this
+        for policy in [] if host.booting else _policies(host):
             offered = host.machine.read(policy + "/scaling_available_governors").split()
             if target not in offered:
                 driver = host.machine.read(policy + "/scaling_driver") or "unknown"
                 raise StepError(
-                    f"{policy} (driver {driver}) offers {', '.join(offered) or 'nothing'}, but the lab file sets "
-                    f"{target}",
+                    f"{policy} (driver {driver}) offers {', '.join(offered) or 'nothing'}, but the "
+                    f"lab file sets {target}",
                     f"load the module cpufreq_{target}, or set system.cpu_governor: keep",
                 )
 
@@ -45,7 +55,9 @@ class Governor(Step):
             _set(host, policy, host.document["cpu_governor"])
 
     def before(self, host: Host) -> Before:
-        return {policy: host.machine.read(policy + "/scaling_governor") for policy in _policies(host)}
+        return {
+            policy: host.machine.read(policy + "/scaling_governor") for policy in _policies(host)
+        }
 
     def undo(self, host: Host, before: Before) -> None:
         for policy, governor in before.items():
@@ -54,7 +66,9 @@ class Governor(Step):
 
 
 def _policies(host: Host) -> List[str]:
-    return [f"{CPUFREQ}/{name}" for name in host.machine.names(CPUFREQ) if name.startswith("policy")]
+    return [
+        f"{CPUFREQ}/{name}" for name in host.machine.names(CPUFREQ) if name.startswith("policy")
+    ]
 
 
 def _set(host: Host, policy: str, governor: str) -> None:

@@ -21,13 +21,20 @@ from ..step import Fields, Step, packaged, section_of
 
 WORKS = "works"
 AS_INSTALLED = "as installed"
-PACKAGES = r"^(nvidia-(?!container)|libnvidia-(?!container)|cuda-drivers|kmod-nvidia|xserver-xorg-video-nvidia)"
-"""Names of driver packages of NVIDIA's and the distributions' repositories; the container toolkit is no driver."""
+PACKAGES = (
+    r"^(nvidia-(?!container)|libnvidia-(?!container)|cuda-drivers|kmod-nvidia|"
+    r"xserver-xorg-video-nvidia)"
+)
+"""Names of driver packages of NVIDIA's and the distributions' repositories; the container toolkit
+is no driver."""
 SHOWN_PACKAGES = 12
 
 
 class GpuDriverStep(Step):
-    """A working driver is never replaced without `replace`, and never unloaded: a new one waits for a reboot."""
+    """A working driver is never replaced without `replace`, and never unloaded.
+
+    A new one waits for a reboot.
+    """
 
     name = "gpu_driver"
     order = 350
@@ -52,29 +59,52 @@ class GpuDriverStep(Step):
         asked, machine = host.document["gpu"]["driver"], host.machine
         if asked["source"] == "keep":
             found = nvidia.gpus(host)
-            return {"gpu_driver": found.trouble or version_field(found.driver, asked["version"], WORKS)}
+            return {
+                "gpu_driver": found.trouble or version_field(found.driver, asked["version"], WORKS)
+            }
         version = _installed(machine)
         loaded = machine.read("/sys/module/nvidia/version")
-        state = AS_INSTALLED if loaded and loaded == version else f"{loaded} is loaded" if loaded else "not loaded"
+        state = (
+            AS_INSTALLED
+            if loaded and loaded == version
+            else f"{loaded} is loaded"
+            if loaded
+            else "not loaded"
+        )
         if machine.exists("/sys/module/nouveau"):
             state = "nouveau is loaded"
-        return {"gpu_driver": version_field(version, asked["version"], WORKS), "gpu_driver_loaded": state}
+        return {
+            "gpu_driver": version_field(version, asked["version"], WORKS),
+            "gpu_driver_loaded": state,
+        }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         asked, machine = host.document["gpu"]["driver"], host.machine
         found, target = self.observed(host), self.target(host.document)
         if asked["source"] == "keep":
             raise StepError(
-                f"GPU driver: {found['gpu_driver']}, but the lab file requires that it {target['gpu_driver']}"
-                if target["gpu_driver"] == WORKS
-                else f"GPU driver {found['gpu_driver']} runs, but the lab file sets {target['gpu_driver']}",
-                "gpu.driver.source: keep only compares; install it yourself, or set source: packaged",
+                (
+                    f"GPU driver: {found['gpu_driver']}, but the lab file requires that it "
+                    f"{target['gpu_driver']}"
+                    if target["gpu_driver"] == WORKS
+                    else (
+                        f"GPU driver {found['gpu_driver']} runs, but the lab file sets "
+                        f"{target['gpu_driver']}"
+                    )
+                ),
+                "gpu.driver.source: keep only compares; install it yourself, or set source: "
+                "packaged",
             )
         running = machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau")
         if running and not host.document["gpu"]["may_reboot"]:
             for field in wrong:
-                reason = f"{field} {found[field]} => {target[field]}: a loaded GPU driver is replaced by a reboot"
-                host.wait_for_reboot(field, f"{reason}; nothing was installed, since that needs hosts.reboot: roll")
+                reason = (
+                    f"{field} {found[field]} => {target[field]}: a loaded GPU driver is replaced "
+                    "by a reboot"
+                )
+                host.wait_for_reboot(
+                    field, f"{reason}; nothing was installed, since that needs hosts.reboot: roll"
+                )
             return
         if "gpu_driver" in wrong:
             self._install(host)
@@ -83,7 +113,8 @@ class GpuDriverStep(Step):
             state = self.observed(host)["gpu_driver_loaded"]
             if state != AS_INSTALLED:
                 host.wait_for_reboot(
-                    "gpu_driver_loaded", f"gpu_driver_loaded: {state}, {_installed(machine)} is installed"
+                    "gpu_driver_loaded",
+                    f"gpu_driver_loaded: {state}, {_installed(machine)} is installed",
                 )
             return
         machine.must("modprobe", "-a", "nvidia")
@@ -94,7 +125,12 @@ class GpuDriverStep(Step):
         if found.trouble:
             return {"gpu": {"trouble": found.trouble}}
         names = {key: getattr(found, key) for key in ("driver", "cuda", "product", "architecture")}
-        return {"gpu": {**{key: value for key, value in names.items() if value}, "count": found.attached}}
+        return {
+            "gpu": {
+                **{key: value for key, value in names.items() if value},
+                "count": found.attached,
+            }
+        }
 
     def _install(self, host: Host) -> None:
         asked, machine = host.document["gpu"]["driver"], host.machine
@@ -122,9 +158,10 @@ class GpuDriverStep(Step):
             build_for_this_kernel(machine)  # packages that were already installed build nothing
         if not _installed(machine):
             raise StepError(
-                f"packages {' '.join(map(os.path.basename, brought))} are installed, but none has the module nvidia "
-                f"for kernel {running_kernel(machine)}",
-                "dkms status and make.log below /var/lib/dkms show why; or list packages built for this kernel",
+                f"packages {' '.join(map(os.path.basename, brought))} are installed, but none has "
+                f"the module nvidia for kernel {running_kernel(machine)}",
+                "dkms status and make.log below /var/lib/dkms show why; or list packages built for "
+                "this kernel",
             )
 
 

@@ -35,28 +35,38 @@ class GpuDirect(Step):
             missing = way.name == "peermem" and not _peermem_is_loaded(host.machine)
             return {"gpudirect": f"{PEERMEM} not loaded" if missing else READY}
         if asked == "peermem":
-            return {"gpudirect": "peermem" if _peermem_is_loaded(host.machine) else f"{PEERMEM} not loaded"}
+            return {
+                "gpudirect": (
+                    "peermem" if _peermem_is_loaded(host.machine) else f"{PEERMEM} not loaded"
+                )
+            }
         return {"gpudirect": "dmabuf" if way.name == "dmabuf" else f"not dmabuf: {way.why}"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         asked = host.document["gpu"]["gpudirect"]
         if asked == "dmabuf":
             raise StepError(
-                f"the lab file sets GPUDirect by dmabuf, but this host reports: {self.observed(host)['gpudirect']}",
+                "the lab file sets GPUDirect by dmabuf, but this host reports: "
+                f"{self.observed(host)['gpudirect']}",
                 "fix that, or set gpu.gpudirect: auto",
             )
         done = host.machine.run("modprobe", "-a", PEERMEM)
         if done.code:
             raise StepError(
                 f"{PEERMEM} cannot be loaded: {done.err.strip()[-200:]}",
-                "it needs the peer memory interface of DOCA-OFED, and a GPU driver built after that was installed",
+                "it needs the peer memory interface of DOCA-OFED, and a GPU driver built after "
+                "that was installed",
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
         way = nvidia.way_of(host)
         path = nvidia.path_facts(host)
         slow = nvidia.slow_path(path) if way.name != "none" else []
-        return {"gpudirect": f"{way.name}: {way.why}", **path, **({"warnings": slow} if slow else {})}
+        return {
+            "gpudirect": f"{way.name}: {way.why}",
+            **path,
+            **({"warnings": slow} if slow else {}),
+        }
 
     def before(self, host: Host) -> Before:
         return {"peermem_loaded": _peermem_is_loaded(host.machine)}

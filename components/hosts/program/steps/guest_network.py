@@ -1,7 +1,8 @@
-"""The address of a rail in a virtual machine, set by the tool that sets the guest's other addresses.
+"""A rail's address in a VM, set by the tool that sets the guest's other addresses.
 
-The boot unit alone would be enough. With the guest's own tool the address is set earlier, shows up where people look
-for it, and the tool sends no DHCP requests (the Bitfusion article uses netplan, or a file by hand).
+The boot unit alone would be enough. With the guest's own tool the address is set earlier, shows up
+where people look for it, and the tool sends no DHCP requests (the Bitfusion article uses netplan,
+or a file by hand).
 """
 
 from typing import Any, Dict, Iterator, Set
@@ -20,14 +21,22 @@ HEADERS_BYTES = 28
 
 
 class GuestNetworkStep(Step):
-    """One file per interface. Only that interface changes, and the change reverts unless it is confirmed."""
+    """One file per interface.
+
+    Only that interface changes, and the change reverts unless it is confirmed.
+    """
 
     name = "guest_network"
     order = 530
     keeps = ("guest_network",)
     at_boot = False
     effects = {"kept": "link"}
-    files = (f"{guest.NETPLAN}/*", f"{guest.PROFILES}/*", f"{guest_others.SCRIPTS}/*", NETWORK_MANAGER_FILE)
+    files = (
+        f"{guest.NETPLAN}/*",
+        f"{guest.PROFILES}/*",
+        f"{guest_others.SCRIPTS}/*",
+        NETWORK_MANAGER_FILE,
+    )
 
     def target(self, document: Document) -> Fields:
         if not document.get("guest_network"):
@@ -60,7 +69,10 @@ class GuestNetworkStep(Step):
         return {
             "guest_network": {
                 "tool": value_or_reason(lambda: _tool(host)),
-                "ping": {name: ping(host.machine, name, peers[name], sizes[name]) for name in sorted(peers)},
+                "ping": {
+                    name: ping(host.machine, name, peers[name], sizes[name])
+                    for name in sorted(peers)
+                },
             }
         }
 
@@ -77,7 +89,10 @@ def _target(pf: Dict[str, Any]) -> str:
 
 def _tool(host: Host) -> str:
     return str(
-        host.remembered("guest tool", lambda: guest.tool_of(host.machine, host.document["guest_network"]["tool"]))
+        host.remembered(
+            "guest tool",
+            lambda: guest.tool_of(host.machine, host.document["guest_network"]["tool"]),
+        )
     )
 
 
@@ -88,7 +103,11 @@ def _found(host: Host, pf: Dict[str, Any]) -> str:
         return error.reason
     if not host.machine.exists(plan.path):
         return f"no file {plan.path}"
-    return _target(pf) if host.machine.content(plan.path) == plan.text.encode() else f"{plan.path} altered"
+    return (
+        _target(pf)
+        if host.machine.content(plan.path) == plan.text.encode()
+        else f"{plan.path} altered"
+    )
 
 
 def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
@@ -113,20 +132,25 @@ def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
         machine.must(*words, timeout_s=guest.ACTIVATION_S + 10)
     if not machine.wait(lambda: _is_addressed(host, pf), ADDRESS_WAIT_S):
         raise StepError(
-            f"{name} has {' '.join(host.addresses(name)) or 'no address'} {ADDRESS_WAIT_S} s after {tool} received "
-            f"{pf['address']}",
-            f"check the guest's own tool; {plan.path} is removed again unless the change is confirmed",
+            f"{name} has {' '.join(host.addresses(name)) or 'no address'} {ADDRESS_WAIT_S} s after "
+            f"{tool} received {pf['address']}",
+            f"check the guest's own tool; {plan.path} is removed again unless the change is "
+            "confirmed",
         )
 
 
 def _is_addressed(host: Host, pf: Dict[str, Any]) -> bool:
     host.forget()
     name = pf["interface"]
-    return pf["address"] in host.addresses(name) and host.is_up(name) and host.links()[name]["mtu"] == pf["mtu_bytes"]
+    return (
+        pf["address"] in host.addresses(name)
+        and host.is_up(name)
+        and host.links()[name]["mtu"] == pf["mtu_bytes"]
+    )
 
 
 def _let_go(host: Host, name: str) -> None:
-    """Removes the file, whichever tool it is for, and activates the definition that existed before."""
+    """Removes the file of either tool, and activates the definition that existed before."""
     machine = host.machine
     for tool in guest.TOOLS:
         plan = guest.plan_for(tool, {"interface": name, "address": "0.0.0.0/0", "mtu_bytes": 0})
@@ -161,10 +185,15 @@ def _netplan_paths(name: str) -> Iterator[str]:
 
 
 def ping(machine: Machine, interface: str, peer: str, mtu_bytes: int) -> str:
-    """Whether another machine of the rail answers, even to a full frame. That machine may not have joined yet."""
+    """Whether another machine of the rail answers, even to a full frame.
+
+    That machine may not have joined yet.
+    """
     words = ("ping", "-n", "-c", "1", "-W", "1", "-I", interface)
     if machine.run(*words, peer).code:
         return f"{peer} does not answer"
     if machine.run(*words, "-M", "do", "-s", str(mtu_bytes - HEADERS_BYTES), peer).code:
-        return f"{peer} answers, but not to frames of {mtu_bytes} bytes: an MTU on the path is smaller"
+        return (
+            f"{peer} answers, but not to frames of {mtu_bytes} bytes: an MTU on the path is smaller"
+        )
     return f"{peer} answers"

@@ -11,7 +11,9 @@ HOSTNAME_FILE = "/etc/hostname"
 KERNEL_HOSTNAME = "/proc/sys/kernel/hostname"
 CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
 CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hostname.cfg"
-CLOUD_TEXT = "# written by rocelab: the lab names this machine, not the cloud\npreserve_hostname: true\n"
+CLOUD_TEXT = (
+    "# written by rocelab: the lab names this machine, not the cloud\npreserve_hostname: true\n"
+)
 
 
 class Hostname(Step):
@@ -38,8 +40,10 @@ class Hostname(Step):
         now = machine.read(KERNEL_HOSTNAME)
         if now != target and machine.exists(KUBELET_CONFIG):
             raise StepError(
-                f"this machine is the Kubernetes node {now}; renaming it to {target} would remove it from the cluster",
-                f"name the node {now} in the lab file, turn system.hostname off, or reset the node (kubeadm reset)",
+                f"this machine is the Kubernetes node {now}; renaming it to {target} would remove "
+                "it from the cluster",
+                f"name the node {now} in the lab file, turn system.hostname off, or reset the node "
+                "(kubeadm reset)",
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -54,7 +58,9 @@ class Hostname(Step):
     def undo(self, host: Host, before: Before) -> None:
         machine = host.machine
         machine.remove(CLOUD_FILE)
-        if machine.read(KERNEL_HOSTNAME) != before["hostname"] and not machine.exists(KUBELET_CONFIG):
+        if machine.read(KERNEL_HOSTNAME) != before["hostname"] and not machine.exists(
+            KUBELET_CONFIG
+        ):
             self._set(host, before["hostname"])
 
     def _set(self, host: Host, name: str) -> None:

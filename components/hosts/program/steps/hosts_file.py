@@ -11,7 +11,10 @@ from ..step import Fields, Step, value_or_reason
 HOSTS_FILE = "/etc/hosts"
 CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
 CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hosts.cfg"
-CLOUD_TEXT = "# written by rocelab: cloud-init would rewrite the hosts file at each boot\nmanage_etc_hosts: false\n"
+CLOUD_TEXT = (
+    "# written by rocelab: cloud-init would rewrite the hosts file at each boot\nmanage_etc_hosts: "
+    "false\n"
+)
 NUMBERED = re.compile(r"^(.*?)(\d+)$")
 
 
@@ -46,13 +49,16 @@ class HostsFile(Step):
 
     def _put(self, host: Host, lines: Sequence[str]) -> None:
         before = host.machine.content(HOSTS_FILE).decode(errors="surrogateescape")
-        host.machine.ensure(HOSTS_FILE, with_block(before, lines, HOSTS_FILE).encode(errors="surrogateescape"))
+        host.machine.ensure(
+            HOSTS_FILE, with_block(before, lines, HOSTS_FILE).encode(errors="surrogateescape")
+        )
 
 
 def host_lines(runs: Sequence[str]) -> Iterator[str]:
     """The block's lines: `10.0.0.1 gpu01 3` means three nodes with consecutive addresses and names.
 
-    A lab of hundreds of nodes has every name on every host, and so in each host's document and in the state.
+    A lab of hundreds of nodes has every name on every host, and so in each host's document and in
+    the state.
     """
     for run in runs:
         address, name, count = run.split()

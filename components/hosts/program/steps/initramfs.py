@@ -1,4 +1,4 @@
-"""The initramfs of a guest, written again when module options have changed (Bitfusion article, on Ubuntu).
+"""The initramfs of a guest, written again after new module options (Bitfusion article).
 
 RDMA modules may be loaded from it, with the options in it instead of those on disk.
 """
@@ -19,7 +19,10 @@ WRITE_S = 600
 
 
 class Initramfs(Step):
-    """After the drop-ins, which it contains. The RHEL family does not need it: its drivers are loaded from disk."""
+    """After the drop-ins, which it contains.
+
+    The RHEL family does not need it: its drivers are loaded from disk.
+    """
 
     name = "initramfs"
     order = 820

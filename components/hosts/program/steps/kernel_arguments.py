@@ -12,18 +12,26 @@ FIELD = "kernel_arguments"
 GRUB_FILE = "/etc/default/grub.d/99-rocelab.cfg"
 """Sorts after the drop-ins of cloud images, which overwrite the variable."""
 GRUB_HEAD = (
-    "# kernel arguments that a rocelab lab asked for; they stay when the lab goes, since others may rely on them\n"
+    "# kernel arguments that a rocelab lab asked for; they stay when the lab goes, since others "
+    "may rely on them\n"
 )
-GRUB_LINE = re.compile(r'^GRUB_CMDLINE_LINUX_DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"$', re.MULTILINE)
+GRUB_LINE = re.compile(
+    r'^GRUB_CMDLINE_LINUX_DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"$', re.MULTILINE
+)
 BOOT_ENTRY = re.compile(r"^\s*linux(?:efi)?\s+\S+\s+(.*)$", re.MULTILINE)
 GRUBBY_ARGS = re.compile(r'^args="(.*)"$', re.MULTILINE)
-OWN_ENTRIES = re.compile(r"### BEGIN /etc/grub.d/10_linux ###(.*?)### END /etc/grub.d/10_linux ###", re.DOTALL)
+OWN_ENTRIES = re.compile(
+    r"### BEGIN /etc/grub.d/10_linux ###(.*?)### END /etc/grub.d/10_linux ###", re.DOTALL
+)
 LAST_COUNTS = ("intel_iommu", "amd_iommu", "iommu")
 """Keys for which the kernel takes the last value; for other keys each one may count."""
 
 
 class KernelArgumentsStep(Step):
-    """Adds words and never removes one. With `hosts.reboot: never` a host that lacks a word only reports it."""
+    """Adds words and never removes one.
+
+    With `hosts.reboot: never` a host that lacks a word only reports it.
+    """
 
     name = FIELD
     order = 230
@@ -40,13 +48,17 @@ class KernelArgumentsStep(Step):
         return {FIELD: [_state(word, now, entries) for word in host.document[FIELD]["words"]]}
 
     def refuse(self, host: Host) -> None:
-        missing = _lacking(host.document[FIELD]["words"], host.machine.read("/proc/cmdline").split())
+        missing = _lacking(
+            host.document[FIELD]["words"], host.machine.read("/proc/cmdline").split()
+        )
         if not missing or _grub(host.machine):
             return
         raise StepError(
             f"{' '.join(missing)} is not on this kernel's command line, and this host "
-            f"({distribution(host.machine).name}) boots without a GRUB that update-grub or grubby can write",
-            "add it in the configuration of its boot loader or hypervisor, or remove it from system.kernel_arguments",
+            f"({distribution(host.machine).name}) boots without a GRUB that update-grub or grubby "
+            "can write",
+            "add it in the configuration of its boot loader or hypervisor, or remove it from "
+            "system.kernel_arguments",
         )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -101,16 +113,23 @@ def _grub(machine: Machine) -> str:
 
 
 def _boot_entries(machine: Machine) -> List[List[str]]:
-    """The command line of each boot entry except rescue entries, which get only some of the words."""
+    """The command line of each boot entry. Rescue entries get only some of the words."""
     kind = _grub(machine)
     if kind == "update-grub":
         text = machine.read("/boot/grub/grub.cfg")
         own = OWN_ENTRIES.search(text)  # other operating systems on this disk do not count
         lines = BOOT_ENTRY.findall(own[1] if own else text)
-        return [words for words in (line.split() for line in lines) if not {"single", "recovery"} & set(words)]
+        return [
+            words
+            for words in (line.split() for line in lines)
+            if not {"single", "recovery"} & set(words)
+        ]
     if kind == "grubby":
         # of the entries that kernels of this system have, each line `args="…"` is one
-        return [args.split() for args in GRUBBY_ARGS.findall(machine.run("grubby", "--info=ALL", timeout_s=60).out)]
+        return [
+            args.split()
+            for args in GRUBBY_ARGS.findall(machine.run("grubby", "--info=ALL", timeout_s=60).out)
+        ]
     return []
 
 
@@ -127,5 +146,11 @@ def _write(machine: Machine, lacking: List[str]) -> None:
 
 
 def grub_text(words: Iterable[str]) -> str:
-    """The drop-in of rocelab for GRUB; for words with the same key, the kernel also takes the last one."""
-    return f'{GRUB_HEAD}GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(dict.fromkeys(words))}"\n'
+    """The drop-in of rocelab for GRUB.
+
+    For words with the same key, the kernel also takes the last one.
+    """
+    return (
+        f'{GRUB_HEAD}GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT '
+        f'{" ".join(dict.fromkeys(words))}"\n'
+    )

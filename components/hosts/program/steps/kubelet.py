@@ -12,8 +12,9 @@ ARGUMENTS_FILES = {"debian": "/etc/default/kubelet", "rhel": "/etc/sysconfig/kub
 VARIABLE = "KUBELET_EXTRA_ARGS"
 """Passed to the kubelet last by the packaged unit, so it overrides kubeadm's own flags."""
 OPTIONS = ("--node-ip", "--address")
-"""The address that the kubelet registers, and the one it listens on: without the second it listens on all of them,
-rails included. Its health check stays on 127.0.0.1, where kubeadm asks for it, and probes go from it to pods."""
+"""The address that the kubelet registers, and the one it listens on: without the second it listens
+on all of them, rails included. Its health check stays on 127.0.0.1, where kubeadm asks for it, and
+probes go from it to pods."""
 CRICTL_FILE = "/etc/crictl.yaml"
 UNIT = "kubelet.service"
 
@@ -32,17 +33,28 @@ class Kubelet(Step):
         asked = document.get("kubernetes")
         if not asked:
             return {}
-        return {"kubelet_service": "enabled", "kubelet_node_ip": asked["node_ip"], "crictl": asked["cri_socket"]}
+        return {
+            "kubelet_service": "enabled",
+            "kubelet_node_ip": asked["node_ip"],
+            "crictl": asked["cri_socket"],
+        }
 
     def observed(self, host: Host) -> Fields:
-        given = [[word.partition("=")[2] for word in _arguments(host) if _is(word, option)] for option in OPTIONS]
+        given = [
+            [word.partition("=")[2] for word in _arguments(host) if _is(word, option)]
+            for option in OPTIONS
+        ]
         registered, listening = (" ".join(addresses) for addresses in given)
-        endpoint = re.search(r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE)
+        endpoint = re.search(
+            r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE
+        )
         return {
             "kubelet_service": _at_boot(host),
-            "kubelet_node_ip": registered
-            if registered == listening and registered
-            else f"{registered or 'none'}, listens on {listening or 'all'}",
+            "kubelet_node_ip": (
+                registered
+                if registered == listening and registered
+                else f"{registered or 'none'}, listens on {listening or 'all'}"
+            ),
             "crictl": endpoint.group(1) if endpoint else "none",
         }
 
@@ -51,10 +63,15 @@ class Kubelet(Step):
         if "crictl" in wrong:
             socket = asked["cri_socket"]
             machine.put(CRICTL_FILE, f"runtime-endpoint: {socket}\nimage-endpoint: {socket}\n")
-        if "kubelet_service" in wrong:  # kubeadm starts it, and packages of the RHEL family leave it off at boot
+        if "kubelet_service" in wrong:
+            # kubeadm starts it, and packages of the RHEL family leave it off at boot
             machine.must("systemctl", "enable", "--no-reload", UNIT)
         if "kubelet_node_ip" in wrong:
-            kept = [word for word in _arguments(host) if not any(_is(word, option) for option in OPTIONS)]
+            kept = [
+                word
+                for word in _arguments(host)
+                if not any(_is(word, option) for option in OPTIONS)
+            ]
             words = [*kept, *(f"{option}={asked['node_ip']}" for option in OPTIONS)]
             line = f'{VARIABLE}="{" ".join(words)}"'
             others = [line for line in _lines(host) if not line.startswith(VARIABLE + "=")]
@@ -72,7 +89,8 @@ class Kubelet(Step):
         return {"files": files, "kubelet_at_boot": _at_boot(host) == "enabled"}
 
     def undo(self, host: Host, before: Before) -> None:
-        if host.document.get("kubernetes"):  # otherwise only this section was removed, and the node stays as it is
+        # otherwise only this section was removed, and the node stays as it is
+        if host.document.get("kubernetes"):
             give_up(host)
         if not before["kubelet_at_boot"]:
             host.machine.run("systemctl", "disable", "--no-reload", UNIT)

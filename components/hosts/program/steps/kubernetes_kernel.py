@@ -1,4 +1,7 @@
-"""What Kubernetes needs from the kernel: overlay file systems, firewall rules on bridges, and forwarding."""
+"""What Kubernetes needs from the kernel.
+
+Overlay file systems, firewall rules on bridges, and forwarding.
+"""
 
 from typing import Dict, List, Set
 
@@ -8,8 +11,8 @@ from ..step import Before, Fields, Step
 FIELD = "kubernetes_kernel"
 MODULES = ("overlay", "br_netfilter")
 BRIDGED = "/proc/sys/net/bridge"
-"""What br_netfilter brings. A kernel with it built in has no folder of it under /sys/module, since it takes no
-parameters, and nothing to load; overlay takes some, and has its folder either way."""
+"""What br_netfilter brings. A kernel with it built in has no folder of it under /sys/module, since
+it takes no parameters, and nothing to load; overlay takes some, and has its folder either way."""
 SYSCTLS = {
     "net/ipv4/ip_forward": "1",
     "net/bridge/bridge-nf-call-iptables": "1",
@@ -38,7 +41,11 @@ class KubernetesKernel(Step):
     def observed(self, host: Host) -> Fields:
         machine = host.machine
         wrong = [f"{name} not loaded" for name in _missing(host)]
-        wrong += [f"{key} is {found or 'missing'}" for key, found in _values(host).items() if found != SYSCTLS[key]]
+        wrong += [
+            f"{key} is {found or 'missing'}"
+            for key, found in _values(host).items()
+            if found != SYSCTLS[key]
+        ]
         wrong += machine.faults(FILES)
         return {FIELD: "; ".join(wrong) or "set"}
 

@@ -1,4 +1,7 @@
-"""kubeadm, kubelet and kubectl in the lab's version, and held: a package manager upgrades in the wrong order."""
+"""kubeadm, kubelet and kubectl in the lab's version, and held.
+
+A package manager upgrades in the wrong order.
+"""
 
 import base64
 import hashlib
@@ -38,8 +41,8 @@ class KubernetesPackages(Step):
     repairs = {FIELD: "service"}
     version_setting = "cluster.bootstrap.version"
     upgrade = (
-        "control planes first: kubectl drain it, kubeadm upgrade apply (node on the others), install and hold kubelet "
-        "and kubectl, kubectl uncordon it"
+        "control planes first: kubectl drain it, kubeadm upgrade apply (node on the others), "
+        "install and hold kubelet and kubectl, kubectl uncordon it"
     )
 
     def target(self, document: Document) -> Fields:
@@ -66,17 +69,22 @@ class KubernetesPackages(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         asked, machine = host.document["kubernetes"], host.machine
         repository = asked.get("repository")
-        found = _summary(_packages(host) if repository else _programs(machine), NAMES if repository else NEEDED)
+        found = _summary(
+            _packages(host) if repository else _programs(machine), NAMES if repository else NEEDED
+        )
         if found != asked["version"] and machine.exists(KUBELET_CONFIG):
             raise StepError(
-                f"this cluster node has {found}, but cluster.bootstrap.version is {asked['version']}",
-                "upgrade it as the release notes say (kubeadm upgrade plan, apply or node; drain; packages; restart of "
-                f"the kubelet), or set the version back to {found}",
+                f"this cluster node has {found}, but cluster.bootstrap.version is "
+                f"{asked['version']}",
+                "upgrade it as the release notes say (kubeadm upgrade plan, apply or node; drain; "
+                f"packages; restart of the kubelet), or set the version back to {found}",
             )
         if not repository:
             raise StepError(
-                f"the lab file says that Kubernetes {asked['version']} is preinstalled, but this host has {found}",
-                "install kubeadm and kubelet of that version, or set cluster.bootstrap.packages (url, key_sha256)",
+                f"the lab file says that Kubernetes {asked['version']} is preinstalled, but this "
+                f"host has {found}",
+                "install kubeadm and kubelet of that version, or set cluster.bootstrap.packages "
+                "(url, key_sha256)",
             )
         kind = family(machine)
         _fetch_key(machine, kind, repository)
@@ -93,7 +101,11 @@ class KubernetesPackages(Step):
         return {"held": _held(host)}
 
     def undo(self, host: Host, before: Before) -> None:
-        removed = [path for path in (*LIST_FILES.values(), *KEY_FILES.values()) if host.machine.remove(path)]
+        removed = [
+            path
+            for path in (*LIST_FILES.values(), *KEY_FILES.values())
+            if host.machine.remove(path)
+        ]
         if removed and not before["held"]:
             _hold(host, family(host.machine), held=False)
 
@@ -143,7 +155,10 @@ def _hold(host: Host, kind: str, held: bool) -> None:
 
 
 def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: bool) -> None:
-    """Adds the repository, unless apt has it: apt reads no source at all while two entries of one name two keys."""
+    """Adds the repository, unless apt has it.
+
+    Apt reads no source at all while two entries of one name two keys.
+    """
     entries = _apt_entries(machine) if kind == "debian" else []
     others = [(path, entry) for path, entry in entries if _has_url(entry, repository["url"])]
     if not others:
@@ -156,22 +171,34 @@ def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: boo
         signed_by = named[1] if named else ""
         if machine.content(signed_by) not in (pinned, _dearmored(pinned)):
             raise StepError(
-                f"{path} has {repository['url']} signed by {signed_by or 'no named key'}, which is not the key of "
-                "cluster.bootstrap.packages.key_sha256, and apt takes only one key for a repository",
-                f"remove that entry from {path}, and rocelab adds its own; or let it name the key of the lab file",
+                f"{path} has {repository['url']} signed by {signed_by or 'no named key'}, which is "
+                "not the key of cluster.bootstrap.packages.key_sha256, and apt takes only one "
+                "key for a repository",
+                f"remove that entry from {path}, and rocelab adds its own; or let it name the key "
+                "of the lab file",
             )
 
 
 def _apt_entries(machine: Machine) -> Iterator[Tuple[str, str]]:
-    """The entries of apt's sources that are not rocelab's, each with its file: a line, or a paragraph of deb822."""
-    for path in [APT_SOURCES, *(f"{APT_SOURCES}.d/{name}" for name in machine.names(APT_SOURCES + ".d"))]:
+    """The entries of apt's sources that are not rocelab's, each with its file.
+
+    A line, or a paragraph of deb822.
+    """
+    for path in [
+        APT_SOURCES,
+        *(f"{APT_SOURCES}.d/{name}" for name in machine.names(APT_SOURCES + ".d")),
+    ]:
         text = re.sub(r"^[ \t]*#.*\n?", "", machine.read(path), flags=re.MULTILINE)
         entries = []
         if path.endswith(".list") and path != LIST_FILES["debian"]:
             entries = [line.partition("#")[0] for line in text.splitlines()]
         elif path.endswith(".sources"):
             paragraphs = re.split(r"\n\s*\n", text)
-            entries = [one for one in paragraphs if not re.search(r"(?im)^enabled:\s*(no|false|0|off)\b", one)]
+            entries = [
+                one
+                for one in paragraphs
+                if not re.search(r"(?im)^enabled:\s*(no|false|0|off)\b", one)
+            ]
         yield from ((path, entry) for entry in entries)
 
 
@@ -201,9 +228,11 @@ def _list_text(kind: str, repository: Dict[str, str], held: bool) -> str:
 
 
 def _fetch_key(machine: Machine, kind: str, repository: Dict[str, str]) -> None:
-    """Installs the repository's signing key, which verifies everything that is installed from it."""
+    """Installs the repository's signing key, which verifies all that is installed from it."""
     if hashlib.sha256(machine.content(KEY_FILES[kind])).hexdigest() == repository["key_sha256"]:
         return
-    place = fetch(machine, {"url": repository["url"] + KEY_PLACES[kind], "sha256": repository["key_sha256"]})
+    place = fetch(
+        machine, {"url": repository["url"] + KEY_PLACES[kind], "sha256": repository["key_sha256"]}
+    )
     machine.put(KEY_FILES[kind], machine.content(place))
     machine.remove(place)

@@ -1,4 +1,7 @@
-"""The license of a vGPU guest driver: token or license server, the licensing daemon, and whether it got one."""
+"""The license of a vGPU guest driver.
+
+Token or license server, the licensing daemon, and whether it got one.
+"""
 
 import re
 from typing import Any, Dict, List, Set
@@ -26,7 +29,10 @@ LICENCE_WAIT_S = 90
 
 
 class Licence(Step):
-    """Other settings in gridd.conf stay. The token is read from the login's home and is never in a document."""
+    """Other settings in gridd.conf stay.
+
+    The token is read from the login's home and is never in a document.
+    """
 
     name = "licence"
     order = 610
@@ -46,10 +52,19 @@ class Licence(Step):
 
     def observed(self, host: Host) -> Fields:
         machine, asked = host.machine, host.document["licence"]
-        found = {key: value for key, value in _pairs(machine.read(SETTINGS_FILE)).items() if key in OURS and value}
-        fields: Fields = {"licence_settings": _shown(found), "licence": self._status(host)["status"]}
+        found = {
+            key: value
+            for key, value in _pairs(machine.read(SETTINGS_FILE)).items()
+            if key in OURS and value
+        }
+        fields: Fields = {
+            "licence_settings": _shown(found),
+            "licence": self._status(host)["status"],
+        }
         if asked["kind"] == "nls":
-            fields["licence_token"] = state_of(delivered(machine, "licence"), machine.content(TOKEN_FILE))
+            fields["licence_token"] = state_of(
+                delivered(machine, "licence"), machine.content(TOKEN_FILE)
+            )
         return fields
 
     def refuse(self, host: Host) -> None:
@@ -77,15 +92,21 @@ class Licence(Step):
         host.forget()
         if not machine.wait(lambda: self._is_licensed(host), LICENCE_WAIT_S):
             raise StepError(
-                f"the vGPU is {self._status(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was restarted",
-                f"check that this guest reaches {asked['server']}, that its clock is right (tokens are signed "
-                "with a time), "
-                "and that a license is free: journalctl -u nvidia-gridd shows which",
+                f"the vGPU is {self._status(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was "
+                "restarted",
+                f"check that this guest reaches {asked['server']}, that its clock is right (tokens "
+                "are signed with a time), and that a license is free: journalctl -u nvidia-gridd "
+                "shows which",
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        document, said = host.document, {key: value for key, value in self._status(host).items() if value}
-        looked_at = document.get("clock") or document["licence"]["kind"] != "nls"  # the step clock reports it
+        document, said = (
+            host.document,
+            {key: value for key, value in self._status(host).items() if value},
+        )
+        looked_at = (
+            document.get("clock") or document["licence"]["kind"] != "nls"
+        )  # the step clock reports it
         wrong = not looked_at and state_by_systemd(host.machine) == NOT_IN_STEP
         return {"licence": said, **({"warnings": [CLOCK_WARNING]} if wrong else {})}
 
@@ -104,7 +125,9 @@ class Licence(Step):
 
     def _status(self, host: Host) -> Dict[str, str]:
         printed, trouble = smi(host)
-        return {"status": trouble, "expiry": "", "product": ""} if trouble else parse_licence(printed)
+        return (
+            {"status": trouble, "expiry": "", "product": ""} if trouble else parse_licence(printed)
+        )
 
     def _is_licensed(self, host: Host) -> bool:
         host.forget()
@@ -119,20 +142,26 @@ def _install_token(machine: Machine) -> None:
     if not token:
         raise StepError(
             f"the license token was {MISSING}",
-            "pulumi config set --secret rocelab:licenceToken < client_configuration_token.tok, then pulumi up",
+            "pulumi config set --secret rocelab:licenceToken < client_configuration_token.tok, "
+            "then pulumi up",
         )
     machine.put(TOKEN_FILE, token, mode=0o600)
 
 
 def settings_text(text: str, settings: Dict[str, str]) -> str:
-    """gridd.conf with these settings instead of earlier values; comments and everything else stay."""
+    """gridd.conf with these settings instead of earlier values.
+
+    Comments and everything else stay.
+    """
     kept = [line for line in text.splitlines() if line.partition("=")[0].strip() not in OURS]
     lines = [f"{key}={value}" for key, value in settings.items()]
     return "\n".join([*kept, *lines]) + "\n"
 
 
 def parse_licence(printed: str) -> Dict[str, str]:
-    """Status, expiry and product in the output of `nvidia-smi -q`; drivers word the heading of the section variously.
+    """Status, expiry and product in the output of `nvidia-smi -q`.
+
+    Drivers word the heading of the section variously.
 
     Several vGPUs count as licensed when all of them are.
     """

@@ -25,7 +25,11 @@ class LinkStep(Step):
         for pf in document["pfs"]:
             name = pf["interface"]
             fields.update(
-                {f"{name}.mtu_bytes": pf["mtu_bytes"], f"{name}.link": "up", f"{name}.address": pf["address"]}
+                {
+                    f"{name}.mtu_bytes": pf["mtu_bytes"],
+                    f"{name}.link": "up",
+                    f"{name}.address": pf["address"],
+                }
             )
         return fields
 
@@ -48,20 +52,25 @@ class LinkStep(Step):
             if host.machine.exists(f"/sys/class/net/{pf['interface']}/bonding_slave"):
                 bond = host.machine.target(f"/sys/class/net/{pf['interface']}/master") or "a bond"
                 raise StepError(
-                    f"{pf['interface']} is a member of {bond}, but a RoCE rail needs a NIC, not a bond",
-                    f"remove it from {bond} in this host's network configuration, or name another NIC",
+                    f"{pf['interface']} is a member of {bond}, but a RoCE rail needs a NIC, not a "
+                    "bond",
+                    f"remove it from {bond} in this host's network configuration, or name "
+                    "another NIC",
                 )
             driver = host.driver(pf["interface"])
             if driver != pf["driver"]:
                 raise StepError(
                     f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}",
-                    "set the PF's `driver` in the lab file to the loaded driver, or load the driver in the lab file",
+                    "set the PF's `driver` in the lab file to the loaded driver, or load the "
+                    "driver in the lab file",
                 )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = []
         concerned = {interface_of(field) for field in wrong}
-        arm_revert(host, concerned)  # before NetworkManager takes its address off a NIC that it gives up
+        arm_revert(
+            host, concerned
+        )  # before NetworkManager takes its address off a NIC that it gives up
         for name in sorted(concerned):
             for netdev in managed_netdevs(host, name):
                 host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
@@ -70,7 +79,11 @@ class LinkStep(Step):
             name = pf["interface"]
             if name in concerned:
                 target = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
-                chosen = {key: target[key] for key, field in LINK_FIELDS.items() if f"{name}.{field}" in wrong}
+                chosen = {
+                    key: target[key]
+                    for key, field in LINK_FIELDS.items()
+                    if f"{name}.{field}" in wrong
+                }
                 lines += link_changes(host, name, {**link_state(host, name), **chosen})
         host.ip_batch(lines)
 

@@ -11,13 +11,14 @@ from .firmware import set_for_next_boot
 ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
 """Values of ports/1/link_layer (drivers/infiniband/core/sysfs.c)."""
 ARPHRD_INFINIBAND = "32"
-"""Kind of an IPoIB netdev (include/uapi/linux/if_arp.h), which is there without an RDMA driver too."""
+"""Kind of an IPoIB netdev (include/uapi/linux/if_arp.h), which is there without an RDMA driver
+too."""
 LINK_TYPE_ETHERNET = 2
 """Value of LINK_TYPE_P1 for ETH; IB is 1 (`mstconfig -d DEVICE query`)."""
 
 
 class LinkLayer(Step):
-    """A PF with `convert_infiniband` gets its setting, and all that needs Ethernet waits for the reboot."""
+    """A PF with `convert_infiniband` gets its setting; Ethernet waits for the reboot."""
 
     name = "link_layer"
     order = 340
@@ -38,8 +39,8 @@ class LinkLayer(Step):
             if name not in _converted(host.document) and link_layer(host, name) == INFINIBAND:
                 raise StepError(
                     f"{name} is an InfiniBand port, but RoCE needs Ethernet",
-                    "name an Ethernet port; or, if this InfiniBand fabric is unused, set convert_infiniband: true "
-                    "for this PF and firmware.manage: true",
+                    "name an Ethernet port; or, if this InfiniBand fabric is unused, set "
+                    "convert_infiniband: true for this PF and firmware.manage: true",
                 )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -51,7 +52,9 @@ def link_layer(host: Host, pf: str) -> str:
     """Ethernet or InfiniBand, by the netdev's kind and by the RDMA device where there is one."""
     machine, own = host.machine, f"/sys/class/net/{pf}/device/infiniband"
     said = [machine.read(f"{own}/{device}/ports/1/link_layer") for device in machine.names(own)]
-    infiniband = machine.read(f"/sys/class/net/{pf}/type") == ARPHRD_INFINIBAND or INFINIBAND in said
+    infiniband = (
+        machine.read(f"/sys/class/net/{pf}/type") == ARPHRD_INFINIBAND or INFINIBAND in said
+    )
     return INFINIBAND if infiniband else ETHERNET
 
 

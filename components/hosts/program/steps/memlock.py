@@ -13,7 +13,8 @@ DROP_IN = f"/etc/systemd/system/{RUNTIME}.d/60-rocelab-memlock.conf"
 DROP_IN_TEXT = "[Service]\nLimitMEMLOCK=infinity\n"
 LOGINS = "/etc/security/limits.d/60-rocelab.conf"
 LOGINS_TEXT = (
-    "* soft memlock unlimited\n* hard memlock unlimited\nroot soft memlock unlimited\nroot hard memlock unlimited\n"
+    "* soft memlock unlimited\n* hard memlock unlimited\nroot soft memlock unlimited\nroot hard "
+    "memlock unlimited\n"
 )
 UNLIMITED = "unlimited"
 
@@ -21,8 +22,9 @@ UNLIMITED = "unlimited"
 class Memlock(Step):
     """A drop-in for the next start, and the limit of the running daemon set from outside.
 
-    Restarting the daemon would do too, but only after a daemon-reload, and with systemd as the cgroup driver that takes
-    the GPUs away from running containers. Containers inherit the limit when they start, so running ones keep theirs.
+    Restarting the daemon would do too, but only after a daemon-reload, and with systemd as the
+    cgroup driver that takes the GPUs away from running containers. Containers inherit the limit
+    when they start, so running ones keep theirs.
     """
 
     name = "memlock"
@@ -36,7 +38,10 @@ class Memlock(Step):
         return {"memlock": UNLIMITED, "login_memlock": UNLIMITED} if asked else {}
 
     def observed(self, host: Host) -> Fields:
-        return {"memlock": self._found(host), "login_memlock": _file_state(host, LOGINS, LOGINS_TEXT)}
+        return {
+            "memlock": self._found(host),
+            "login_memlock": _file_state(host, LOGINS, LOGINS_TEXT),
+        }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         machine = host.machine
@@ -82,5 +87,7 @@ def _daemon(host: Host) -> str:
 def _limit(host: Host) -> str:
     """`soft:hard` of the running daemon in bytes or unlimited; empty when it does not run."""
     pid = _daemon(host)
-    found = re.search(r"^Max locked memory +(\S+) +(\S+)", host.machine.read(f"/proc/{pid}/limits"), re.MULTILINE)
+    found = re.search(
+        r"^Max locked memory +(\S+) +(\S+)", host.machine.read(f"/proc/{pid}/limits"), re.MULTILINE
+    )
     return f"{found[1]}:{found[2]}" if pid and found else ""

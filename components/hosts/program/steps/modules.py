@@ -19,7 +19,9 @@ class Modules(Step):
 
     def observed(self, host: Host) -> Fields:
         missing = self._missing(host)
-        return {"modules": [name for name in sorted(host.document["modules"]) if name not in missing]}
+        return {
+            "modules": [name for name in sorted(host.document["modules"]) if name not in missing]
+        }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         host.machine.must("modprobe", "-a", *self._missing(host))
@@ -31,4 +33,8 @@ class Modules(Step):
         host.machine.unload(reversed(before["loaded_by_us"]))
 
     def _missing(self, host: Host) -> List[str]:
-        return [name for name in host.document["modules"] if not host.machine.exists(f"/sys/module/{name}")]
+        return [
+            name
+            for name in host.document["modules"]
+            if not host.machine.exists(f"/sys/module/{name}")
+        ]

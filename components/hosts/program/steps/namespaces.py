@@ -23,7 +23,13 @@ class RdmaNamespaces(Step):
 
     def observed(self, host: Host) -> Fields:
         # the kernel's parameter follows `rdma system set`
-        return {FIELD: {"Y": "shared", "N": "exclusive"}.get(host.machine.read(NETNS_MODE), "ib_core not loaded")}
+        return {
+            FIELD: (
+                {"Y": "shared", "N": "exclusive"}.get(
+                    host.machine.read(NETNS_MODE), "ib_core not loaded"
+                )
+            )
+        }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         mode = host.document["rdma_namespaces"]
@@ -31,15 +37,23 @@ class RdmaNamespaces(Step):
         done = host.machine.run("rdma", "system", "set", "netns", mode)
         if done.code and "busy" not in done.err.lower():
             raise StepError(
-                f"rdma system set netns {mode} failed: {done.err.strip()}", "this needs iproute2 5.2 or newer"
+                f"rdma system set netns {mode} failed: {done.err.strip()}",
+                "this needs iproute2 5.2 or newer",
             )
         if done.code:
             reason = f"{FIELD} {found} => {mode}: the kernel changes it only before the first pod"
-            later = "" if host.document.get("may_stage") else "; nothing was set, since hosts.reboot is never"
+            later = (
+                ""
+                if host.document.get("may_stage")
+                else "; nothing was set, since hosts.reboot is never"
+            )
             host.wait_for_reboot(FIELD, reason + later)
 
     def at_next_boot(self, host: Host) -> str:
-        """The mode for the module's option; the present one if a change needs a reboot that is not allowed."""
+        """The mode for the module's option.
+
+        The present one if a change needs a reboot that is not allowed.
+        """
         waits = FIELD in host.reboot_reasons() and not host.document.get("may_stage")
         return str(self.observed(host)[FIELD] if waits else host.document["rdma_namespaces"])
 
@@ -48,4 +62,6 @@ class RdmaNamespaces(Step):
 
     def undo(self, host: Host, before: Before) -> None:
         if before["rdma_namespaces"] not in ("ib_core not loaded", self.observed(host)[FIELD]):
-            host.machine.run("rdma", "system", "set", "netns", before["rdma_namespaces"])  # else at the next boot
+            host.machine.run(
+                "rdma", "system", "set", "netns", before["rdma_namespaces"]
+            )  # else at the next boot

@@ -8,14 +8,16 @@ from ..step import Fields, Step, value_or_reason
 
 
 class PackagesStep(Step):
-    """Installed when they are missing, but never upgraded or removed, since other software may rely on them."""
+    """Installed when missing, never upgraded or removed: other software may rely on them."""
 
     name = "packages"
     order = 210
     setting = "system.packages"
     at_boot = False
     effects = {"packages": "none"}
-    repairs = {"packages": "service"}  # a package's script may reload systemd, which containers with GPUs feel
+    repairs = {
+        "packages": "service"
+    }  # a package's script may reload systemd, which containers with GPUs feel
 
     def target(self, document: Document) -> Fields:
         return {"packages": "installed"} if document.get("packages") else {}

@@ -1,7 +1,10 @@
-"""What restores the settings after a reboot or a driver reload: a unit, this program, its document, and drop-ins.
+"""What restores the settings after a reboot or a driver reload.
 
-The unit does not stay active: systemd starts what a device wants only when it is not active already, and each PF, RDMA
-device and soft-RoCE module that appears wants it (systemd.device(5), SYSTEMD_WANTS).
+A unit, this program, its document, and drop-ins.
+
+The unit does not stay active: systemd starts what a device wants only when it is not active
+already, and each PF, RDMA device and soft-RoCE module that appears wants it (systemd.device(5),
+SYSTEMD_WANTS).
 """
 
 import json
@@ -33,9 +36,16 @@ from .arp import ARP
 from .namespaces import RdmaNamespaces
 
 UNCONFIRMED = "enabled, network not confirmed"
+AFTER = (
+    "network-pre.target",
+    "network.target",
+    "systemd-udevd.service",
+    "systemd-modules-load.service",
+    "openibd.service",
+)
 UNIT_TEXT = f"""[Unit]
 Description=VFs, MTU, addresses and RDMA links of this host (rocelab)
-After=network-pre.target network.target systemd-udevd.service systemd-modules-load.service openibd.service
+After={" ".join(AFTER)}
 Before=kubelet.service containerd.service crio.service docker.service
 Wants=network-pre.target
 StartLimitIntervalSec=0
@@ -69,7 +79,11 @@ class Persistence(Step):
         if host.machine.target(UNIT_LINK) != UNIT:
             wrong.append(f"{UNIT} not enabled")
         document_is_wrong = f"{DOCUMENT_FILE} " in " ".join(wrong)
-        if document_is_wrong and len(wrong) == 1 and host.machine.content(UNCONFIRMED_FILE) == self._document(host):
+        if (
+            document_is_wrong
+            and len(wrong) == 1
+            and host.machine.content(UNCONFIRMED_FILE) == self._document(host)
+        ):
             return {"unit": UNCONFIRMED}
         return {"unit": "; ".join(wrong) or "enabled"}
 
@@ -77,24 +91,33 @@ class Persistence(Step):
         machine = host.machine
         for path, content in self._files(host).items():
             # an unconfirmed network must not come back after a power cycle
-            place = UNCONFIRMED_FILE if path == DOCUMENT_FILE and machine.exists(REVERT_FILE) else path
+            place = (
+                UNCONFIRMED_FILE if path == DOCUMENT_FILE and machine.exists(REVERT_FILE) else path
+            )
             machine.ensure(place, content)
         for path in self._left_over(host):
             machine.remove(path)
-        # the link is all that `systemctl enable` makes; no daemon-reload, since it detaches GPUs from containers
+        # the link is all that `systemctl enable` makes; no daemon-reload, since it detaches GPUs
+        # from containers
         if machine.target(UNIT_LINK) != UNIT:
             machine.remove(UNIT_LINK)
             os.makedirs(os.path.dirname(machine.path(UNIT_LINK)), exist_ok=True)
             os.symlink(f"../{UNIT}", machine.path(UNIT_LINK))
 
     def files_to_write(self, host: Host) -> List[str]:
-        paths = [path for path, content in self._files(host).items() if host.machine.faults({path: content})]
+        paths = [
+            path
+            for path, content in self._files(host).items()
+            if host.machine.faults({path: content})
+        ]
         enabled = host.machine.target(UNIT_LINK) == UNIT
         return paths + ([] if enabled else [UNIT_LINK])
 
     def _files(self, host: Host) -> Dict[str, bytes]:
         document = host.document
-        sysctls = [f"net/ipv4/conf/{pf['interface']}/{key} = {ARP[key]}" for pf in host.pfs for key in ARP]
+        sysctls = [
+            f"net/ipv4/conf/{pf['interface']}/{key} = {ARP[key]}" for pf in host.pfs for key in ARP
+        ]
         shared = int(RdmaNamespaces().at_next_boot(host) == "shared")
         return {
             MODULES_FILE: ("\n".join(document["modules"]) + "\n").encode(),
@@ -108,8 +131,13 @@ class Persistence(Step):
         }
 
     def _rules(self, host: Host) -> str:
-        """By PCI address: VFs, which the unit makes itself, have others and must not start it again."""
-        slots = [slot for slot in (lasting_pci_address(host, pf["interface"]) for pf in host.pfs) if slot]
+        """By PCI address.
+
+        VFs, which the unit makes itself, have others and must not start it again.
+        """
+        slots = [
+            slot for slot in (lasting_pci_address(host, pf["interface"]) for pf in host.pfs) if slot
+        ]
         matches = [f'SUBSYSTEM=="net|infiniband", KERNELS=="{slot}"' for slot in slots]
         if SOFT_ROCE_MODULE in host.document["modules"]:
             matches.append(f'SUBSYSTEM=="module", KERNEL=="{SOFT_ROCE_MODULE}"')
@@ -117,10 +145,17 @@ class Persistence(Step):
 
     def _left_over(self, host: Host) -> List[str]:
         """Files for network daemons that are no longer needed."""
-        return [path for path in DAEMON_FILES if path not in drop_ins(host) and host.machine.exists(path)]
+        return [
+            path
+            for path in DAEMON_FILES
+            if path not in drop_ins(host) and host.machine.exists(path)
+        ]
 
     def _document(self, host: Host) -> bytes:
-        """Encoded once until something changes: each step may look at it, and JSON with indentation is slow."""
+        """Encoded once until something changes.
+
+        Each step may look at it, and JSON with indentation is slow.
+        """
 
         def encoded() -> bytes:
             return (json.dumps(host.document, indent=1, sort_keys=True) + "\n").encode()

@@ -1,4 +1,4 @@
-"""Requirements of the document that a host must meet before anything changes, and facts about the host."""
+"""What the document requires of a host before anything changes, and facts about the host."""
 
 from typing import Any, Dict, List
 
@@ -7,7 +7,13 @@ from ..host import Document, Host
 from ..look.leaves import UnknownError
 from ..look.pci import LEGACY, eswitch_mode
 from ..machine import MISSING, Machine, StepError
-from ..modules_built import SIGNED_GPU, built_by_dkms, missing_headers, refuse_unsigned_modules, secure_boot
+from ..modules_built import (
+    SIGNED_GPU,
+    built_by_dkms,
+    missing_headers,
+    refuse_unsigned_modules,
+    secure_boot,
+)
 from ..step import Step, section_of
 from .vfs import offered_vfs
 
@@ -45,7 +51,8 @@ class Preflight(Step):
         machine = host.machine
         links = {pf["interface"]: _pcie(machine, pf["interface"]) for pf in host.pfs}
         warnings = [
-            f"{name} runs at {link['now']} but supports {link['most']}: check slot, seating and BIOS"
+            f"{name} runs at {link['now']} but supports {link['most']}: check slot, seating and "
+            "BIOS"
             for name, link in links.items()
             if link and link["now"] != link["most"]
         ]
@@ -69,9 +76,10 @@ class Preflight(Step):
             place = host.pci_address(pf["interface"])
             if pf.get("pci") not in (None, place):
                 raise StepError(
-                    f"{pf['interface']} is the NIC at {place or 'no PCI address'}, but the lab file sets {pf['pci']}",
-                    f"set interface to its current name (ls /sys/bus/pci/devices/{pf['pci']}/net), or pci to its "
-                    "new slot",
+                    f"{pf['interface']} is the NIC at {place or 'no PCI address'}, but the lab "
+                    f"file sets {pf['pci']}",
+                    f"set interface to its current name (ls /sys/bus/pci/devices/{pf['pci']}/net), "
+                    "or pci to its new slot",
                 )
 
     def _refuse_too_few_vfs(self, host: Host) -> None:
@@ -80,7 +88,10 @@ class Preflight(Step):
         for pf in host.pfs:
             name, offered = pf["interface"], offered_vfs(host, pf["interface"])
             if pf["vfs"] > offered and host.pci_address(name):
-                none = "SR-IOV is off: turn it on in the BIOS and in the NIC's firmware (mlxconfig SRIOV_EN=1)"
+                none = (
+                    "SR-IOV is off: turn it on in the BIOS and in the NIC's firmware (mlxconfig "
+                    "SRIOV_EN=1)"
+                )
                 few = "raise NUM_OF_VFS in the NIC's firmware (mlxconfig, then a cold boot)"
                 raise StepError(
                     f"{name} supports {offered} VFs, but the lab file sets {pf['vfs']}",
@@ -100,26 +111,31 @@ def _refuse_switchdev(host: Host, pf: str) -> None:
     except UnknownError as error:
         if NOT_ITS_MANAGER in str(error):
             raise StepError(
-                f"the eswitch of {pf} ({address}) is controlled from elsewhere, as by a BlueField in DPU "
-                "mode: this host cannot set VLAN, trust and spoof check of its VFs",
+                f"the eswitch of {pf} ({address}) is controlled from elsewhere, as by a BlueField "
+                "in DPU mode: this host cannot set VLAN, trust and spoof check of its VFs",
                 f"switch the card to NIC mode (BlueField-3: mlxconfig -d {address} set "
                 "INTERNAL_CPU_OFFLOAD_ENGINE=1, then a power cycle), or set vfs: 0 for this PF",
             ) from None
         mode = ""  # no devlink, or an older kernel, which knows no mode of a NIC without VFs
     if mode not in ("", LEGACY):
         raise StepError(
-            f"{pf} is in eswitch mode {mode}: its VFs refuse the VLAN, trust and spoof check of pods",
-            f"drain the node, then: echo 0 > /sys/class/net/{pf}/device/sriov_numvfs (the mode changes "
-            f"only without VFs) and devlink dev eswitch set pci/{address} mode {LEGACY}; stop what sets "
-            f"{mode} at boot, such as OVN, OVS offload or netplan's embedded-switch-mode; or set vfs: 0 "
-            "for this PF",
+            f"{pf} is in eswitch mode {mode}: its VFs refuse the VLAN, trust and spoof check of "
+            "pods",
+            f"drain the node, then: echo 0 > /sys/class/net/{pf}/device/sriov_numvfs (the mode "
+            f"changes only without VFs) and devlink dev eswitch set pci/{address} mode {LEGACY}; "
+            f"stop what sets {mode} at boot, such as OVN, OVS offload or netplan's "
+            "embedded-switch-mode; or set vfs: 0 for this PF",
         )
 
 
 def _lacks_perftest(host: Host) -> bool:
     """Checked only on PVRDMA machines: elsewhere the NIC vendor's driver includes perftest."""
     paravirtual = any(pf["driver"] == "vmxnet3" for pf in host.pfs)
-    return paravirtual and not host.booting and host.machine.run("ib_write_bw", "--version").code == MISSING
+    return (
+        paravirtual
+        and not host.booting
+        and host.machine.run("ib_write_bw", "--version").code == MISSING
+    )
 
 
 def _iommu(machine: Machine, pfs: List[str]) -> str:
@@ -127,14 +143,23 @@ def _iommu(machine: Machine, pfs: List[str]) -> str:
     if not machine.names("/sys/class/iommu"):
         return "off"
     kinds = {machine.read(f"/sys/class/net/{pf}/device/iommu_group/type") for pf in pfs} - {""}
-    return "on, " + ("passes through" if kinds == {"identity"} else f"{' '.join(sorted(kinds)) or 'mode unknown'}")
+    return "on, " + (
+        "passes through"
+        if kinds == {"identity"}
+        else f"{' '.join(sorted(kinds)) or 'mode unknown'}"
+    )
 
 
 def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
-    """What a NIC is and what drives it, as far as the kernel knows: another one makes a measurement obsolete."""
+    """What a NIC is and what drives it, as far as the kernel knows.
+
+    Another one makes a measurement obsolete.
+    """
     machine, rdma = host.machine, f"/sys/class/infiniband/{pf['rdma_device']}"
     found = {
-        "model": " ".join(filter(None, (machine.read(f"{rdma}/{name}") for name in ("hca_type", "board_id")))),
+        "model": " ".join(
+            filter(None, (machine.read(f"{rdma}/{name}") for name in ("hca_type", "board_id")))
+        ),
         "driver": host.driver(pf["interface"]),
         "firmware": machine.read(f"{rdma}/fw_ver"),
     }
@@ -142,7 +167,10 @@ def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
 
 
 def _pcie(machine: Machine, pf: str) -> Dict[str, str]:
-    """A NIC's PCIe link as it runs and as it could run; empty where the kernel does not know (emulated NICs)."""
+    """A NIC's PCIe link as it runs and as it could run.
+
+    Empty where the kernel does not know (emulated NICs).
+    """
     found = {}
     for key, prefix in (("now", "current"), ("most", "max")):
         speed = machine.read(f"/sys/class/net/{pf}/device/{prefix}_link_speed").replace(" PCIe", "")

@@ -1,7 +1,8 @@
 """VMware's paravirtual RDMA in a guest: its driver must start last, or its port stays down.
 
-The device is the second function of the vmxnet3's PCI device and takes its addresses from that netdev, which must be up
-with an address when the driver starts (Bitfusion article: load `vmw_pvrdma` last, and on Ubuntu again at every boot).
+The device is the second function of the vmxnet3's PCI device and takes its addresses from that
+netdev, which must be up with an address when the driver starts (Bitfusion article: load
+`vmw_pvrdma` last, and on Ubuntu again at every boot).
 """
 
 from typing import Set
@@ -24,10 +25,16 @@ class PvrdmaStep(Step):
     effects = {"pvrdma_port": "link"}
 
     def target(self, document: Document) -> Fields:
-        return {f"{pf['interface']}.pvrdma_port": ACTIVE for pf in document["pfs"] if pf["driver"] == DRIVER}
+        return {
+            f"{pf['interface']}.pvrdma_port": ACTIVE
+            for pf in document["pfs"]
+            if pf["driver"] == DRIVER
+        }
 
     def observed(self, host: Host) -> Fields:
-        return {field: self._port(host, interface_of(field)) for field in self.target(host.document)}
+        return {
+            field: self._port(host, interface_of(field)) for field in self.target(host.document)
+        }
 
     def refuse(self, host: Host) -> None:
         if host.machine.exists(f"/sys/module/{MODULE}"):
@@ -35,8 +42,8 @@ class PvrdmaStep(Step):
         if host.machine.run("modprobe", "--dry-run", "--quiet", MODULE).code:
             raise StepError(
                 f"this kernel has no module {MODULE}",
-                "Ubuntu's generic kernel has it in linux-modules-extra; Debian and RHEL 10 kernels have none: "
-                "clone the machine from another template",
+                "Ubuntu's generic kernel has it in linux-modules-extra; Debian and RHEL 10 kernels "
+                "have none: clone the machine from another template",
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -45,13 +52,16 @@ class PvrdmaStep(Step):
         host.machine.run("modprobe", "-r", MODULE)
         host.machine.must("modprobe", MODULE)
         host.forget()
-        if not host.machine.wait(lambda: self.observed(host) == self.target(host.document), PORT_WAIT_S):
+        if not host.machine.wait(
+            lambda: self.observed(host) == self.target(host.document), PORT_WAIT_S
+        ):
             down = {field: state for field, state in self.observed(host).items() if state != ACTIVE}
             field = min(down)
             raise StepError(
-                f"{interface_of(field)}: its PVRDMA port is {down[field]} {PORT_WAIT_S} s after {MODULE} was loaded",
-                "check that the adapter is of type PVRDMA and on a distributed switch, and that the ESXi host has "
-                "Net.PVRDMAVmknic set",
+                f"{interface_of(field)}: its PVRDMA port is {down[field]} {PORT_WAIT_S} s after "
+                f"{MODULE} was loaded",
+                "check that the adapter is of type PVRDMA and on a distributed switch, and that "
+                "the ESXi host has Net.PVRDMAVmknic set",
             )
 
     def _port(self, host: Host, interface: str) -> str:

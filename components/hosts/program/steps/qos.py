@@ -1,7 +1,9 @@
-"""Quality of service of RoCE on each PF: trust, priorities, flow control, congestion control, and what marks packets.
+"""Quality of service of RoCE on each PF.
 
-VFs inherit trust and flow control of their PF, and the kernel refuses both on a VF. They do not inherit the traffic
-class: jobs set it themselves (NCCL_IB_TC).
+Trust, priorities, flow control, congestion control, and what marks packets.
+
+VFs inherit trust and flow control of their PF, and the kernel refuses both on a VF. They do not
+inherit the traffic class: jobs set it themselves (NCCL_IB_TC).
 """
 
 from typing import Any, Dict, Set, Tuple
@@ -32,7 +34,8 @@ RDMA_CM_ASPECTS = ("roce_mode", "roce_tos")
 PORT_ASPECTS = ("dcbx", "trust", "dscp_map", "pfc")
 TRUSTS = ("dscp", "pcp")
 ECN_ON = "np=1 rp=1"
-"""Notification point and reaction point: this end notifies others, and slows down when it is notified."""
+"""Notification point and reaction point: this end notifies others, and slows down when it is
+notified."""
 NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, "trust", "dscp_map", "pfc")
 """Aspects that every host must be able to set."""
 
@@ -40,8 +43,9 @@ NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, "trust", "dscp_map", "pfc")
 class QualityOfService(Step):
     """All of it vanishes at boot, so the unit sets it again.
 
-    A soft-RoCE device marks what rdma_cm connects; the NIC under it has no trust, priorities or congestion control.
-    What a driver can neither show nor set stays unchanged and is named in the facts.
+    A soft-RoCE device marks what rdma_cm connects; the NIC under it has no trust, priorities or
+    congestion control. What a driver can neither show nor set stays unchanged and is named in the
+    facts.
     """
 
     name = "qos"
@@ -68,7 +72,10 @@ class QualityOfService(Step):
                 seen = found.get(aspect, "none" if aspect in NEVER_LEFT_OUT else value)
                 if aspect == "dscp_map" and found["trust"] in TRUSTS:
                     mapping = map_of(seen)
-                    seen = map_text({dscp: mapping[dscp] for dscp in map_of(value) if dscp in mapping}) or "none"
+                    seen = (
+                        map_text({dscp: mapping[dscp] for dscp in map_of(value) if dscp in mapping})
+                        or "none"
+                    )
                 fields[f"{pf['interface']}.{aspect}"] = seen
         return fields
 
@@ -80,7 +87,8 @@ class QualityOfService(Step):
             if set(chosen) & set(PORT_ASPECTS) and not tool:
                 raise StepError(
                     f"{name}: trust and flow control: {found['trust']}",
-                    "install dcb (iproute2 5.10 or newer); a NIC without them cannot carry RoCE with qos",
+                    "install dcb (iproute2 5.10 or newer); a NIC without them cannot carry RoCE "
+                    "with qos",
                 )
             _set(host, pf, tool, chosen)
         host.forget()
@@ -91,7 +99,11 @@ class QualityOfService(Step):
         for pf in host.pfs:
             tool, found = _found(host, pf)
             left = ", ".join(aspect for aspect in _target(host.document, pf) if aspect not in found)
-            form = "soft-RoCE: global pause and marks of rdma_cm alone" if pf["soft_roce"] else tool or "no tool"
+            form = (
+                "soft-RoCE: global pause and marks of rdma_cm alone"
+                if pf["soft_roce"]
+                else tool or "no tool"
+            )
             said[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
         return {"qos": said, "roce_qos": _summary(host.document["qos"])}
 
@@ -111,14 +123,23 @@ class QualityOfService(Step):
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
         tool, found = _found(host, before)
-        aspects = {key: value for key, value in before["aspects"].items() if found.get(key, value) != value}
+        aspects = {
+            key: value for key, value in before["aspects"].items() if found.get(key, value) != value
+        }
         if aspects.get("trust", "dscp") not in TRUSTS or not tool:
             aspects = {key: value for key, value in aspects.items() if key not in PORT_ASPECTS}
         elif "dscp_map" in aspects:
             aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], found["dscp_map"])
             if tool == DCB:
-                aspects["trust"] = "pcp"  # empties the table; restoring a code point restores the trust
-        _set(host, before, tool, {key: value for key, value in aspects.items() if value != "default"})
+                aspects["trust"] = (
+                    "pcp"  # empties the table; restoring a code point restores the trust
+                )
+        _set(
+            host,
+            before,
+            tool,
+            {key: value for key, value in aspects.items() if value != "default"},
+        )
         host.machine.remove(f"{RDMA_CM}/{before['rdma_device']}")
         host.forget()
 
@@ -130,9 +151,16 @@ def _recorded(host: Host, pf: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _map_back(tool: str, before: str, now: str) -> str:
-    """Code points that have to be mapped again: `dcb` begins with an empty table, `mlnx_qos` with a full one."""
+    """Code points that have to be mapped again.
+
+    `dcb` begins with an empty table, `mlnx_qos` with a full one.
+    """
     old, new = map_of(before), map_of(now)
-    return before if tool == DCB else map_text({dscp: old[dscp] for dscp in old if new.get(dscp) != old[dscp]})
+    return (
+        before
+        if tool == DCB
+        else map_text({dscp: old[dscp] for dscp in old if new.get(dscp) != old[dscp]})
+    )
 
 
 def _target(document: Document, pf: Dict[str, Any]) -> Aspects:
@@ -171,7 +199,9 @@ def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
 
 def _priority(host: Host, pf: Dict[str, Any]) -> int:
     """Priority of RoCE: at an undo the one that was recorded, else the document's."""
-    return int(pf["priority"] if "priority" in pf else section_of(host.document, "qos").get("priority", 0))
+    return int(
+        pf["priority"] if "priority" in pf else section_of(host.document, "qos").get("priority", 0)
+    )
 
 
 def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:
@@ -181,11 +211,11 @@ def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:
         set_port(host, name, tool, port)
     if "global_pause" in chosen:
         set_pause(host, name, chosen["global_pause"])
-    if "ecn" in chosen:
-        for role, value in (pair.split("=") for pair in chosen["ecn"].split()):
-            write(f"/sys/class/net/{name}/ecn/roce_{role}/enable/{_priority(host, pf)}", value)
+    for pair in chosen.get("ecn", "").split():
+        role, value = pair.split("=")
+        write(f"/sys/class/net/{name}/ecn/roce_{role}/enable/{_priority(host, pf)}", value)
     if "cnp" in chosen:
-        for file, value in dict(zip(cnp_files(host, name), chosen["cnp"].split(":"))).items():  # noqa: B905  # 3.8
+        for file, value in zip(cnp_files(host, name), chosen["cnp"].split(":")):
             write(file, value)
     if "traffic_class" in chosen:
         write(f"/sys/class/infiniband/{device}/tc/1/traffic_class", chosen["traffic_class"])
@@ -197,6 +227,6 @@ def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:
 def _summary(asked: Dict[str, Any]) -> str:
     mode = "lossless" if asked["pfc_priorities"] else "lossy"
     return (
-        f"{mode}, DSCP {asked['dscp']} on {asked['priority']}, CNP {asked['cnp_dscp']} on {asked['cnp_priority']}, "
-        f"TOS {asked['tos']}"
+        f"{mode}, DSCP {asked['dscp']} on {asked['priority']}, CNP {asked['cnp_dscp']} on "
+        f"{asked['cnp_priority']}, TOS {asked['tos']}"
     )

@@ -20,7 +20,10 @@ class RdmaDeviceStep(Step):
 
     def observed(self, host: Host) -> Fields:
         return {
-            f"{pf['interface']}.rdma_device": " ".join(host.rdma_devices(pf["interface"])) or "none" for pf in host.pfs
+            f"{pf['interface']}.rdma_device": (
+                " ".join(host.rdma_devices(pf["interface"])) or "none"
+            )
+            for pf in host.pfs
         }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -30,7 +33,8 @@ class RdmaDeviceStep(Step):
                 found = " ".join(host.rdma_devices(pf["interface"])) or "none"
                 raise StepError(
                     f"{pf['interface']} has RDMA device {found}, not {pf['rdma_device']}",
-                    "if it is none, check that mlx5_ib is loaded; otherwise set rdma_device of this PF to that name",
+                    "if it is none, check that mlx5_ib is loaded; otherwise set rdma_device of "
+                    "this PF to that name",
                 )
         parents = host.rdma_parents()
         interfaces, devices = {pf["interface"] for pf in pfs}, {pf["rdma_device"] for pf in pfs}
@@ -38,7 +42,9 @@ class RdmaDeviceStep(Step):
             if parent in interfaces or name in devices:
                 delete_soft_link(host, name)
         for pf in pfs:
-            host.machine.must("rdma", "link", "add", pf["rdma_device"], "type", "rxe", "netdev", pf["interface"])
+            host.machine.must(
+                "rdma", "link", "add", pf["rdma_device"], "type", "rxe", "netdev", pf["interface"]
+            )
 
     def before_pf(self, host: Host, pf: str) -> Before:
         return {"rdma_devices": host.rdma_devices(pf)}
@@ -47,7 +53,10 @@ class RdmaDeviceStep(Step):
         # from the kernel, not from the lab file: the simulator's vmw_pvrdma is really soft-RoCE
         soft = host.rdma_parents()
         kinds = {
-            pf["rdma_device"]: "soft-RoCE, simulated" if pf["rdma_device"] in soft else pf["driver"] for pf in host.pfs
+            pf["rdma_device"]: (
+                "soft-RoCE, simulated" if pf["rdma_device"] in soft else pf["driver"]
+            )
+            for pf in host.pfs
         }
         return {"rdma": kinds}
 

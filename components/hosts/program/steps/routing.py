@@ -1,6 +1,9 @@
-"""Routing of a routed rail: packets with a PF's source address leave through that PF and its router.
+"""Routing of a routed rail.
 
-One default route serves one NIC. With several, answers of the second rail would go to the first rail's router.
+Packets with a PF's source address leave through that PF and its router.
+
+One default route serves one NIC. With several, answers of the second rail would go to the first
+rail's router.
 """
 
 import json
@@ -13,14 +16,18 @@ from ..step import Before, Fields, Step
 PROTOCOL = "114"
 """Marks routes and rules of rocelab; others in the same table are left alone."""
 FIRST_PREFERENCE = 10_000
-"""Of the first rule: after those of network plugins, which begin at 0 or 100, and before the main table at 32766."""
+"""Of the first rule: after those of network plugins, which begin at 0 or 100, and before the main
+table at 32766."""
 
 
 IP = ("ip", "-4", "-j")
 
 
 class Routing(Step):
-    """A table and a rule per PF. No other traffic uses them, so a revert does not need to restore them."""
+    """A table and a rule per PF.
+
+    No other traffic uses them, so a revert does not need to restore them.
+    """
 
     name = "routing"
     order = 520
@@ -29,10 +36,16 @@ class Routing(Step):
 
     def target(self, document: Document) -> Fields:
         routed = any("routing" in pf for pf in document["pfs"])
-        return {f"{pf['interface']}.routing": "; ".join(_lines(pf)) or "none" for pf in document["pfs"] if routed}
+        return {
+            f"{pf['interface']}.routing": "; ".join(_lines(pf)) or "none"
+            for pf in document["pfs"]
+            if routed
+        }
 
     def observed(self, host: Host) -> Fields:
-        return {f"{pf['interface']}.routing": "; ".join(_found(host, pf)) or "none" for pf in host.pfs}
+        return {
+            f"{pf['interface']}.routing": "; ".join(_found(host, pf)) or "none" for pf in host.pfs
+        }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for pf in host.pfs:
@@ -59,7 +72,9 @@ def _lines(pf: Dict[str, Any]) -> List[str]:
         f"from {address} lookup {table}",
     ]
     if "range" in routing:  # the metric keeps rails apart whose ranges are one
-        lines.insert(0, f"{routing['range']} via {routing['gateway']} dev {name} table main metric {table}")
+        lines.insert(
+            0, f"{routing['range']} via {routing['gateway']} dev {name} table main metric {table}"
+        )
     return lines
 
 
@@ -75,24 +90,36 @@ def _found(host: Host, pf: Dict[str, Any]) -> List[str]:
     """The lines in effect, including another router or an extra route."""
     name = pf["interface"]
     routes = [route for route in _routes(host) if _is_ours(route) and route.get("dev") == name]
-    tables = {str(pf["routing"]["table"])} if "routing" in pf else {route["table"] for route in routes}
+    tables = (
+        {str(pf["routing"]["table"])} if "routing" in pf else {route["table"] for route in routes}
+    )
     lines = [
-        f"{route['dst']}{' via ' + route['gateway'] if 'gateway' in route else ''} dev {name} table {route['table']}"
-        + (f" metric {route['metric']}" if "metric" in route else "")
+        f"{route['dst']}{' via ' + route['gateway'] if 'gateway' in route else ''} dev {name} "
+        f"table {route['table']}" + (f" metric {route['metric']}" if "metric" in route else "")
         for route in routes
     ]
-    rules = [f"from {_source(rule)} lookup {rule['table']}" for rule in _rules(host) if rule["table"] in tables]
-    return sorted(lines, key=lambda line: (line.startswith("default"), " table main" not in line)) + rules
+    rules = [
+        f"from {_source(rule)} lookup {rule['table']}"
+        for rule in _rules(host)
+        if rule["table"] in tables
+    ]
+    return (
+        sorted(lines, key=lambda line: (line.startswith("default"), " table main" not in line))
+        + rules
+    )
 
 
 def _removal(host: Host, pf: str) -> List[str]:
-    """Removes rocelab's routes of a PF, and its rules for tables that a link going down has emptied."""
+    """Removes rocelab's routes of a PF, and its rules for tables without a route."""
     routes = [route for route in _routes(host) if _is_ours(route)]
     own = [route for route in routes if route.get("dev") == pf]
     others = {route["table"] for route in routes if route not in own}
     rules = [rule for rule in _rules(host) if rule["table"] not in others]
     return [
-        *(f"rule del from {_source(rule)} lookup {rule['table']} preference {rule['priority']}" for rule in rules),
+        *(
+            f"rule del from {_source(rule)} lookup {rule['table']} preference {rule['priority']}"
+            for rule in rules
+        ),
         *(f"route del {route['dst']} dev {pf} table {route['table']}" for route in reversed(own)),
     ]
 
@@ -110,13 +137,16 @@ def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:
 def _routes(host: Host) -> List[Dict[str, Any]]:
     """Routes of all tables; `ip` leaves main unnamed."""
     found = host.remembered(
-        "routes", lambda: json.loads(host.machine.must(*IP, "route", "show", "table", "all") or "[]")
+        "routes",
+        lambda: json.loads(host.machine.must(*IP, "route", "show", "table", "all") or "[]"),
     )
     return [{"table": "main", **route} for route in found]
 
 
 def _rules(host: Host) -> List[Dict[str, Any]]:
-    found = host.remembered("rules", lambda: json.loads(host.machine.must(*IP, "rule", "show") or "[]"))
+    found = host.remembered(
+        "rules", lambda: json.loads(host.machine.must(*IP, "rule", "show") or "[]")
+    )
     return [rule for rule in found if _is_ours(rule)]
 
 

@@ -1,4 +1,7 @@
-"""containerd as the lab wants it: installed, with systemd's cgroups, the pause image, and the lab's mirrors."""
+"""containerd as the lab wants it.
+
+Installed, with systemd's cgroups, the pause image, and the lab's mirrors.
+"""
 
 import os
 import re
@@ -17,7 +20,7 @@ RESTART_S = 120
 
 
 class ContainerRuntime(Step):
-    """Containers outlive a restart of containerd, each under a shim of its own, so a restart is of class service."""
+    """A restart of containerd is of class service: each container has its own shim."""
 
     name = "runtime"
     order = 360
@@ -42,7 +45,9 @@ class ContainerRuntime(Step):
         state = OURS if text == self._config(host).encode() else "another" if text else "missing"
         found: Fields = {"containerd": version, "containerd_config": state}
         if asked["registries"]:
-            found["registry_mirrors"] = ", ".join(machine.faults(mirror_files(asked["registries"]))) or OURS
+            found["registry_mirrors"] = (
+                ", ".join(machine.faults(mirror_files(asked["registries"]))) or OURS
+            )
         return found
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -50,7 +55,9 @@ class ContainerRuntime(Step):
         for path, text in mirror_files(asked["registries"]).items():
             machine.ensure(path, text)
         if "containerd" in wrong:
-            install_packaged(machine, asked, containerd_version(machine), "containerd", "runtime.containerd")
+            install_packaged(
+                machine, asked, containerd_version(machine), "containerd", "runtime.containerd"
+            )
         if machine.ensure(CONFIG_FILE, self._config(host)):
             machine.must("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
@@ -73,11 +80,19 @@ class ContainerRuntime(Step):
 
     def _config(self, host: Host) -> str:
         version = containerd_version(host.machine)
-        asked, toolkit = packaged(host.document, "runtime", "containerd"), packaged(host.document, "gpu", "toolkit")
+        asked, toolkit = (
+            packaged(host.document, "runtime", "containerd"),
+            packaged(host.document, "gpu", "toolkit"),
+        )
         return containerd_config(asked, int((version or "2").split(".")[0]), toolkit)
 
 
 def containerd_version(machine: Machine) -> str:
-    """Such as 1.7.27; empty when there is none. Some builds put a v before it, Debian's a suffix behind it."""
-    found = re.match(r"^containerd \S+ v?(\d+(?:\.\d+)+)", machine.run("containerd", "--version").out)
+    """Such as 1.7.27; empty when there is none.
+
+    Some builds put a v before it, Debian's a suffix behind it.
+    """
+    found = re.match(
+        r"^containerd \S+ v?(\d+(?:\.\d+)+)", machine.run("containerd", "--version").out
+    )
     return found[1] if found else ""

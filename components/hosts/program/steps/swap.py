@@ -13,7 +13,10 @@ SWAPOFF_S = 300
 
 
 class Swap(Step):
-    """Every swap area off and out of fstab. Applied at boot too, since generators (zram) ignore fstab."""
+    """Every swap area off and out of fstab.
+
+    Applied at boot too, since generators (zram) ignore fstab.
+    """
 
     name = "swap"
     order = 710
@@ -50,7 +53,11 @@ class Swap(Step):
 
 
 def _active(host: Host) -> List[str]:
-    return [line.split()[0] for line in host.machine.read("/proc/swaps").splitlines()[1:] if line.strip()]
+    return [
+        line.split()[0]
+        for line in host.machine.read("/proc/swaps").splitlines()[1:]
+        if line.strip()
+    ]
 
 
 def _lines(host: Host) -> List[str]:

@@ -15,11 +15,12 @@ THERE = "installed"
 ENTERED = "containerd"
 RESTART_S = 120
 MADE_FILE = STATE + "/containerd-config.sha256"
-"""Digest of a configuration that nvidia-ctk created; an undo removes the file only if it is unedited."""
+"""Digest of a configuration that nvidia-ctk created; an undo removes the file only if it is
+unedited."""
 
 
 class ContainerToolkitStep(Step):
-    """A containerd that rocelab configures already names the runtime, so `nvidia-ctk` is not needed."""
+    """A containerd that rocelab configures names the runtime itself, without `nvidia-ctk`."""
 
     name = "toolkit"
     order = 370
@@ -34,20 +35,32 @@ class ContainerToolkitStep(Step):
         asked = packaged(document, "gpu", "toolkit")
         if not asked:
             return {}
-        entry = {} if packaged(document, "runtime", "containerd") else {"container_toolkit_runtime": ENTERED}
+        entry = (
+            {}
+            if packaged(document, "runtime", "containerd")
+            else {"container_toolkit_runtime": ENTERED}
+        )
         return {"container_toolkit": asked["version"] or THERE, **entry}
 
     def observed(self, host: Host) -> Fields:
         asked = packaged(host.document, "gpu", "toolkit")
-        found: Fields = {"container_toolkit": version_field(toolkit_version(host.machine), asked["version"], THERE)}
+        found: Fields = {
+            "container_toolkit": version_field(
+                toolkit_version(host.machine), asked["version"], THERE
+            )
+        }
         if not packaged(host.document, "runtime", "containerd"):
-            found["container_toolkit_runtime"] = ENTERED if self._entered(host.machine) else "not entered"
+            found["container_toolkit_runtime"] = (
+                ENTERED if self._entered(host.machine) else "not entered"
+            )
         return found
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         machine, asked = host.machine, packaged(host.document, "gpu", "toolkit")
         if "container_toolkit" in wrong:
-            install_packaged(machine, asked, toolkit_version(machine), "the container toolkit", "gpu.toolkit")
+            install_packaged(
+                machine, asked, toolkit_version(machine), "the container toolkit", "gpu.toolkit"
+            )
         if "container_toolkit_runtime" in wrong:
             default = ["--set-as-default"] if asked["default_runtime"] else []
             absent = not machine.exists(CONFIG_FILE)
@@ -61,7 +74,9 @@ class ContainerToolkitStep(Step):
 
     def undo(self, host: Host, before: Before) -> None:
         machine = host.machine
-        changed = machine.remove(f"{CONFIG_DROP_INS}/99-nvidia.toml")  # where toolkit 1.18 and later put the entry
+        changed = machine.remove(
+            f"{CONFIG_DROP_INS}/99-nvidia.toml"
+        )  # where toolkit 1.18 and later put the entry
         text, ours = before["config"], packaged(host.document, "runtime", "containerd")
         if text is None and machine.read(MADE_FILE) == _digest(machine) and not ours:
             # without the file containerd has its defaults again
@@ -77,8 +92,14 @@ class ContainerToolkitStep(Step):
         return {"container_toolkit": toolkit_version(host.machine)}
 
     def _entered(self, machine: Machine) -> bool:
-        files = [CONFIG_FILE, *(f"{CONFIG_DROP_INS}/{name}" for name in machine.names(CONFIG_DROP_INS))]
-        return any(re.search(r"^\s*\[.*runtimes\.nvidia\]", machine.read(path), re.MULTILINE) for path in files)
+        files = [
+            CONFIG_FILE,
+            *(f"{CONFIG_DROP_INS}/{name}" for name in machine.names(CONFIG_DROP_INS)),
+        ]
+        return any(
+            re.search(r"^\s*\[.*runtimes\.nvidia\]", machine.read(path), re.MULTILINE)
+            for path in files
+        )
 
 
 def toolkit_version(machine: Machine) -> str:

@@ -66,7 +66,10 @@ def put_keys(machine: Machine, name: str, keys: List[str]) -> None:
     """Sets rocelab's block among an account's keys; the keys outside the block stay."""
     account = find_account(machine, name)
     if account is None:
-        raise StepError(f"{name} is missing after it was created", "see useradd's log: /var/log/auth.log or secure")
+        raise StepError(
+            f"{name} is missing after it was created",
+            "see useradd's log: /var/log/auth.log or secure",
+        )
     place = _keys_file(account)
     before = machine.content(place).decode(errors="replace")
     after = with_block(before, keys, place)
@@ -76,7 +79,18 @@ def put_keys(machine: Machine, name: str, keys: List[str]) -> None:
             f"give {name} another key first, or keep them under system.users",
         )
     if after != before:
-        machine.must("runuser", "-u", name, "--", "python3", "-I", "-c", WRITE_KEYS, account.home, stdin=after)
+        machine.must(
+            "runuser",
+            "-u",
+            name,
+            "--",
+            "python3",
+            "-I",
+            "-c",
+            WRITE_KEYS,
+            account.home,
+            stdin=after,
+        )
 
 
 def _some_key(text: str) -> bool:
@@ -89,14 +103,16 @@ def _keys_file(account: Account) -> str:
 
 def keys_of(machine: Machine, account: Account) -> List[str]:
     """The keys in rocelab's block."""
-    return block_of(machine.content(_keys_file(account)).decode(errors="replace"), _keys_file(account))
+    return block_of(
+        machine.content(_keys_file(account)).decode(errors="replace"), _keys_file(account)
+    )
 
 
 class Users(Step):
     """Each account with its keys. The account that rocelab logs in with only gets keys.
 
-    An account is never deleted, since files on shared filesystems belong to its uid. Without keys, and with the locked
-    password that it is created with, nobody can log in to it.
+    An account is never deleted, since files on shared filesystems belong to its uid. Without keys,
+    and with the locked password that it is created with, nobody can log in to it.
     """
 
     name = "users"
@@ -155,31 +171,44 @@ class Users(Step):
 
 
 def _shown(machine: Machine, account: Optional[Account]) -> Value:
-    return value_or_reason(lambda: [short(key) for key in keys_of(machine, account)] if account else [])
+    return value_or_reason(
+        lambda: [short(key) for key in keys_of(machine, account)] if account else []
+    )
 
 
 def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> None:
     name, account = user["name"], find_account(machine, user["name"])
     if user["keys_only"]:
         if account is None:
-            raise StepError(f"rocelab logs in as {name}, but {name} is not a local account", "correct access.user")
+            raise StepError(
+                f"rocelab logs in as {name}, but {name} is not a local account",
+                "correct access.user",
+            )
         return
     if account and account.uid < FIRST_UID:
         raise StepError(
-            f"{name} is a system account of this host (uid {account.uid})", "give the management user another name"
+            f"{name} is a system account of this host (uid {account.uid})",
+            "give the management user another name",
         )
     if account and user["uid"] and account.uid != user["uid"]:
         raise StepError(
-            f"{name} has uid {account.uid} here, but the lab file sets {user['uid']}; a change would orphan the "
-            "account's files",
+            f"{name} has uid {account.uid} here, but the lab file sets {user['uid']}; a change "
+            "would orphan the account's files",
             f"change it by hand (usermod, then chown of its files), or set uid: {account.uid}",
         )
     if account is None and user["uid"]:
-        taken = [line.split(":")[0] for line in machine.read("/etc/passwd").splitlines() if f":{user['uid']}:" in line]
-        found = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(taken)
+        taken = [
+            line.split(":")[0]
+            for line in machine.read("/etc/passwd").splitlines()
+            if f":{user['uid']}:" in line
+        ]
+        found = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(
+            taken
+        )
         if found:
             raise StepError(
-                f"uid {user['uid']} of {name} belongs to {found} on this host", "set a free uid in the lab file"
+                f"uid {user['uid']} of {name} belongs to {found} on this host",
+                "set a free uid in the lab file",
             )
 
 

@@ -44,15 +44,21 @@ class Vfs(Step):
             fields[f"{name}.vfs"] = len(vfs)
             if pf["vfs"]:
                 odd = self._with_foreign_address(host, name) if len(vfs) == pf["vfs"] else []
-                fields[f"{name}.vf_macs"] = ", ".join(f"VF {vf.number} {self._mac(host, vf)}" for vf in odd) or OWN_MACS
+                fields[f"{name}.vf_macs"] = (
+                    ", ".join(f"VF {vf.number} {self._mac(host, vf)}" for vf in odd) or OWN_MACS
+                )
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         keep_new_vfs_unmanaged(host)
         pfs = {pf["interface"]: pf["vfs"] for pf in host.pfs}
         resized = [name for name in pfs if f"{name}.vfs" in wrong]
-        failed = [error for error in (self._resized(host, name, pfs[name]) for name in resized) if error]
-        self._give_addresses(host, [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong])
+        failed = [
+            error for error in (self._resized(host, name, pfs[name]) for name in resized) if error
+        ]
+        self._give_addresses(
+            host, [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong]
+        )
         if failed:
             raise failed[0]
 
@@ -83,18 +89,26 @@ class Vfs(Step):
         return host.machine.read(f"{vf.path}/net/{vf.netdev}/address") if vf.netdev else "no driver"
 
     def _with_foreign_address(self, host: Host, pf: str) -> List[VirtualFunction]:
-        """Idle VFs without the address that the document gives them, including those without a driver.
+        """Idle VFs without their address of the document, also those without a driver.
 
         A VF in use has the address that its pod needs.
         """
-        return [vf for vf in host.idle_vfs(pf) if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)]
+        return [
+            vf
+            for vf in host.idle_vfs(pf)
+            if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)
+        ]
 
     def _give_addresses(self, host: Host, pfs: Iterable[str]) -> None:
-        # a VF's driver reads the PF's table when it starts, so the address is set before the driver is bound
+        # a VF's driver reads the PF's table when it starts, so the address is set before the driver
+        # is bound
         lines, starting = [], []
         for name in pfs:
             for vf in self._with_foreign_address(host, name):
-                lines.append(f"link set dev {name} vf {vf.number} mac {vf_mac(host.document, name, vf.number)}")
+                lines.append(
+                    f"link set dev {name} vf {vf.number} mac "
+                    f"{vf_mac(host.document, name, vf.number)}"
+                )
                 starting.append(vf)
         host.ip_batch(lines)
         for vf in starting:
@@ -104,8 +118,13 @@ class Vfs(Step):
 
 
 def vf_mac(document: Document, pf: str, number: int) -> str:
-    """Address of a VF: locally administered, and the same after each reboot, so neighbors' caches stay valid."""
-    digest = hashlib.sha256(f"{document['lab']}/{document['host']}/{pf}/{number}".encode()).hexdigest()
+    """Address of a VF.
+
+    Locally administered, and the same after each reboot, so neighbors' caches stay valid.
+    """
+    digest = hashlib.sha256(
+        f"{document['lab']}/{document['host']}/{pf}/{number}".encode()
+    ).hexdigest()
     return ":".join(["02", *(digest[i : i + 2] for i in range(0, 10, 2))])
 
 
@@ -116,14 +135,16 @@ def refuse_vfs_in_use(host: Host, pf: str, target: int) -> None:
     if uses:
         index = min(uses)
         raise StepError(
-            f"{pf} has {len(host.vfs(pf))} VFs, the lab file sets {target}, and VF {index} is in use: {uses[index]}",
+            f"{pf} has {len(host.vfs(pf))} VFs, the lab file sets {target}, and VF {index} is in "
+            f"use: {uses[index]}",
             "drain the node or delete the pods that use its VFs, then run again",
         )
     most = offered_vfs(host, pf)
     if target > most:
         raise StepError(
             f"{pf} supports {most} VFs, but the lab file sets {target}",
-            "enable SR-IOV in the firmware of machine and NIC (mlxconfig SRIOV_EN, NUM_OF_VFS), or lower vfs",
+            "enable SR-IOV in the firmware of machine and NIC (mlxconfig SRIOV_EN, NUM_OF_VFS), or "
+            "lower vfs",
         )
 
 
@@ -133,28 +154,35 @@ def offered_vfs(host: Host, pf: str) -> int:
 
 
 def create_vfs(host: Host, pf: str, count: int) -> None:
-    """Sets the number of VFs and leaves them without driver, so that each starts once, with its address."""
+    """Sets the number of VFs and leaves them without driver: each starts once, addressed."""
     machine, device = host.machine, f"/sys/class/net/{pf}/device"
     autoprobe = machine.exists(device + "/sriov_drivers_autoprobe")
     try:
         if autoprobe:
             machine.write(device + "/sriov_drivers_autoprobe", "0")
         if host.vfs(pf):
-            machine.write(device + "/sriov_numvfs", "0")  # the kernel refuses to go from one count to another
+            machine.write(
+                device + "/sriov_numvfs", "0"
+            )  # the kernel refuses to go from one count to another
         if count:
             machine.write(device + "/sriov_numvfs", str(count))
             if autoprobe:
-                # udev may be loading the VFs' driver, which takes all VFs that it is offered when it starts
+                # udev may be loading the VFs' driver, which takes all VFs that it is offered when
+                # it starts
                 machine.run("udevadm", "settle", "--timeout=30", timeout_s=40)
     except OSError as error:
         raise StepError(
-            f"{pf} refuses {count} VFs: {error.strerror}", "its driver's limit may be lower; see dmesg"
+            f"{pf} refuses {count} VFs: {error.strerror}",
+            "its driver's limit may be lower; see dmesg",
         ) from None
     finally:
         if autoprobe:
             machine.write(device + "/sriov_drivers_autoprobe", "1")
     if not machine.wait(lambda: len(host.vfs(pf)) == count, VF_WAIT_S):
-        raise StepError(f"{pf} has {len(host.vfs(pf))} of {count} VFs after {VF_WAIT_S} s", "see dmesg for the reason")
+        raise StepError(
+            f"{pf} has {len(host.vfs(pf))} of {count} VFs after {VF_WAIT_S} s",
+            "see dmesg for the reason",
+        )
 
 
 def bind_vfs(host: Host, vfs: Iterable[VirtualFunction]) -> None:
@@ -163,7 +191,9 @@ def bind_vfs(host: Host, vfs: Iterable[VirtualFunction]) -> None:
     for vf in vfs:
         autoprobe = f"{vf.path}/physfn/sriov_drivers_autoprobe"
         if machine.read(autoprobe) == "0":
-            machine.write(autoprobe, "1")  # off: a run before this one was killed between its two writes
+            machine.write(
+                autoprobe, "1"
+            )  # off: a run before this one was killed between its two writes
         if not machine.target(f"{vf.path}/driver"):
             machine.write("/sys/bus/pci/drivers_probe", vf.pci_address)
         paths.append(vf.path)
@@ -172,6 +202,7 @@ def bind_vfs(host: Host, vfs: Iterable[VirtualFunction]) -> None:
     if not machine.wait(lambda: all(machine.names(path + "/net") for path in paths), VF_WAIT_S):
         late = [path for path in paths if not machine.names(path + "/net")]
         raise StepError(
-            f"no netdev for {', '.join(late)} after {VF_WAIT_S} s", "check that the VFs' driver is loaded; see dmesg"
+            f"no netdev for {', '.join(late)} after {VF_WAIT_S} s",
+            "check that the VFs' driver is loaded; see dmesg",
         )
     machine.run("udevadm", "settle", "--timeout=30")  # udev renames them
