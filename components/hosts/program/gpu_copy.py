@@ -1,6 +1,7 @@
 """Copies between pinned host memory and each GPU, by the driver's libcuda alone.
 
-It prints one JSON object: for each GPU by PCI address the best rates in 10^9 bytes a second, or why there are none.
+It prints one JSON object: for each GPU by PCI address the best rates in 10^9 bytes a second, or why
+there are none.
 """
 
 import ctypes

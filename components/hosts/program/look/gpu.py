@@ -61,7 +61,8 @@ def reports(machine: ReadOnly) -> Dict[str, ET.Element]:
     if not machine.exists(NVIDIA):
         raise UnknownError(NOT_LOADED)
     try:
-        root = ET.fromstring(printed(machine.once(*QUERY)))  # noqa: S314  # from the host's own driver
+        # from the host's own driver
+        root = ET.fromstring(printed(machine.once(*QUERY)))  # noqa: S314
     except ET.ParseError:
         raise UnknownError("it printed no XML") from None
     return {gpu.get("id", "")[-PCI_DIGITS:].lower(): gpu for gpu in root.findall("gpu")}
