@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test-unit test test-all test-whole test-kills check bench docs dist recording clean
 
 help:  ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/; s/[$$][$$]/$$/' | column -t -s "$$(printf '\t')"
 
 setup:  ## Installs Python packages, the Pulumi engine, plugins, pinned upstream manifests, and simulator programs
 	@engine/steps $(SETUP)

@@ -43,6 +43,7 @@ VERBS = {
     },
     "Review a change": {
         "review": "Print one comment for code review from `pulumi preview --json`.",
+        "check": "Check a preview against three rules, for CI.",
     },
     "Prepare this machine": {
         "sudoers": "Print sudoers lines for logins that may read hosts, or build them.",

@@ -119,6 +119,8 @@ class Review:
     effects: tuple[Effect, ...]
     facts_read: tuple[str, ...] = ()
     """The first and the last minute in which the hosts said what pods use; empty where none did."""
+    idle_hosts: frozenset[str] = frozenset()
+    """Hosts that said that none of their VFs is in use."""
 
     @property
     def worst(self) -> Rank | None:
@@ -148,7 +150,9 @@ def review_of(preview: Preview) -> Review:
     if failed and not any(step.type == FLEET for step in steps):
         why = "the preview ended before the hosts were compared"
         effects.append(Effect(kind=Kind.HOSTS_UNREAD, name="all hosts", what=why))
-    times = [known.seen for known in map(known_of, facts.values()) if known]
+    known_by_host = {name: known_of(fact) for name, fact in facts.items()}
+    times = [known.seen for known in known_by_host.values() if known]
+    idle = [name for name, known in known_by_host.items() if known and not known.in_use]
     facts_read: tuple[str, ...] = ()
     if times:
         facts_read = f"{min(times):%Y-%m-%d %H:%M}", f"{max(times):%Y-%m-%d %H:%M}"
@@ -156,6 +160,7 @@ def review_of(preview: Preview) -> Review:
         stack=preview.stack,
         effects=tuple(dict.fromkeys(effects)),
         facts_read=facts_read,
+        idle_hosts=frozenset(idle),
     )
 
 

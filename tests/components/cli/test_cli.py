@@ -57,6 +57,7 @@ CALLS = {
     "discover": ["--from", INVENTORY, "--name", "pod1"],
     "audit": ["--from", INVENTORY],
     "review": [str(REVIEWED)],
+    "check": [str(REVIEWED)],
     "store": [],
     "schema": [],
     "sudoers": ["read", "--user", "ops"],
@@ -175,7 +176,7 @@ def test_json_is_one_document_on_stdout(name: str, capsys: pytest.CaptureFixture
 
     out, err = capsys.readouterr()
     assert json.loads(out)
-    assert status == (4 if name == "store" else 0), err
+    assert status == {"store": 4, "check": 1}.get(name, 0), err
 
 
 @pytest.mark.parametrize("name", sorted(IN_A_FORMAT_OF_ITS_OWN))
