@@ -20,7 +20,6 @@ NOT_YET = {
     "components/hosts",
     "components/jobs",
     "components/kubernetes",
-    "components/physics",
     "components/provider",
     "components/report",
     "components/ssh",
