@@ -13,7 +13,6 @@ NOT_YET = {
     "components/by_name.py",
     "components/outputs.py",
     "components/stack.py",
-    "components/audit",
     "components/cluster",
     "components/discovery",
     "components/fabric",
