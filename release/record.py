@@ -95,10 +95,11 @@ def frames(recording: Recording, command: str) -> list[Frame]:
     screen = pyte.Screen(COLUMNS, ROWS)
     stream = pyte.ByteStream(screen)
     stream.feed(f"\x1b[1m$ {command}\x1b[0m\r\n".encode())
+    home = str(Path.home()).encode()
     shown = [Frame(0.0, contents(screen))]
     at_s = before_s = 0.0
     for piece_s, piece in recording.pieces:
-        stream.feed(piece)
+        stream.feed(piece.replace(home, b"~"))
         lines = contents(screen)
         if lines != shown[-1].lines:
             at_s += min(piece_s - before_s, LONGEST_WAIT_S)

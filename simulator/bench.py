@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m simulator.bench", description=__doc__)
     parser.add_argument("parts", nargs="*", type=_part, metavar="PART", help=f"{', '.join(PARTS)} (default: all)")
     parser.add_argument(
-        "--whole", action="store_true", help="simulate as many fabrics as docs/validation.md; takes an hour per part"
+        "--whole", action="store_true", help="simulate as many fabrics as docs/localise.md; takes an hour per part"
     )
     return parser
 

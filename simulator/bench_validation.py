@@ -56,7 +56,7 @@ def localisation(*, whole: bool) -> Iterator[Figure]:
     """Measures how often exactly the known fault is named, and how often a fabric without faults is accused.
 
     Args:
-        whole: as many fabrics as docs/validation.md lists, which takes an hour; otherwise a few of each size.
+        whole: as many fabrics as docs/localise.md lists, which takes an hour; otherwise a few of each size.
 
     Raises:
         SimulatorError: if it failed.

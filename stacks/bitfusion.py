@@ -117,8 +117,7 @@ class Bitfusion(Section):
     def addresses(self) -> tuple[ByRail, ...]:
         """Where each server is on the rails."""
         return tuple(
-            {adapter.rail: adapter.address.ip for adapter in server.adapters}
-            for server in self.servers
+            {each.rail: each.address.ip for each in server.adapters} for server in self.servers
         )
 
 

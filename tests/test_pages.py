@@ -44,6 +44,11 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in anchors(path), target
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=name_of)
+def test_a_page_is_about_one_task_and_so_not_long(page: Path) -> None:
+    assert len(page.read_text().splitlines()) <= 250
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_make_target_is_in_the_makefile(page: Path) -> None:
     targets = {word for words in commands(page, "make") for word in words if re.fullmatch(r"[a-z-]+", word)}

@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -63,3 +64,11 @@ def test_the_bill_names_each_go_module_once_in_each_pinned_version() -> None:
 
     assert len(urls) == len(set(urls))
     assert "pkg:golang/github.com/pulumi/pulumi/sdk/v3@v3.259.0" in urls
+
+
+def test_the_recording_is_a_picture_that_says_what_it_shows() -> None:
+    picture = ET.parse(ROOT / "docs" / "images" / "make-up.svg").getroot()  # noqa: S314  # a file of ours
+    texts = "".join(picture.itertext())
+
+    assert "make up on the simulator" in texts
+    assert "not rated (simulated)" in texts

@@ -146,12 +146,12 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
 
     An existing VM stays where it is, and its host is compared with the lab file.
     """
-    host_names: set[str] = set()
+    found: set[str] = set()
     for node in lab.vms:
         if node.vgpu is not None:
             anywhere = set() if isinstance(node.machine, ExistingMachine) else set(hosts)
-            host_names |= {node.machine.host} if node.machine.host else anywhere
-    return frozenset(host_names)
+            found |= {node.machine.host} if node.machine.host else anywhere
+    return frozenset(found)
 
 
 def _fault_text(faults: Sequence[str]) -> str:

@@ -80,25 +80,24 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter
     )
     clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
-    owner, cluster = _entry(clusters, "cluster", scope.cluster)
-    host_names = set(scope.hosts)
+    owner, found = _entry(clusters, "cluster", scope.cluster)
+    wanted = set(scope.hosts)
     known_hosts = collect_all(content, vim.HostSystem, HOST_PATHS, place)
-    rows = [host_row for host_row in known_hosts if host_row[1]["name"] in host_names]
+    rows = [one for one in known_hosts if one[1]["name"] in wanted]
     cards = pcie_of(content, [entity for entity, _ in rows]) if scope.gpus else [None] * len(rows)
     with ThreadPoolExecutor(ABREAST) as pool:
         hosts = list(pool.map(partial(_host, vcenter, scope), rows, cards))
     networks = collect_all(content, vim.Network, ["name"], place)
     return FabricFacts(
         hosts={host.name: host for host in hosts},
-        switches={host_row.name: host_row for host_row in _switches(content, place)},
-        networks=frozenset(str(host_row["name"]) for _, host_row in networks),
-        host_names=frozenset(str(host_row["name"]) for _, host_row in known_hosts),
+        switches={one.name: one for one in _switches(content, place)},
+        networks=frozenset(str(one["name"]) for _, one in networks),
+        host_names=frozenset(str(one["name"]) for _, one in known_hosts),
         datastores=frozenset(
-            str(host_row["name"])
-            for _, host_row in collect_all(content, vim.Datastore, ["name"], place)
+            str(one["name"]) for _, one in collect_all(content, vim.Datastore, ["name"], place)
         ),
         machines=_machines(content, place) if scope.machines else {},
-        under_configuration_profile=bool(cluster.get("configManagerEnabled")),
+        under_configuration_profile=bool(found.get("configManagerEnabled")),
         lacking=_lacking(
             content,
             {
@@ -114,19 +113,19 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
 def _host(
     vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], cards: Pcie | None
 ) -> HostFacts:
-    entity, properties = row
-    name, network = str(properties["name"]), properties.get("config.network")
-    if properties.get("runtime.connectionState") != "connected" or network is None:
+    entity, found = row
+    name, network = str(found["name"]), found.get("config.network")
+    if found.get("runtime.connectionState") != "connected" or network is None:
         return HostFacts(name=name, connected=False)
-    product, system = properties.get("config.product"), properties.get("hardware.systemInfo")
+    product, system = found.get("config.product"), found.get("hardware.systemInfo")
     version = product.version if product else ""
     nics = nics_of(network, vcenter.rdma(entity, name, version, network))
-    graphics, clock = properties.get("config.graphicsConfig"), properties.get("config.dateTimeInfo")
-    services = getattr(properties.get("config.service"), "service", None) or []
+    graphics, clock = found.get("config.graphicsConfig"), found.get("config.dateTimeInfo")
+    services = getattr(found.get("config.service"), "service", None) or []
     servers = clock.ntpConfig.server if clock is not None and clock.ntpConfig is not None else None
     return HostFacts(
         name=name,
-        maintenance=bool(properties.get("runtime.inMaintenanceMode")),
+        maintenance=bool(found.get("runtime.inMaintenanceMode")),
         version=version,
         build=product.build if product else "",
         model=f"{system.vendor} {system.model}".strip() if system else "",
@@ -140,19 +139,19 @@ def _host(
         graphics=graphics.hostDefaultGraphicsType if graphics else "",
         gpu_graphics={
             gpu.pciId: gpu.graphicsType or ""
-            for gpu in properties.get("config.graphicsInfo") or ()
+            for gpu in found.get("config.graphicsInfo") or ()
             if "nvidia" in (gpu.vendorName or "").lower()  # not the management controller's display
         },
-        vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),
+        vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
         packages=(
-            packages_of(entity, name, properties, scope.packages.get(name)) if scope.gpus else None
+            packages_of(entity, name, found, scope.packages.get(name)) if scope.gpus else None
         ),
         pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
-        pvrdma_allows=allowed(getattr(properties.get("config.firewall"), "ruleset", None) or ()),
-        under_profile=getattr(properties.get("complianceCheckState"), "state", None) in COMPLIANCE,
-        neighbour_mtu_bytes=_announced(properties.get("configManager.networkSystem")),
+        pvrdma_allows=allowed(getattr(found.get("config.firewall"), "ruleset", None) or ()),
+        under_profile=getattr(found.get("complianceCheckState"), "state", None) in COMPLIANCE,
+        neighbour_mtu_bytes=_announced(found.get("configManager.networkSystem")),
     )
 
 
@@ -161,13 +160,13 @@ def _machines(
 ) -> dict[str, MachineFacts]:
     paths = ["name", "config.template", "config.firmware", "config.guestId"]
     return {
-        str(properties["name"]): MachineFacts(
-            template=bool(properties.get("config.template")),
-            firmware=str(properties.get("config.firmware", "")),
-            guest_id=str(properties.get("config.guestId", "")),
+        str(found["name"]): MachineFacts(
+            template=bool(found.get("config.template")),
+            firmware=str(found.get("config.firmware", "")),
+            guest_id=str(found.get("config.guestId", "")),
         )
-        for _, properties in collect_all(content, vim.VirtualMachine, paths, place)
-        if "name" in properties
+        for _, found in collect_all(content, vim.VirtualMachine, paths, place)
+        if "name" in found
     }
 
 
@@ -177,19 +176,19 @@ def _lacking(
     privileges: Mapping[Where, Sequence[str]],
 ) -> dict[str, tuple[str, ...]]:
     """Privileges that `fabric.user` lacks, with the objects."""
-    lacking: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[str]] = defaultdict(list)
     login = known(content, "sessionManager.currentSession").key
     manager = known(content, "authorizationManager")
     for where, objects in places.items():
-        required = list(privileges.get(where, ()))
-        if not required or not objects:
+        asked = list(privileges.get(where, ()))
+        if not asked or not objects:
             continue
         names = dict(objects)
-        for answer in manager.HasPrivilegeOnEntities(list(names), login, required):
-            for availability in answer.privAvailability:
-                if not availability.isGranted:
-                    lacking[availability.privId].append(names[answer.entity])
-    return {privilege: tuple(sorted(objects)) for privilege, objects in lacking.items()}
+        for one in manager.HasPrivilegeOnEntities(list(names), login, asked):
+            for each in one.privAvailability:
+                if not each.isGranted:
+                    found[each.privId].append(names[one.entity])
+    return {privilege: tuple(sorted(objects)) for privilege, objects in found.items()}
 
 
 def _announced(network: Any) -> Mapping[str, int]:
@@ -199,7 +198,7 @@ def _announced(network: Any) -> Mapping[str, int]:
         hints = network.QueryNetworkHint(None)
     except (TimeoutError, vmodl.MethodFault):
         return {}  # an announcement is optional
-    mtu_bytes = {}
+    found = {}
     for hint in hints or []:
         cdp, lldp = getattr(hint, "connectedSwitchPort", None), getattr(hint, "lldpInfo", None)
         mtu = cdp.mtu if cdp is not None else None
@@ -207,8 +206,8 @@ def _announced(network: Any) -> Mapping[str, int]:
             if parameter.key.lower() in ("mtu", "maximum frame size"):
                 mtu = mtu or int(parameter.value)
         if mtu:
-            mtu_bytes[str(hint.device)] = int(mtu)
-    return mtu_bytes
+            found[str(hint.device)] = int(mtu)
+    return found
 
 
 def _switches(
@@ -221,7 +220,7 @@ def _switches(
     names = dict(
         zip(
             members,
-            (entity.get("name", "") for entity in collect(content, members, ["name"])),
+            (one.get("name", "") for one in collect(content, members, ["name"])),
             strict=True,
         )
     )
@@ -233,15 +232,15 @@ def _switches(
             version=config.productInfo.version or "",
             mtu_bytes=getattr(config, "maxMtu", None) or 1500,
             members={
-                str(names[entity.config.host]): tuple(
-                    nic.pnicDevice for nic in getattr(entity.config.backing, "pnicSpec", None) or []
+                str(names[one.config.host]): tuple(
+                    nic.pnicDevice for nic in getattr(one.config.backing, "pnicSpec", None) or []
                 )
-                for entity in config.host or []
+                for one in config.host or []
             },
             port_groups={
-                str(entity["name"]): _vlan(entity.get("config.defaultPortConfig"))
-                for entity in groups
-                if entity
+                str(one["name"]): _vlan(one.get("config.defaultPortConfig"))
+                for one in groups
+                if one
             },
         )
 
@@ -255,10 +254,10 @@ def _vlan(setting: Any) -> int | None:
 
 
 def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any, Found]:
-    for entity, properties in rows:
-        if properties["name"] == name:
-            return entity, properties
-    others = ", ".join(sorted(str(properties["name"]) for _, properties in rows)) or "none"
+    for entity, found in rows:
+        if found["name"] == name:
+            return entity, found
+    others = ", ".join(sorted(str(found["name"]) for _, found in rows)) or "none"
     raise LabError(
         f"fabric.{what}: the vCenter has no {name} that fabric.user may see; it has {others}"
     )
@@ -269,9 +268,7 @@ def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
     for ruleset in rulesets:
         listed = ruleset.allowedHosts
         if ruleset.key == RULESET and listed is not None and not listed.allIp:
-            networks = (
-                f"{network.network}/{network.prefixLength}" for network in listed.ipNetwork or ()
-            )
+            networks = (f"{one.network}/{one.prefixLength}" for one in listed.ipNetwork or ())
             return (*(listed.ipAddress or ()), *networks)
     return None
 
@@ -285,15 +282,15 @@ NIC_GET = "network nic get"
 def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
     """PCIe placement of each host's devices, in one call; some hundred devices per host."""
     return [
-        _pcie(properties.get("hardware.pciDevice") or (), properties.get("hardware.numaInfo"))
-        for properties in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"])
+        _pcie(found.get("hardware.pciDevice") or (), found.get("hardware.numaInfo"))
+        for found in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"])
     ]
 
 
 def _pcie(devices: Iterable[vim.host.PciDevice], numa: vim.host.NumaInfo | None) -> Pcie:
     nodes = (numa.numaNode if numa is not None else None) or ()
     return Pcie(
-        bridges={device.id: device.parentBridge for device in devices if device.parentBridge},
+        bridges={one.id: one.parentBridge for one in devices if one.parentBridge},
         numa_nodes={address: int(node.typeId) for node in nodes for address in node.pciId or ()},
     )
 
@@ -303,7 +300,7 @@ def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[N
 
     From 8.0 on, the NIC itself has both; on an older host esxcli reports them.
     """
-    complete, answers = [], True
+    found, answers = [], True
     for nic in nics:
         reported: dict[str, str] = {}
         if nic.rdma_device and not nic.driver_version and answers:
@@ -312,14 +309,14 @@ def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[N
             except LabError:
                 answers, rows = False, []  # the next call would be refused likewise
             reported = rows[0] if rows else {}
-        complete.append(
+        found.append(
             replace(
                 nic,
                 driver_version=nic.driver_version or reported.get("DriverInfo.Version", ""),
                 firmware=nic.firmware or reported.get("DriverInfo.FirmwareVersion", ""),
             )
         )
-    return complete
+    return found
 
 
 VIB_LIST = "software vib list"
@@ -333,13 +330,13 @@ LONGEST_DRIVER = 200
 
 
 def packages_of(
-    host: vim.HostSystem, name: str, properties: Mapping[str, Any], before: HostPackages | None
+    host: vim.HostSystem, name: str, found: Mapping[str, Any], before: HostPackages | None
 ) -> HostPackages:
     """A host's packages, or those of the last run (`before`) if nothing indicates a change.
 
     A driver changes with a restart or in maintenance mode, so a host in that mode is always read.
     """
-    product, booted = properties.get("config.product"), properties.get("runtime.bootTime")
+    product, booted = found.get("config.product"), found.get("runtime.bootTime")
     now = HostPackages(
         driver="",
         build=str(product.build or "") if product else "",
@@ -347,13 +344,11 @@ def packages_of(
     )
     if (
         before is not None
-        and not properties.get("runtime.inMaintenanceMode")
+        and not found.get("runtime.inMaintenanceMode")
         and _unchanged(before, now)
     ):
         return before
-    driver = _driver(host, name, properties.get("configManager.imageConfigManager"))[
-        :LONGEST_DRIVER
-    ]
+    driver = _driver(host, name, found.get("configManager.imageConfigManager"))[:LONGEST_DRIVER]
     return HostPackages(driver=driver, build=now.build, booted=now.booted)
 
 
@@ -376,20 +371,17 @@ def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
     if images is None:
         return ""
     try:
-        packages = [
-            (package.vendor, package.name, package.version)
-            for package in images.FetchSoftwarePackages()
-        ]
+        packages = [(one.vendor, one.name, one.version) for one in images.FetchSoftwarePackages()]
     except TimeoutError:
         return ""  # too busy for this means too busy for esxcli
     except vmodl.MethodFault:
         packages = _listed(host, name)
-    drivers = [
+    found = [
         (driver, version)
         for vendor, driver, version in packages
         if vendor in NVIDIA and "nmlx" not in driver
     ]
-    return ", ".join(f"{driver} {version}" for driver, version in sorted(drivers))
+    return ", ".join(f"{driver} {version}" for driver, version in sorted(found))
 
 
 def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
@@ -397,7 +389,7 @@ def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
         rows = esxcli(host, name, VIB_LIST)
     except LabError:
         return []
-    return [(row.get("Vendor", ""), row.get("Name", ""), row.get("Version", "")) for row in rows]
+    return [(one.get("Vendor", ""), one.get("Name", ""), one.get("Version", "")) for one in rows]
 
 
 MELLANOX = 0x15B3
@@ -418,11 +410,11 @@ WHY_NO_VMNIC = {
 def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]:
     """A sentence per Mellanox port without a vmnic, on hosts without an uplink."""
     entities = [vcenter.host(host.name) for host in hosts]
-    for host, properties in zip(
+    for host, found in zip(
         hosts, collect(vcenter.content, entities, ["hardware.pciDevice"]), strict=True
     ):
         known = {nic.pci for nic in host.nics}
-        for port, kind in portless(properties.get("hardware.pciDevice") or (), known):
+        for port, kind in portless(found.get("hardware.pciDevice") or (), known):
             yield f"{host.name}: the Mellanox port at {port} has no vmnic: {WHY_NO_VMNIC[kind]}"
 
 
@@ -430,13 +422,13 @@ def portless(
     devices: Iterable[vim.host.PciDevice], nics: Collection[str]
 ) -> Iterator[tuple[str, int]]:
     """Address and class of each Mellanox port that is none of these NICs."""
-    for device in devices:
+    for one in devices:
         # the API's short is signed; VFs belong to VMs, and have no vmnic either
         if (
-            device.vendorId & 0xFFFF == MELLANOX
-            and device.id not in nics
-            and "Virtual" not in (device.deviceName or "")
+            one.vendorId & 0xFFFF == MELLANOX
+            and one.id not in nics
+            and "Virtual" not in (one.deviceName or "")
         ):
-            kind = device.classId & 0xFFFF
+            kind = one.classId & 0xFFFF
             if kind in WHY_NO_VMNIC:
-                yield str(device.id), kind
+                yield str(one.id), kind

@@ -25,15 +25,13 @@ def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
 def hosts_of_machines(vcenter: VCenter, known_by: str) -> Iterator[tuple[object, str]]:
     """A property of every VM, and the host that it runs on now; empty when vCenter reports none."""
     hosts = {
-        host: str(properties["name"])
-        for host, properties in collect_all(vcenter.content, vim.HostSystem, ["name"])
+        host: str(found["name"])
+        for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])
     }
-    for _, properties in collect_all(
-        vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]
-    ):
+    for _, found in collect_all(vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]):
         yield (
-            properties.get(known_by),
-            (hosts.get(properties["runtime.host"], "") if "runtime.host" in properties else ""),
+            found.get(known_by),
+            (hosts.get(found["runtime.host"], "") if "runtime.host" in found else ""),
         )
 
 
@@ -94,10 +92,10 @@ def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
 
 
 def _drs(vcenter: VCenter, cluster: str) -> vim.cluster.DrsConfigInfo:
-    for _, properties in collect_all(
+    for _, found in collect_all(
         vcenter.content, vim.ClusterComputeResource, ["name", "configurationEx"]
     ):
-        if properties["name"] == cluster:
-            drs: vim.cluster.DrsConfigInfo = properties["configurationEx"].drsConfig
+        if found["name"] == cluster:
+            drs: vim.cluster.DrsConfigInfo = found["configurationEx"].drsConfig
             return drs
     raise LabError(f"the vCenter has no cluster {cluster}")

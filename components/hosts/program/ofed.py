@@ -88,8 +88,8 @@ def version_in(printed: str) -> str:
 
     Empty when there is none.
     """
-    match = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
-    return match[1] if match else ""
+    found = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
+    return found[1] if found else ""
 
 
 def module_file(machine: Machine) -> ModuleFile:
@@ -123,13 +123,13 @@ def dkms_states(printed: str, kernel: str) -> List[str]:
     Version 2 writes `mlnx-ofed-kernel, 5.8…, 5.4.0-150-generic, x86_64: installed`, version 3 a
     slash for the comma.
     """
-    states = []
+    found = []
     for line in printed.splitlines():
         if re.match(r"mlnx-of(ed|a)[-_]kernel\b", line):
             what, _, state = line.partition(": ")
-            states.append((what, state.split(" ")[0].strip()))
-    here = [state for what, state in states if kernel in what.replace(",", " ").split()]
-    return here or ["not built"] * bool(states)
+            found.append((what, state.split(" ")[0].strip()))
+    here = [state for what, state in found if kernel in what.replace(",", " ").split()]
+    return here or ["not built"] * bool(found)
 
 
 def loaded(machine: Machine) -> str:
@@ -176,20 +176,20 @@ def holders(host: Host) -> List[str]:
 
     Empty when a restart affects only the lab's links and VFs.
     """
-    machine, reasons = host.machine, []
+    machine, found = host.machine, []
     host.forget()
-    reasons += [
+    found += [
         f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")
     ]
-    reasons += module_holders(machine)
+    found += module_holders(machine)
     opened = host.opened_devices()
     if opened is None:
-        reasons.append("the processes that have RDMA devices open cannot be listed")
+        found.append("the processes that have RDMA devices open cannot be listed")
     elif opened:
-        reasons.append(f"a process has {' '.join(sorted(opened))} open")
+        found.append(f"a process has {' '.join(sorted(opened))} open")
     ours = {pf["interface"] for pf in host.pfs}
     vfs = {vf.netdev for pf in ours for vf in host.vfs(pf)}
-    reasons += [
+    found += [
         f"{pf} VF {index}: {reason}"
         for pf in sorted(ours)
         for index, reason in host.uses(pf).items()
@@ -200,8 +200,8 @@ def holders(host: Host) -> List[str]:
         try:
             refuse_what_carries_the_host(host, [name])
         except StepError as error:
-            reasons.append(error.reason)
+            found.append(error.reason)
             continue
         if name not in ours and host.is_up(name):
-            reasons.append(f"{name} is up, also uses {MODULE}, and is not a rail of this lab")
-    return reasons
+            found.append(f"{name} is up, also uses {MODULE}, and is not a rail of this lab")
+    return found

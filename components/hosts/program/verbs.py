@@ -113,9 +113,9 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
     }
     if still and not _awaits_confirmation(still):
         field = min(still)
-        actual, target = still[field]
+        found, target = still[field]
         raise StepError(
-            f"{field} is {actual} after it was set to {target}",
+            f"{field} is {found} after it was set to {target}",
             "something else on this host sets it too",
         )
     host.changed += sorted(set(wrong) - set(pending))
@@ -173,7 +173,7 @@ def probe(host: Host) -> Fields:
 def facts(host: Host) -> Dict[str, Any]:
     machine = host.machine
     names = [pf["interface"] for pf in host.pfs if pf["interface"] in host.links()]
-    known: Dict[str, Any] = {
+    found: Dict[str, Any] = {
         "machine_id": machine.read("/etc/machine-id"),
         "boot_id": machine.read(BOOT_ID),
         "kernel": machine.read("/proc/sys/kernel/osrelease"),
@@ -187,16 +187,14 @@ def facts(host: Host) -> Dict[str, Any]:
     warnings = unreverted(host)
     for step in STEPS:
         if step.concerns(host.document):
-            step_facts = step.facts(host)
-            warnings += [
-                warning for warning in step_facts.pop(WARNINGS, []) if warning not in warnings
-            ]
-            known.update(step_facts)
+            said = step.facts(host)
+            warnings += [warning for warning in said.pop(WARNINGS, []) if warning not in warnings]
+            found.update(said)
     if warnings:
-        known[WARNINGS] = warnings
+        found[WARNINGS] = warnings
     if machine.exists(REVERTED_FILE):
-        known["reverted"] = load_json(machine, REVERTED_FILE).get("reverted", [])
-    return known
+        found["reverted"] = load_json(machine, REVERTED_FILE).get("reverted", [])
+    return found
 
 
 def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:

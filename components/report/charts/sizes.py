@@ -6,13 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from components.report.charts.canvas import INK, MUTED, SMALL, Canvas, end_labels, frame, series_colour
-from components.report.shapes import Band, Sizes, short, three
+from components.report.shapes import Band, Sizes, three
 from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.records import CurvePoint
 from stacks.words import bytes_text
 
-Line = Sequence[tuple[int, float]]
-"""Values by message size in bytes."""
 WIDTH, HEIGHT = 480, 300
 MARGINS = (52, 112, 12, 44)
 INNER = HEIGHT - MARGINS[2] - MARGINS[3]
@@ -67,12 +65,7 @@ def busbw_chart(curves: Mapping[str, Sequence[CurvePoint]], ceiling_gbyte_s: flo
         label: [(point.message_bytes, point.value) for point in points if point.value > 0]
         for label, points in curves.items()
     }
-    ceilings: dict[str, Line] = {}
-    if ceiling_gbyte_s:
-        sizes = [size for points in busbw.values() for size, _ in points]
-        ceilings["ceiling"] = [(min(sizes), ceiling_gbyte_s), (max(sizes), ceiling_gbyte_s)]
-    label = "bus bandwidth of the all-reduce against message size"
-    return lines_chart(busbw, ceilings, "busbw, GB/s", name, label)
+    return _transports_chart(busbw, ceiling_gbyte_s, "busbw, GB/s", name, "bus bandwidth")
 
 
 def time_chart(curves: Mapping[str, Sequence[CurvePoint]], name: str) -> str:
@@ -81,29 +74,29 @@ def time_chart(curves: Mapping[str, Sequence[CurvePoint]], name: str) -> str:
         label: [(point.message_bytes, point.time_us) for point in points if point.time_us]
         for label, points in curves.items()
     }
-    return lines_chart(times, {}, "time, µs", name, "time of the all-reduce against message size")
+    return _transports_chart(times, None, "time, µs", name, "time")
 
 
-def lines_chart(lines: Mapping[str, Line], ceilings: Mapping[str, Line], unit: str, name: str, label: str) -> str:
-    """Lines over message sizes, and dashed ceilings. Both axes are logarithmic."""
+def _transports_chart(
+    lines: Mapping[str, Sequence[tuple[int, float]]], ceiling: float | None, unit: str, name: str, what: str
+) -> str:
     canvas = Canvas(WIDTH, HEIGHT, MARGINS)
     axes = canvas.axes()
     frame(axes)
     axes.set_yscale("log")
     ends: list[tuple[float, str, str]] = []
-    for number, (title, points) in enumerate(lines.items()):
+    for number, (label, points) in enumerate(lines.items()):
         colour, last = series_colour(number), points[-1][1]
-        axes.plot(*zip(*points, strict=True), color=colour, linewidth=2)
-        ends.append((last, f"{short(title)}: {three(last)}", colour))
-    for title, points in ceilings.items():
-        last = points[-1][1]
-        axes.plot(*zip(*points, strict=True), color=MUTED, linewidth=1, dashes=(5, 2))
-        ends.append((last, f"{title}: {three(last)}", MUTED))
+        axes.plot([size for size, _ in points], [value for _, value in points], color=colour, linewidth=2)
+        ends.append((last, f"{label}: {three(last)}", colour))
+    if ceiling:
+        axes.axhline(ceiling, color=MUTED, linewidth=1, dashes=(5, 2))
+        ends.append((ceiling, f"ceiling: {three(ceiling)}", MUTED))
     _message_axis(axes, [size for points in lines.values() for size, _ in points])
     _plain_log(axes)
     axes.set_ylabel(unit)
     end_labels(axes, INNER, [(_fraction(axes, value), text, colour) for value, text, colour in ends])
-    return canvas.svg(name, label)
+    return canvas.svg(name, f"{what} of the all-reduce against message size")
 
 
 def _band(axes: Axes, band: Band, colour: str) -> None:

@@ -334,12 +334,9 @@ def read_revisions(printed: str, mark: str) -> list[PendingChange]:
     }
     return [
         PendingChange(
-            name=name,
-            state="unconfirmed",
-            ours=mark in description,
-            said=", ".join(dict.fromkeys(description)),
+            name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said))
         )
-        for name, description in waiting.items()
+        for name, said in waiting.items()
     ]
 
 
@@ -398,14 +395,13 @@ def _trust(profile: Object) -> str:
 
 def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
-    priorities = {
+    found = {
         point: object_at(profile, "dscp", str(point)).get("switch-priority")
         for point in declared.dscp_priority
     }
     where = f"{PROFILES}: switch-priority"
     return {
-        point: number_of(to, where) if to is not None else point >> 3
-        for point, to in priorities.items()
+        point: number_of(to, where) if to is not None else point >> 3 for point, to in found.items()
     }
 
 
@@ -432,16 +428,16 @@ def _others(settings: PortSettings) -> list[int]:
 
 def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
     classes = {
-        number: object_at(about)
+        one: object_at(about)
         for text, about in object_at(scheduler, "traffic-class").items()
-        for number in numbers_in(text)
+        for one in numbers_in(text)
     }
     if classes.get(tc, {}).get("mode") != "strict":
         return "wrr 0"
     starved = [
-        number
-        for number in (*declared.ecn, *_others(declared))
-        if not classes.get(number, {}).get("bw-percent")
+        one
+        for one in (*declared.ecn, *_others(declared))
+        if not classes.get(one, {}).get("bw-percent")
     ]
     return f"strict, no share for {normal_ranges(starved)}" if starved else "strict"
 

@@ -1,11 +1,11 @@
-"""docs/audit.md has every check as the registry has it. UPDATE_GOLDEN=1 writes its tables again."""
+"""docs/audit-checks.md has every check as the registry has it. UPDATE_GOLDEN=1 writes its tables again."""
 
 import os
 
 from components.audit.registry import PRACTICE, Check, checks
 from tests.conftest import ROOT
 
-PAGE = ROOT / "docs" / "audit.md"
+PAGE = ROOT / "docs" / "audit-checks.md"
 BEGIN, END = "<!-- checks: begin -->", "<!-- checks: end -->"
 """What is between them in the page is generated."""
 

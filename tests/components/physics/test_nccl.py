@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.messages import states
 
 GIB = 2**30
-PAGE = ROOT / "docs" / "validation.md"
+PAGE = ROOT / "docs" / "verdict.md"
 BEGIN, END = "<!-- all-reduce: begin -->", "<!-- all-reduce: end -->"
 NODES = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 VENDORS = ("GenuineIntel", "AuthenticAMD")

@@ -1,4 +1,4 @@
-"""docs/validation.md against the code: it explains every state, code and bound."""
+"""The pages on validation against the code: they explain every state, code and bound."""
 
 import ast
 import re
@@ -16,7 +16,8 @@ from components.validation.summary import Function, Performance, Regression, Sum
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "validation.md").read_text()
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("validation", "verdict", "localise", "report")]
+PAGE = "\n".join(page.read_text() for page in PAGES)
 VALIDATION = ROOT / "components" / "validation"
 JUDGES = (
     *sorted((VALIDATION / "search").glob("*.py")),
@@ -38,7 +39,7 @@ NO_CODES = {"PATH_ONE_WAY"}
 def section(title: str) -> str:
     """A chapter of the page, or a part of one."""
     begun = re.search(rf"^(#+) {re.escape(title)}$", PAGE, re.MULTILINE)
-    assert begun, f"docs/validation.md has no section {title}"
+    assert begun, f"no page on validation has a section {title}"
     rest = PAGE[begun.end() :]
     following = re.search(rf"^#{{1,{len(begun[1])}}} ", rest, re.MULTILINE)
     return rest[: following.start()] if following else rest
@@ -71,7 +72,7 @@ def test_each_code_of_a_finding_has_its_line() -> None:
     known = set(codes()) - NO_CODES
 
     assert {code for _, code in CODES.values()} | {CONGESTION, "SOCKET_FALLBACK"} <= known, "they are found at all"
-    assert known - told == set(), "describe them in docs/validation.md, Codes of findings"
+    assert known - told == set(), "describe them in docs/verdict.md, Codes of findings"
     assert told - known - {"…_DOWN", "…_SLOW"} == set(), "they are in no judge any more"
 
 

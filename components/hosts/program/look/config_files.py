@@ -30,14 +30,14 @@ def config_files(machine: ReadOnly, interface: str, mac: str, pci: str) -> List[
     """Every file that sets this interface, with what it sets."""
     if not interface:
         return []
-    files = [*_netplan(machine, interface, mac), *_networkd(machine, interface, mac)]
-    files += [
+    found = [*_netplan(machine, interface, mac), *_networkd(machine, interface, mac)]
+    found += [
         *_network_manager(machine, interface, mac),
         *_ifcfg(machine, interface),
         *_ifupdown(machine, interface),
     ]
-    files += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
-    return [{key: value for key, value in file.items() if value is not None} for file in files]
+    found += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
+    return [{key: value for key, value in file.items() if value is not None} for file in found]
 
 
 def _file(
@@ -47,20 +47,20 @@ def _file(
     addresses: Tuple[str, ...] = (),
     vfs: Optional[str] = None,
 ) -> Json:
-    numbers = [int(text) if text and text.isdigit() else None for text in (mtu, vfs)]
+    numbers = [int(each) if each and each.isdigit() else None for each in (mtu, vfs)]
     return {
         "path": path,
         "manager": manager,
         "mtu_bytes": numbers[0],
         "vfs": numbers[1],
-        "addresses": [text for text in addresses if re.match(r"^[0-9a-fA-F:.]+/\d+$", text)],
+        "addresses": [each for each in addresses if re.match(r"^[0-9a-fA-F:.]+/\d+$", each)],
     }
 
 
 def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
     """The values are from the files that netplan renders for its backend, which are not YAML."""
     word = re.compile(rf"(^|[\s\"']){re.escape(interface)}[\"']?\s*:", re.MULTILINE)
-    files = []
+    found = []
     for path in _listed(machine, NETPLAN, ".yaml"):
         text = machine.read(path)
         if word.search(text) or (mac and mac in text.lower()):
@@ -73,16 +73,16 @@ def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
                 rf"""^\s+["']?{re.escape(interface)}["']?\s*:\s*{{.*""", text, re.MULTILINE
             )
             vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join([*block, *braces]))
-            files.append(
+            found.append(
                 _file(
                     path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None
                 )
             )
-    return files
+    return found
 
 
 def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORKD) -> List[Json]:
-    files = []
+    found = []
     for path in (*_listed(machine, folder, ".network"), *_listed(machine, folder, ".link")):
         sections = _ini(machine.read(path))
         match = sections.get("Match", [])
@@ -93,26 +93,26 @@ def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORK
             for name in value.split()
         ]
         macs = [
-            address
+            each
             for key, value in match
             if key in ("MACAddress", "PermanentMACAddress")
-            for address in value.split()
+            for each in value.split()
         ]
         if any(fnmatch.fnmatch(interface, name) for name in names) or mac in [
-            address.lower() for address in macs if mac
+            each.lower() for each in macs if mac
         ]:
             link, addresses = sections.get("Link", []), []
             for section in ("Network", "Address"):
                 addresses += [value for key, value in sections.get(section, []) if key == "Address"]
             vfs = _first(link, "SR-IOVVirtualFunctions")
-            files.append(_file(path, "networkd", _first(link, "MTUBytes"), tuple(addresses), vfs))
-    return files
+            found.append(_file(path, "networkd", _first(link, "MTUBytes"), tuple(addresses), vfs))
+    return found
 
 
 def _network_manager(
     machine: ReadOnly, interface: str, mac: str, folder: str = PROFILES
 ) -> List[Json]:
-    files = []
+    found = []
     for path in _listed(machine, folder, ".nmconnection"):
         sections = _ini(machine.read(path))
         named = _first(sections.get("connection", []), "interface-name") == interface
@@ -127,12 +127,12 @@ def _network_manager(
         ]
         mtu = _first(sections.get("ethernet", []), "mtu")
         vfs = _first(sections.get("sriov", []), "total-vfs")
-        files.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
-    return files
+        found.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
+    return found
 
 
 def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
-    files = []
+    found = []
     for path in _listed(machine, SCRIPTS, ""):
         values = dict(
             re.findall(
@@ -145,12 +145,12 @@ def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
                 if {"IPADDR", "PREFIX"} <= set(values)
                 else ()
             )
-            files.append(_file(path, "ifcfg", values.get("MTU"), addresses))
-    return files
+            found.append(_file(path, "ifcfg", values.get("MTU"), addresses))
+    return found
 
 
 def _ifupdown(machine: ReadOnly, interface: str) -> List[Json]:
-    files = []
+    found = []
     for path in (IFUPDOWN[0], *_listed(machine, IFUPDOWN[1], "")):
         blocks = re.split(r"^(?=iface\s)", machine.read(path), flags=re.MULTILINE)
         ours = [block for block in blocks if re.match(rf"iface\s+{re.escape(interface)}\s", block)]
@@ -158,13 +158,13 @@ def _ifupdown(machine: ReadOnly, interface: str) -> List[Json]:
             text = "\n".join(ours)
             mtu = re.search(r"^\s+mtu\s+(\d+)", text, re.MULTILINE)
             addresses = tuple(re.findall(r"^\s+address\s+(\S+)", text, re.MULTILINE))
-            files.append(_file(path, "ifupdown", mtu[1] if mtu else None, addresses))
-    return files
+            found.append(_file(path, "ifupdown", mtu[1] if mtu else None, addresses))
+    return found
 
 
 def _scripts(machine: ReadOnly, interface: str, pci: str) -> List[Json]:
     """Units and udev rules that make VFs."""
-    files = []
+    found = []
     for folder, suffix, manager in ((UNITS, ".service", "systemd"), (RULES, ".rules", "udev")):
         for path in _listed(machine, folder, suffix):
             lines = [
@@ -172,8 +172,8 @@ def _scripts(machine: ReadOnly, interface: str, pci: str) -> List[Json]:
             ]
             vfs = VFS.search("\n".join(lines))
             if vfs:
-                files.append(_file(path, manager, vfs=vfs[1] or vfs[2]))
-    return files
+                found.append(_file(path, manager, vfs=vfs[1] or vfs[2]))
+    return found
 
 
 def _of_rocelab(machine: ReadOnly, interface: str) -> List[Json]:

@@ -22,27 +22,27 @@ MOST_ROUTES, MOST_PEERS = 2000, 2000
 
 def links(machine: ReadOnly) -> Dict[str, Json]:
     """All links of the first namespace by name."""
-    listed = printed_json(machine.once(*LINKS))
-    return {str(link["ifname"]): link for link in listed if link.get("ifname")}
+    found = printed_json(machine.once(*LINKS))
+    return {str(link["ifname"]): link for link in found if link.get("ifname")}
 
 
 def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
     """Addresses with prefix length of each link, without link-local ones."""
-    listed = printed_json(machine.once(*ADDRESSES))
+    found = printed_json(machine.once(*ADDRESSES))
     return {
         str(link["ifname"]): sorted(
             f"{info['local']}/{info['prefixlen']}"
             for info in link.get("addr_info", [])
             if info.get("scope") != "link" and "local" in info
         )
-        for link in listed
+        for link in found
         if link.get("ifname")
     }
 
 
 def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
     """Bonds, VLANs, bridges and other virtual links, without those of pods."""
-    others, known, given = [], set(physical), addresses(machine)
+    found, known, given = [], set(physical), addresses(machine)
     for name, link in links(machine).items():
         kind = str(link.get("linkinfo", {}).get("info_kind", ""))
         if (
@@ -52,7 +52,7 @@ def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
             or machine.exists(f"/sys/class/net/{name}/device")
         ):
             continue
-        others.append(
+        found.append(
             {
                 "name": name,
                 "kind": kind,
@@ -67,21 +67,19 @@ def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
                 "addresses": given.get(name, []),
             }
         )
-    return others
+    return found
 
 
 def routes(machine: ReadOnly) -> List[Json]:
     """Unicast routes of all tables, without those that Calico's BIRD adds per node."""
-    unicast = []
+    found = []
     for family, words in ROUTES.items():
         for route in printed_json(machine.once(*words)):
             if _leads_out(route):
-                unicast += [_route(route, hop, family) for hop in route.get("nexthops") or [{}]]
-    if len(unicast) > MOST_ROUTES:
-        raise UnknownError(
-            f"{len(unicast)} routes: more than {MOST_ROUTES}; not a host's own routes"
-        )
-    return unicast
+                found += [_route(route, hop, family) for hop in route.get("nexthops") or [{}]]
+    if len(found) > MOST_ROUTES:
+        raise UnknownError(f"{len(found)} routes: more than {MOST_ROUTES}; not a host's own routes")
+    return found
 
 
 def _leads_out(route: Json) -> bool:
@@ -121,13 +119,13 @@ def _prefixed(destination: str, family: int) -> str:
 
 def rules(machine: ReadOnly) -> List[Json]:
     """Policy routing rules beyond the kernel's own."""
-    own_rules = []
+    found = []
     for words in RULES:
         for rule in printed_json(machine.once(*words)):
             priority = int(rule.get("priority", 0))
             if priority == FIRST_PRIORITY or priority in LAST_PRIORITIES:
                 continue
-            own_rules.append(
+            found.append(
                 {
                     "priority": priority,
                     "source": _network(rule, "src"),
@@ -136,7 +134,7 @@ def rules(machine: ReadOnly) -> List[Json]:
                     "table": str(rule.get("table", "")),
                 }
             )
-    return own_rules
+    return found
 
 
 def _network(rule: Json, side: str) -> str:
@@ -147,7 +145,7 @@ def _network(rule: Json, side: str) -> str:
 def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
     """Entries of the neighbour table that NICs received."""
     known = set(physical)
-    neighbours = [
+    found = [
         {
             "address": str(entry["dst"]),
             "interface": str(entry["dev"]),
@@ -157,21 +155,21 @@ def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
         for entry in printed_json(machine.once(*PEERS))
         if entry.get("dev") in known and entry.get("lladdr")
     ]
-    if len(neighbours) > MOST_PEERS:
-        raise UnknownError(f"{len(neighbours)} neighbors: more than the {MOST_PEERS} that are kept")
-    return neighbours
+    if len(found) > MOST_PEERS:
+        raise UnknownError(f"{len(found)} neighbors: more than the {MOST_PEERS} that are kept")
+    return found
 
 
 def sysctls(machine: ReadOnly, physical: Iterable[str]) -> Dict[str, int]:
-    values = {}
+    found = {}
     for name in ("all", "default", *physical):
         for setting in SETTINGS:
             text = machine.read(f"{CONF}/{name}/{setting}")
             if text.isdigit():
-                values[f"net.ipv4.conf.{name}.{setting}"] = int(text)
-    if not values:
+                found[f"net.ipv4.conf.{name}.{setting}"] = int(text)
+    if not found:
         raise UnknownError("none could be read")
-    return values
+    return found
 
 
 def leaves(machine: ReadOnly, physical: List[str]) -> List[Leaf]:
@@ -198,14 +196,14 @@ def _of_the_session(machine: ReadOnly) -> List[str]:
     address = session_address(machine)
     if not address:
         raise UnknownError("this is not an SSH session")
-    interfaces = [
+    found = [
         name
         for name, given in addresses(machine).items()
-        if address in [prefixed.split("/")[0] for prefixed in given]
+        if address in [each.split("/")[0] for each in given]
     ]
-    if not interfaces:
+    if not found:
         raise UnknownError(f"{address} is not an address of this host")
-    return interfaces
+    return found
 
 
 def _of_the_default_route(machine: ReadOnly) -> List[str]:
@@ -217,11 +215,9 @@ def _of_the_default_route(machine: ReadOnly) -> List[str]:
 def storage(machine: ReadOnly) -> Dict[str, str]:
     """What is mounted or connected over which interface; filesystems are not accessed."""
     machine.text("/proc/mounts")
-    servers_by_interface: Dict[str, Any] = {}
+    found: Dict[str, Any] = {}
     for server, what in [*file_servers(machine), *block_servers(machine)]:
         address, _, device = server.partition("%")
-        route = f"dev {device}" if device else printed(machine.run("ip", "route", "get", address))
-        servers_by_interface.setdefault(
-            matched(r"\bdev (\S+)", route, f"there is no route to {address}"), what
-        )
-    return servers_by_interface
+        said = f"dev {device}" if device else printed(machine.run("ip", "route", "get", address))
+        found.setdefault(matched(r"\bdev (\S+)", said, f"there is no route to {address}"), what)
+    return found

@@ -104,8 +104,8 @@ def acs_bridges(machine: Machine) -> List[str]:
     above = sorted(
         {
             bridge
-            for function in (*nics(machine), *gpu_addresses(machine))
-            for bridge in bridges(machine, function)
+            for each in (*nics(machine), *gpu_addresses(machine))
+            for bridge in bridges(machine, each)
         }
     )
     spaces = {address: _configuration(machine, f"{DEVICES}/{address}/config") for address in above}

@@ -202,12 +202,12 @@ def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> No
             for line in machine.read("/etc/passwd").splitlines()
             if f":{user['uid']}:" in line
         ]
-        owner = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(
+        found = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(
             taken
         )
-        if owner:
+        if found:
             raise StepError(
-                f"uid {user['uid']} of {name} belongs to {owner} on this host",
+                f"uid {user['uid']} of {name} belongs to {found} on this host",
                 "set a free uid in the lab file",
             )
 

@@ -134,4 +134,4 @@ def test_the_example_of_what_works_only_with_fewer_at_once_is_one_that_does(lab:
 
 
 def test_the_shares_are_those_that_the_page_names() -> None:
-    assert (UNSTABLE_SHARE, CROWDED_SHARE) == (0.01, 0.2), "docs/validation.md, Failed once"
+    assert (UNSTABLE_SHARE, CROWDED_SHARE) == (0.01, 0.2), "docs/verdict.md, Failed once"
