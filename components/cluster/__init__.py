@@ -1,1 +1,4 @@
-"""What carries the rails into pods: network and device plugins, address pools, attachments, the MPI operator."""
+"""What carries the rails into pods.
+
+Network and device plugins, address pools, attachments, the MPI operator.
+"""

@@ -12,7 +12,10 @@ from components.ssh.credentials import CONTROL_PLANE, admin_kubeconfig
 from stacks.base import LabError
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"
-"""One fixed place: agents run on every node and definitions are cluster-wide, so two labs cannot share a cluster."""
+"""One fixed place.
+
+Agents run on every node and definitions are cluster-wide, so two labs cannot share a cluster.
+"""
 COLLECTION = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATH = f"{COLLECTION}/{NAME}"
 
@@ -34,11 +37,17 @@ class ClaimInputs(Properties):
 
 class ClaimState(ClaimInputs):
     current_owner: str
-    """The owner that the cluster names: another one than `owner` if someone else has taken the cluster over."""
+    """The owner that the cluster names.
+
+    Another one than `owner` if someone else has taken the cluster over.
+    """
 
 
 class Claim(Resource[ClaimInputs, ClaimState]):
-    """A ConfigMap with the owner's name, in a free cluster; everything else in the cluster waits for it."""
+    """A ConfigMap with the owner's name, in a free cluster.
+
+    Everything else in the cluster waits for it.
+    """
 
     async def check(self, old: ClaimInputs | None, new: ClaimInputs) -> list[Failure]:
         """Refuses already in the first preview. The run asks a server that does not answer yet."""
@@ -76,7 +85,10 @@ class Claim(Resource[ClaimInputs, ClaimState]):
         return old.model_copy(update={"current_owner": owner}) if owner else None
 
     async def update(self, old: ClaimState, new: ClaimInputs) -> ClaimState:
-        """Claims under the new name, since a stack may be renamed; refuses a cluster that someone else has taken."""
+        """Claims under the new name, since a stack may be renamed.
+
+        Refuses a cluster that someone else has taken.
+        """
         with await self._api(new) as api:
             _claim(api, new, (old.owner,))
         return ClaimState(**dict(new), current_owner=new.owner)
@@ -93,20 +105,24 @@ class Claim(Resource[ClaimInputs, ClaimState]):
         return KubernetesApi(await admin_kubeconfig(claim.kubeconfig, self.config, Path.cwd()))
 
 
-def owner_in(found: Manifest | None) -> str:
+def owner_in(config_map: Manifest | None) -> str:
     """The cluster's owner; empty when it has none."""
-    owner = at(found, "data", "owner")
+    owner = at(config_map, "data", "owner")
     return owner if isinstance(owner, str) else ""
 
 
-def refusal(found: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -> str | None:
-    """Why a cluster with this ConfigMap must not be changed; None when it is free or this stack's."""
-    theirs = owner_in(found)
-    if found is None or theirs in (owner, *also_ours):
+def refusal(config_map: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -> str | None:
+    """Why a cluster with this ConfigMap must not be changed.
+
+    None when it is free or this stack's.
+    """
+    theirs = owner_in(config_map)
+    if config_map is None or theirs in (owner, *also_ours):
         return None
     return (
-        f"this cluster belongs to {theirs or 'an unnamed owner'}, not to {owner}; nothing was changed. Two labs cannot "
-        "share one cluster: name another cluster, or destroy the other lab first. If that lab no longer exists, run "
+        f"this cluster belongs to {theirs or 'an unnamed owner'}, not to {owner}; nothing was "
+        "changed. Two labs cannot share one cluster: name another cluster, or destroy the other "
+        "lab first. If that lab no longer exists, run "
         f"kubectl -n {NAMESPACE} delete configmap {NAME}"
     )
 
@@ -115,26 +131,30 @@ def _refuse(api: KubernetesApi, claim: ClaimInputs, also_ours: Sequence[str]) ->
     """The ConfigMap, if it exists.
 
     Raises:
-        ClaimedError: when another stack owns the cluster, or a precondition of the lab does not hold.
+        ClaimedError: when another stack owns the cluster, or a precondition of the lab does not
+            hold.
     """
-    found = api.get(PATH)
-    if text := refusal(found, claim.owner, also_ours):
+    config_map = api.get(PATH)
+    if text := refusal(config_map, claim.owner, also_ours):
         raise ClaimedError(text)
     faults = [precondition.fault_of(api.get(precondition.path)) for precondition in claim.required]
     if any(faults):
         raise ClaimedError("\n".join(filter(None, faults)))
-    return found
+    return config_map
 
 
 def _claim(api: KubernetesApi, claim: ClaimInputs, also_ours: Sequence[str]) -> None:
-    found = _refuse(api, claim, also_ours)
+    config_map = _refuse(api, claim, also_ours)
     data: Manifest = {"owner": claim.owner}
-    if found is not None:
+    if config_map is not None:
         api.merge(PATH, {"data": data})
         return
     metadata: Manifest = {"name": NAME, "labels": PART_OF}
     try:
-        api.create(COLLECTION, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        api.create(
+            COLLECTION,
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
+        )
     except ApiError as error:
         if error.status != 409:
             raise

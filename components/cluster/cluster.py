@@ -26,8 +26,9 @@ from stacks.cluster import Cluster
 from stacks.lab import Lab
 
 GATE_S = {"virtual": 120, "plain": 180, "operator": 1800}
-"""How long the gate waits: a plugin registers within seconds, on an emulated machine within two minutes; an operator
-may reboot nodes for VFs. Without real kubelets the gate waits at most `node_gate.PLAYED_S`."""
+"""How long the gate waits: a plugin registers within seconds, on an emulated machine within two
+minutes; an operator may reboot nodes for VFs. Without real kubelets the gate waits at most
+`node_gate.PLAYED_S`."""
 
 
 ROLL_OUT = pulumi.CustomTimeouts(create="3m", update="3m")
@@ -47,7 +48,8 @@ class RdmaClusterArgs:
 class RdmaCluster(pulumi.ComponentResource):
     """Definitions, node agents, pools, networks and the MPI operator of one lab.
 
-    It works in parallel with the hosts. Only the device plugin waits for them, because it looks for VFs once.
+    It works in parallel with the hosts. Only the device plugin waits for them, because it looks for
+    VFs once.
     """
 
     attachments: Mapping[str, Mapping[str, str | int]]
@@ -61,12 +63,16 @@ class RdmaCluster(pulumi.ComponentResource):
     ready: pulumi.Output[bool]
     """True once every object exists, every pod of the lab runs, and the gate has read the nodes."""
 
-    def __init__(self, name: str, args: RdmaClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: RdmaClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:cluster:RdmaCluster", name, None, opts)
         lab, cluster = args.lab, _section(args.lab)
         owner = Owner(lab=lab.name)
         # what the kubeconfig opens is no secret, and stays the same when its login is renewed
-        identity = pulumi.Output.unsecret(pulumi.Output.from_input(args.kubeconfig).apply(identity_of))
+        identity = pulumi.Output.unsecret(
+            pulumi.Output.from_input(args.kubeconfig).apply(identity_of)
+        )
         opened = {"cluster": identity, "kubeconfig": kubeconfig_source(cluster)}
         owner_name = f"lab {lab.name} of stack {pulumi.get_project()}/{pulumi.get_stack()}"
         claim = Declaration(
@@ -78,7 +84,7 @@ class RdmaCluster(pulumi.ComponentResource):
         self.provider = kubernetes.Provider(
             f"{name}-provider",
             kubeconfig=args.kubeconfig,
-            # the cluster's identity in the state: without it, a new API address would replace everything
+            # its identity in the state: without it, a new API address would replace everything
             cluster_identifier=lab.name,
             enable_server_side_apply=True,
             # every object goes through it, so nothing is placed in another lab's cluster
@@ -86,29 +92,30 @@ class RdmaCluster(pulumi.ComponentResource):
         )
         child = pulumi.ResourceOptions(parent=self, provider=self.provider)
         after = place_foundations(name, lab, cluster, owner, child)
-        operators = [
-            Operator(
-                f"{name}-{key}",
-                OperatorArgs(
-                    program=program,
-                    owner=owner,
-                    after=after.get(key, []),
-                    roll_out=None if lab.has_real_pods else ROLL_OUT,
-                    pod_annotations={LAYOUT_ANNOTATION: args.vf_layout} if key == DEVICE_PLUGIN else {},
-                ),
-                child,
+        roll_out = None if lab.has_real_pods else ROLL_OUT
+        running: dict[str, pulumi.CustomResource] = {}
+        for key, program in programs(lab, cluster).items():
+            restarts = {LAYOUT_ANNOTATION: args.vf_layout} if key == DEVICE_PLUGIN else {}
+            operator_args = OperatorArgs(
+                program=program,
+                owner=owner,
+                after=after.get(key, []),
+                roll_out=roll_out,
+                pod_annotations=restarts,
             )
-            for key, program in programs(lab, cluster).items()
-        ]
+            running |= Operator(f"{name}-{key}", operator_args, child).running
         attached = Attachments(
             f"{name}-rails",
             AttachmentsArgs(
-                lab=lab, cluster=cluster, owner=owner, networks_after=after["networks"], pools_after=after["pools"]
+                lab=lab,
+                cluster=cluster,
+                owner=owner,
+                networks_after=after["networks"],
+                pools_after=after["pools"],
             ),
             child,
         )
         self.attachments = describe(lab, cluster)
-        running = {path: program for operator in operators for path, program in operator.running.items()}
         announce(running, args.kubeconfig)
         everything = [*attached.placed, *after["policies"], *running.values()]
         patience = "virtual" if lab.simulated else "operator" if after["policies"] else "plain"
@@ -124,12 +131,17 @@ class RdmaCluster(pulumi.ComponentResource):
             # it reads what plugins and controllers made of all this
             pulumi.ResourceOptions(parent=self, depends_on=everything),
         )
-        self.faults = gate.report.apply(lambda report: report or {})  # none of a gate that --target left out
+        self.faults = gate.report.apply(
+            lambda report: report or {}
+        )  # none of a gate that --target left out
         self.fault_outline = self.faults.apply(few_faults)
-        # by ID: the gate's report is unknown in a preview of its update, and so would be everything that depends on it
+        # by ID: the gate's report is unknown in a preview of its update, and so would be everything
+        # that depends on it
         ids = [resource.id for resource in (*everything, gate)]
         self.ready = pulumi.Output.all(*ids).apply(lambda _: True)
-        self.register_outputs({"attachments": self.attachments, "faults": self.faults, "ready": self.ready})
+        self.register_outputs(
+            {"attachments": self.attachments, "faults": self.faults, "ready": self.ready}
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,11 +156,15 @@ class MadeCluster(pulumi.ComponentResource):
 
     kubeconfig: pulumi.Output[str]
 
-    def __init__(self, name: str, args: MadeClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: MadeClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:cluster:MadeCluster", name, None, opts)
         # no value of the hosts shows that they form a cluster by now
         made = pulumi.ResourceOptions(parent=self, depends_on=[args.hosts])
-        self.kubeconfig = Declaration(Kubeconfig, f"{name}-kubeconfig", {"cluster": args.lab.name}, made).kubeconfig
+        self.kubeconfig = Declaration(
+            Kubeconfig, f"{name}-kubeconfig", {"cluster": args.lab.name}, made
+        ).kubeconfig
         self.register_outputs({"kubeconfig": self.kubeconfig})
 
 

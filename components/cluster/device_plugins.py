@@ -13,9 +13,15 @@ from stacks.lab import Lab
 from stacks.rails import Rail
 
 LAYOUT_ANNOTATION = "rocelab/vf-layout"
-"""Digest of all VFs of the lab. The plugin looks for VFs only when it starts, so a new layout means a new pod."""
+"""Digest of all VFs of the lab.
+
+The plugin looks for VFs only when it starts, so a new layout means a new pod.
+"""
 PVRDMA_VENDOR, PVRDMA_DEVICE = "15ad", "0820"
-"""The paravirtual PCI device. Its netdev is another function (vmxnet3), so no interface name selects it."""
+"""The paravirtual PCI device.
+
+Its netdev is another function (vmxnet3), so no interface name selects it.
+"""
 RESCAN_S = 60
 """Unlike the SR-IOV plugin, it rescans by itself and finds a PF that comes late."""
 
@@ -26,7 +32,9 @@ def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
     return _plugin("sriov_device_plugin", cluster, cluster.bill.sriov_device_plugin, config)
 
 
-def render_shared_device_plugin(lab: Lab, cluster: Cluster, delivery: SharedRdma | Pvrdma) -> Program:
+def render_shared_device_plugin(
+    lab: Lab, cluster: Cluster, delivery: SharedRdma | Pvrdma
+) -> Program:
     """Offers each rail's RDMA device."""
     config = shared_device_config(lab, delivery)
     image = cluster.bill.rdma_shared_device_plugin
@@ -47,8 +55,9 @@ def _plugin(folder: str, cluster: Cluster, image: str, config: str) -> Program:
 def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
     """The resources as JSON, one per rail.
 
-    `isRdma` belongs in the selectors: at the resource, the plugin silently ignores it, and pods get no /dev/infiniband.
-    The plugin would refuse the simulator's VFs, which have no RDMA device, but it never runs there.
+    `isRdma` belongs in the selectors: at the resource, the plugin silently ignores it, and pods get
+    no /dev/infiniband. The plugin would refuse the simulator's VFs, which have no RDMA device, but
+    it never runs there.
     """
     resources: list[JsonValue] = []
     for rail in populated_rails(lab):
@@ -71,16 +80,17 @@ def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
 
 def shared_device_config(lab: Lab, delivery: SharedRdma | Pvrdma) -> str:
     """The resources as JSON, one per rail."""
-    resources: list[JsonValue] = [
-        {
+    resources: list[JsonValue] = []
+    for rail in populated_rails(lab):
+        resource: Manifest = {
             "resourceName": rail.resource_name,
             "resourcePrefix": rail.resource_prefix,
             "rdmaHcaMax": delivery.most_pods,
             "selectors": _selectors(lab, rail, delivery),
         }
-        for rail in populated_rails(lab)
-    ]
-    return json.dumps({"periodicUpdateInterval": RESCAN_S, "configList": resources}, indent=2) + "\n"
+        resources.append(resource)
+    config = {"periodicUpdateInterval": RESCAN_S, "configList": resources}
+    return json.dumps(config, indent=2) + "\n"
 
 
 def _selectors(lab: Lab, rail: Rail, delivery: SharedRdma | Pvrdma) -> Manifest:

@@ -1,4 +1,7 @@
-"""The objects that everything else waits for: namespaces, definitions, and the operators' custom resources."""
+"""The objects that everything else waits for.
+
+Namespaces, definitions, and the operators' custom resources.
+"""
 
 from collections.abc import Mapping
 
@@ -7,7 +10,13 @@ import pulumi
 from components.cluster.gpus import OWNER_S_FIELDS
 from components.cluster.manifests import Manifest
 from components.cluster.operators import Owner, place
-from components.cluster.profiles import MPI_NAMESPACE, kinds, placed_source, policies, render_namespaces
+from components.cluster.profiles import (
+    MPI_NAMESPACE,
+    kinds,
+    placed_source,
+    policies,
+    render_namespaces,
+)
 from components.cluster.store import Store, read_definitions
 from stacks.base import LabError
 from stacks.cluster import Cluster
@@ -18,18 +27,24 @@ Waits = Mapping[str, list[pulumi.CustomResource]]
 """What each program waits for, by its key, and what `networks`, `pools` and `policies` wait for."""
 
 
-def place_foundations(name: str, lab: Lab, cluster: Cluster, owner: Owner, child: pulumi.ResourceOptions) -> Waits:
+def place_foundations(
+    name: str, lab: Lab, cluster: Cluster, owner: Owner, child: pulumi.ResourceOptions
+) -> Waits:
     """Places all of them with the options `child`, and returns what each program waits for."""
 
-    def placed(key: str, manifest: Manifest, also: pulumi.ResourceOptions | None = None) -> pulumi.CustomResource:
+    def placed(
+        key: str, manifest: Manifest, also: pulumi.ResourceOptions | None = None
+    ) -> pulumi.CustomResource:
         return place(f"{name}-{key}", manifest, owner, pulumi.ResourceOptions.merge(child, also))
 
-    namespaces = {
-        key: placed(f"namespace-{key}", manifest) for key, manifest in render_namespaces(lab, cluster).items()
-    }
-    # deleting a definition deletes every object of its kind, and on hardware some may belong to others
-    keep = pulumi.ResourceOptions(retain_on_delete=None if lab.simulated else True)
-    defined = {key: placed(f"definition-{key}", manifest, keep) for key, manifest in _definitions(cluster).items()}
+    namespaces, defined = {}, {}
+    for key, manifest in render_namespaces(lab, cluster).items():
+        namespaces[key] = placed(f"namespace-{key}", manifest)
+    # deleting a definition deletes every object of its kind, on hardware perhaps those of others
+    kept = None if lab.simulated else True
+    keep = pulumi.ResourceOptions(retain_on_delete=kept)
+    for key, manifest in _definitions(cluster).items():
+        defined[key] = placed(f"definition-{key}", manifest, keep)
     ordered: list[pulumi.CustomResource] = []
     for key, manifest in policies(lab, cluster).items():
         # in order: the driver before the VFs, and the nodes' mode before their VFs

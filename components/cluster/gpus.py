@@ -1,4 +1,7 @@
-"""The source of `nvidia.com/gpu`: NVIDIA's device plugin as a DaemonSet, or the GPU operator by its ClusterPolicy."""
+"""The source of `nvidia.com/gpu`.
+
+NVIDIA's device plugin as a DaemonSet, or the GPU operator by its ClusterPolicy.
+"""
 
 from components.cluster.manifests import Manifest, Program, in_parts, render, render_program
 from components.cluster.policies import driver_by_operator
@@ -14,12 +17,13 @@ OWNER_S_FIELDS = ("spec.dcgm", "spec.dcgmExporter")
 def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
     """The plain plugin, on the lab's nodes with GPUs, driver and container toolkit."""
     is_default = lab.gpu is not None and lab.gpu.toolkit.default_runtime
+    runtime_class = "" if is_default else RUNTIME_CLASS
     return render_program(
         "nvidia_device_plugin/daemonset",
         namespace=cluster.system_namespace,
         image=cluster.bill.gpu_device_plugin,
         nodes=[node.name for node in present_nodes(lab) if node.gpus],
-        runtime_class="" if is_default else RUNTIME_CLASS,
+        runtime_class=runtime_class,
     )
 
 

@@ -24,12 +24,13 @@ def render_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Ma
         "name": rail.network_name,
         "plugins": [first, *meta_plugins(lab, cluster, rail)],
     }
+    # a macvlan is created, not taken from a pool of devices
+    resource = "" if shared else rail.resource
     return render(
         "cluster/manifests/rails/network",
         network=rail.network_name,
         namespace=namespace,
-        # a macvlan is created, not taken from a pool of devices
-        resource="" if shared else rail.resource,
+        resource=resource,
         chain=json.dumps(chain, indent=2) + "\n",
     )
 
@@ -39,16 +40,21 @@ def meta_plugins(lab: Lab, cluster: Cluster, rail: Rail) -> list[JsonValue]:
     plugins: list[JsonValue] = []
     if isinstance(cluster.delivery, SharedRdma):
         if len(pod_rails(lab)) > 1:
-            # untagged rails may share a switch: without this a pod answers ARP for one rail's address on another
-            sysctl = {"net.ipv4.conf.IFNAME.arp_ignore": "1", "net.ipv4.conf.IFNAME.arp_announce": "2"}
+            # untagged rails may share a switch: without this a pod answers ARP for one rail's
+            # address on another
+            sysctl = {
+                "net.ipv4.conf.IFNAME.arp_ignore": "1",
+                "net.ipv4.conf.IFNAME.arp_announce": "2",
+            }
             plugins.append({"type": "tuning", "sysctl": {**sysctl}})
     else:
         # the SR-IOV plugin has no MTU of its own, and a VF comes with the driver's default
         plugins.append({"type": "tuning", "mtu": rail.mtu_bytes})
     if rail.pod and rail.pod.gateway is not None:
-        # Source-based routing: what the pod's own address sends beyond the subnet takes the rail's router. The plugin
-        # moves all routes of the interface out of the main table, so that a program which does not bind its source
-        # reaches no peer on the rail. An isolated rail has no peer beyond its subnet: its connected route is enough.
+        # Source-based routing: what the pod's own address sends beyond the subnet takes the rail's
+        # router. The plugin moves all routes of the interface out of the main table, so that a
+        # program which does not bind its source reaches no peer on the rail. An isolated rail has
+        # no peer beyond its subnet: its connected route is enough.
         plugins.append({"type": "sbr"})
     if lab.hosts.rdma_namespaces == "exclusive":
         plugins.append({"type": "rdma"})
@@ -58,7 +64,8 @@ def meta_plugins(lab: Lab, cluster: Cluster, rail: Rail) -> list[JsonValue]:
 def _vf(cluster: Cluster, rail: Rail) -> Manifest:
     """The VF with its VLAN.
 
-    `link_state` is left out: its default is `auto`, and drivers without that switch refuse even the default.
+    `link_state` is left out: its default is `auto`, and drivers without that switch refuse even the
+    default.
     """
     vlan_id = pod_side(rail).vlan_id
     return {
@@ -73,7 +80,10 @@ def _vf(cluster: Cluster, rail: Rail) -> Manifest:
 
 
 def _macvlan(lab: Lab, cluster: Cluster, rail: Rail) -> Manifest:
-    """An interface on the PF, untagged like the PF. Rules ensure that a rail has one name for it."""
+    """An interface on the PF, untagged like the PF.
+
+    Rules ensure that a rail has one name for it.
+    """
     return {
         "type": "macvlan",
         "master": interfaces(lab, rail)[0],

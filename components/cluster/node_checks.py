@@ -1,4 +1,7 @@
-"""The conditions on nodes, pools and networks before a job may start. Pure: objects in, reasons out."""
+"""The conditions on nodes, pools and networks before a job may start. Pure.
+
+Objects in, reasons out.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +24,7 @@ from stacks.words import some
 
 GPU = "nvidia.com/gpu"
 DISTRIBUTION = re.compile(r"[-+](?!alpha|beta|rc).*$")
-"""Suffix of a distribution (`1.35.2+rke2r1`, `1.35.2-eks-a1b2c3d`), but not of a release candidate."""
+"""Suffix of a distribution, as in `1.35.2+rke2r1`, but not of a release candidate."""
 NODE_STATES = "/apis/sriovnetwork.openshift.io/v1/namespaces/{namespace}/sriovnetworknodestates"
 
 
@@ -42,42 +45,46 @@ class GateSpec:
     subnets: dict[str, str] = field(default_factory=dict)
     """The rails' subnets by name: nothing else in the cluster may use them."""
     drain: bool | None = None
-    """Whether the SR-IOV operator drains a node before its VFs change; None: no operator changes them."""
+    """Whether the SR-IOV operator drains a node before its VFs change; None: it changes none."""
 
 
 def gate_spec(lab: Lab, cluster: Cluster) -> GateSpec:
     """What a lab's gate expects.
 
-    Pools are checked on hardware only: the simulator's pods get no interface, so it allocates no blocks.
+    Pools are checked on hardware only: the simulator's pods get no interface, so it allocates no
+    blocks.
     """
-    operator = cluster.delivery if isinstance(cluster.delivery, SriovOperator) else None
-    blocks = {} if isinstance(cluster.delivery, Pvrdma) else address_source(cluster).blocks(lab)
-    paths = [
-        f"/apis/{NETWORK_API}/namespaces/{at(m, 'metadata', 'namespace')}"
-        f"/network-attachment-definitions/{at(m, 'metadata', 'name')}"
-        for m in networks(lab, cluster).values()
-    ]
+    subnets = {}
+    for rail in lab.rails:
+        subnets[f"{rail.name}.host_subnet"] = str(rail.host_subnet)
+        if rail.pod:
+            subnets[f"{rail.name}.pod.subnet"] = str(rail.pod.subnet)
+    pools: dict[str, list[str]] = {}
+    if not isinstance(cluster.delivery, Pvrdma) and not lab.simulated:
+        pools = address_source(cluster).blocks(lab)
+    paths, states, drain = [], "", None
+    for manifest in networks(lab, cluster).values():
+        namespace, name = (at(manifest, "metadata", key) for key in ("namespace", "name"))
+        folder = f"/apis/{NETWORK_API}/namespaces/{namespace}/network-attachment-definitions"
+        paths.append(f"{folder}/{name}")
+    if isinstance(cluster.delivery, SriovOperator):
+        states = NODE_STATES.format(namespace=cluster.delivery.namespace)
+        drain = cluster.delivery.drain
+        if lab.simulated:  # no operator runs there to create networks
+            paths = []
     return GateSpec(
         nodes={node.name: _resources(lab, cluster, node) for node in lab.active_nodes},
         kubelet=_kubelet(cluster),
-        pools={} if lab.simulated else blocks,
-        # no operator runs in the simulator to create networks
-        networks=[] if operator and lab.simulated else paths,
-        node_states=NODE_STATES.format(namespace=operator.namespace) if operator else "",
-        drain=operator.drain if operator else None,
-        subnets={
-            words: str(subnet)
-            for rail in lab.rails
-            for words, subnet in (
-                (f"{rail.name}.host_subnet", rail.host_subnet),
-                *([(f"{rail.name}.pod.subnet", rail.pod.subnet)] if rail.pod else []),
-            )
-        },
+        pools=pools,
+        networks=paths,
+        node_states=states,
+        drain=drain,
+        subnets=subnets,
     )
 
 
 def vf_changes(old: GateSpec, new: GateSpec) -> Iterator[str]:
-    """A line per change of VFs by the SR-IOV operator, whose custom resource shows only a number."""
+    """A line per change of VFs by the SR-IOV operator; its custom resource shows only a number."""
     if new.drain is None:
         return
     counts: dict[tuple[str, int, int], list[str]] = {}
@@ -88,17 +95,17 @@ def vf_changes(old: GateSpec, new: GateSpec) -> Iterator[str]:
             if before != after:
                 counts.setdefault((resource, before, after), []).append(node)
     for (resource, before, after), nodes in sorted(counts.items()):
-        yield (
-            f"{resource}: {before} => {after} VFs per PF on {some(sorted(nodes), 1)}: "
-            + (
-                "the SR-IOV operator drains each node first, so its pods restart elsewhere"
-                if new.drain
-                else "the SR-IOV operator removes all VFs of a PF first, so running pods lose theirs "
+        if new.drain:
+            effect = "drains each node first, so its pods restart elsewhere"
+        elif before:
+            effect = (
+                "removes all VFs of a PF first, so running pods lose theirs "
                 "(cluster.delivery.drain: true drains the nodes first)"
-                if before
-                else "the SR-IOV operator creates them, and no pod loses any"
             )
-        )
+        else:
+            effect = "creates them, and no pod loses any"
+        where = f"{before} => {after} VFs per PF on {some(sorted(nodes), 1)}"
+        yield f"{resource}: {where}: the SR-IOV operator {effect}"
 
 
 def _kubelet(cluster: Cluster) -> str:
@@ -108,17 +115,19 @@ def _kubelet(cluster: Cluster) -> str:
 
 
 def _resources(lab: Lab, cluster: Cluster, node: Node) -> dict[str, int]:
-    found = {}
+    resources = {}
     for rail in pod_rails(lab):
         pf = node.pf_on(rail.name)
         if pf is not None and (count := devices_of(cluster.delivery, pf.vfs)):
-            found[rail.resource] = count
+            resources[rail.resource] = count
     if cluster.gpus != "none" and node.gpus:
-        found[GPU] = node.gpus
-    return found
+        resources[GPU] = node.gpus
+    return resources
 
 
-def node_faults(name: str, node: Manifest | None, resources: Mapping[str, int], kubelet: str) -> list[str]:
+def node_faults(
+    name: str, node: Manifest | None, resources: Mapping[str, int], kubelet: str
+) -> list[str]:
     """Why no job can run on a node; empty when one can."""
     if node is None:
         return [f"the cluster has no node {name}: it has not joined, or has another name there"]
@@ -129,36 +138,41 @@ def node_faults(name: str, node: Manifest | None, resources: Mapping[str, int], 
         faults.append("cordoned: kubectl uncordon, or nodes.state: drained")
     version = str(at(node, "status", "nodeInfo", "kubeletVersion") or "").removeprefix("v")
     if kubelet and not _is_release(version, kubelet):
-        faults.append(f"kubelet {version or 'of unknown version'}, expected {kubelet} (cluster.kubelet_version)")
+        installed = version or "of unknown version"
+        faults.append(f"kubelet {installed}, expected {kubelet} (cluster.kubelet_version)")
     for resource, count in resources.items():
-        offered = at(node, "status", "allocatable")
-        found = str(offered.get(resource, 0)) if isinstance(offered, Mapping) else "0"
-        if found != str(count):
-            faults.append(f"offers {found} {resource}, expected {count}: {_why(resource, found)}")
+        offered = str(at(node, "status", "allocatable", resource) or 0)
+        if offered != str(count):
+            why = _why(resource, offered)
+            faults.append(f"offers {offered} {resource}, expected {count}: {why}")
     return faults
 
 
 def network_faults(node: Manifest | None, subnets: Mapping[str, str]) -> list[str]:
-    """Faults if the cluster's own traffic would use a rail, through the node's address or its pods' addresses.
+    """Faults if the cluster's own traffic would use a rail, by the node's or its pods' addresses.
 
     The lab file names only a pod subnet; these are the addresses that the cluster really uses.
     """
     faults = []
+    rails = {words: IPv4Network(subnet) for words, subnet in subnets.items()}
     for address in _values(node, "status", "addresses"):
-        if at(address, "type") == "InternalIP" and (found := _network(at(address, "address"))):
-            faults += [
-                f"its kubelet has the address {found.network_address} in {words} {subnet}: set its --node-ip to the "
-                "management address, or kubectl and probes cross the rail"
-                for words, subnet in subnets.items()
-                if found.subnet_of(IPv4Network(subnet))
-            ]
+        own = _network(at(address, "address"))
+        if own is None or at(address, "type") != "InternalIP":
+            continue
+        for words, subnet in rails.items():
+            if own.subnet_of(subnet):
+                faults.append(
+                    f"its kubelet has the address {own.network_address} in {words} {subnet}: set "
+                    "its --node-ip to the management address, or kubectl and probes cross the rail"
+                )
     for given in dict.fromkeys([at(node, "spec", "podCIDR"), *_values(node, "spec", "podCIDRs")]):
-        if found := _network(given):
-            faults += [
-                f"its pods get addresses of {found}, which overlaps {words} {subnet}: give one of them another subnet"
-                for words, subnet in subnets.items()
-                if found.overlaps(IPv4Network(subnet))
-            ]
+        pods = _network(given)
+        for words, subnet in rails.items():
+            if pods is not None and pods.overlaps(subnet):
+                faults.append(
+                    f"its pods get addresses of {pods}, which overlaps {words} {subnet}: give one "
+                    "of them another subnet"
+                )
     return faults
 
 
@@ -166,11 +180,13 @@ def pool_faults(name: str, pool: Manifest | None, nodes: Sequence[str]) -> list[
     """Nodes without a block of a pool: their pods would wait for an address forever."""
     if pool is None:
         return [f"there is no address pool {name}"]
-    allocations = at(pool, "status", "allocations")
-    served = {str(at(each, "nodeName")) for each in allocations} if isinstance(allocations, list) else set()
-    if lacking := [node for node in nodes if node not in served]:
-        return [f"pool {name} gives no addresses to {', '.join(lacking)}; see kubectl logs deploy/nv-ipam-controller"]
-    return []
+    allocations = _values(pool, "status", "allocations")
+    served = {at(allocation, "nodeName") for allocation in allocations}
+    lacking = ", ".join(node for node in nodes if node not in served)
+    if not lacking:
+        return []
+    see = "see kubectl logs deploy/nv-ipam-controller"
+    return [f"pool {name} gives no addresses to {lacking}; {see}"]
 
 
 def state_faults(state: Manifest) -> list[str]:
@@ -178,13 +194,14 @@ def state_faults(state: Manifest) -> list[str]:
     status = at(state, "status", "syncStatus")
     if status in (None, "Succeeded"):
         return []
-    said = at(state, "status", "lastSyncError")
-    return [f"SR-IOV operator: {status}{f', {said}' if said else ''}"[:300]]
+    error = at(state, "status", "lastSyncError")
+    text = f"{status}, {error}" if error else status
+    return [f"SR-IOV operator: {text}"[:300]]
 
 
 def _values(node: Manifest | None, *path: str) -> list[JsonValue]:
-    found = at(node, *path)
-    return found if isinstance(found, list) else []
+    values = at(node, *path)
+    return values if isinstance(values, list) else []
 
 
 def _network(text: JsonValue) -> IPv4Network | None:
@@ -201,14 +218,18 @@ def _is_release(version: str, expected: str) -> bool:
 
 
 def _is_ready(node: Manifest) -> bool:
-    conditions = at(node, "status", "conditions")
-    found = conditions if isinstance(conditions, list) else []
-    return any(at(each, "type") == "Ready" and at(each, "status") == "True" for each in found)
+    for condition in _values(node, "status", "conditions"):
+        if at(condition, "type") == "Ready" and at(condition, "status") == "True":
+            return True
+    return False
 
 
-def _why(resource: str, found: str) -> str:
+def _why(resource: str, offered: str) -> str:
     if resource == GPU:
         return "check the GPU device plugin's pod on the node"
-    if found == "0":
-        return "its plugin found no device or has not started; see the logs of its pod, then restart it"
+    if offered == "0":
+        return (
+            "its plugin found no device or has not started; see the logs of its pod, then "
+            "restart it"
+        )
     return "devices changed after the plugin started; restart its pod when no job holds any"

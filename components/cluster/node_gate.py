@@ -3,9 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from components.cluster.node_checks import GateSpec, network_faults, node_faults, pool_faults, state_faults, vf_changes
+from components.cluster.node_checks import (
+    GateSpec,
+    network_faults,
+    node_faults,
+    pool_faults,
+    state_faults,
+    vf_changes,
+)
 from components.kubernetes.client import KubernetesApi, at
 from components.provider import log
 from components.provider.base import Properties, Resource, changed
@@ -66,9 +74,10 @@ class NodeGate(Resource[NodeGateInputs, NodeGateState]):
         try:
             text = await admin_kubeconfig(gate.kubeconfig, self.config, Path.cwd())
             with KubernetesApi(text) as api:
-                faults = await wait(lambda: look(api, gate.expected), min(wait_s, PLAYED_S), log.info)
+                look_once = partial(look, api, gate.expected)
+                faults = await wait(look_once, min(wait_s, PLAYED_S), log.info)
                 if faults and wait_s > PLAYED_S and not played(api):
-                    faults = await wait(lambda: look(api, gate.expected), wait_s - PLAYED_S, log.info)
+                    faults = await wait(look_once, wait_s - PLAYED_S, log.info)
         except LabError as error:
             faults = {"cluster": [str(error)]}
         for name, reasons in faults.items():
@@ -84,36 +93,38 @@ def look(api: KubernetesApi, spec: GateSpec) -> Faults:
     nodes = {str(at(node, "metadata", "name")): node for node in api.items("/api/v1/nodes")}
     states = api.items(spec.node_states) if spec.node_states else []
     reported = {str(at(state, "metadata", "name")): state_faults(state) for state in states}
-    faults = {
-        name: [
-            *node_faults(name, nodes.get(name), resources, spec.kubelet),
-            *network_faults(nodes.get(name), spec.subnets),
-            *reported.get(name, []),
-        ]
-        for name, resources in spec.nodes.items()
-    }
+    faults: Faults = {}
+    for name, resources in spec.nodes.items():
+        faults[name] = node_faults(name, nodes.get(name), resources, spec.kubelet)
+        faults[name] += network_faults(nodes.get(name), spec.subnets)
+        faults[name] += reported.get(name, [])
     for path, served in spec.pools.items():
         name = path.rpartition("/")[2]
         faults[f"pool {name}"] = pool_faults(name, api.get(path), served)
     for path in spec.networks:
         _, _, within, _, network = path.rsplit("/", 4)
         if api.get(path) is None:
-            faults[f"network {within}/{network}"] = ["does not exist, so no pod that names it starts"]
+            missing = "does not exist, so no pod that names it starts"
+            faults[f"network {within}/{network}"] = [missing]
     return {name: reasons for name, reasons in faults.items() if reasons}
 
 
 def played(api: KubernetesApi) -> bool:
     """Whether any kubelet of the cluster is kwok's."""
-    return any(at(node, "metadata", "annotations", PLAYED) is not None for node in api.items("/api/v1/nodes"))
+    nodes = api.items("/api/v1/nodes")
+    return any(at(node, "metadata", "annotations", PLAYED) is not None for node in nodes)
 
 
-async def wait(look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], None]) -> Faults:
+async def wait(
+    look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], None]
+) -> Faults:
     """The faults after the time; none end the wait at once."""
     begun_s = said_s = time.monotonic()
     while (faults := look_once()) and (now_s := time.monotonic()) < begun_s + wait_s:
         if now_s >= said_s + ANNOUNCE_S:
             said_s, (name, reasons) = now_s, next(iter(faults.items()))
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-            say(f"waiting for {name}{more}, {now_s - begun_s:.0f} of {wait_s:.0f} s at most: {'; '.join(reasons)}")
+            spent = f"{now_s - begun_s:.0f} of {wait_s:.0f} s at most"
+            say(f"waiting for {name}{more}, {spent}: {'; '.join(reasons)}")
         await asyncio.sleep(POLL_S)
     return faults

@@ -21,8 +21,9 @@ class Owner:
     def manager(self) -> str:
         """Field manager of the whole lab.
 
-        The provider's default is random per object, so the run after an interrupted one would conflict with it. Nothing
-        is forced: if another manager sets a field differently, the error names that manager.
+        The provider's default is random per object, so the run after an interrupted one would
+        conflict with it. Nothing is forced: if another manager sets a field differently, the error
+        names that manager.
         """
         return f"rocelab-{self.lab}"
 
@@ -37,7 +38,8 @@ def place(
 ) -> pulumi.CustomResource:
     """One object, passed to the provider as rendered, with its owner's labels.
 
-    The SDK's classes would rename keys (`x-kubernetes-…`, `roleRef`); the provider takes the API's own.
+    The SDK's classes would rename keys (`x-kubernetes-…`, `roleRef`); the provider takes the API's
+    own.
     """
     metadata = manifest["metadata"]
     if not isinstance(metadata, Mapping):
@@ -50,7 +52,9 @@ def place(
     return pulumi.CustomResource(f"kubernetes:{group}:{manifest['kind']}", name, owned, opts)
 
 
-def with_pod_annotations(manifest: Manifest, annotations: Mapping[str, pulumi.Input[str]]) -> Mapping[str, object]:
+def with_pod_annotations(
+    manifest: Manifest, annotations: Mapping[str, pulumi.Input[str]]
+) -> Mapping[str, object]:
     """A DaemonSet or Deployment whose pods restart when one of the annotations changes."""
     spec = part(manifest, "spec")
     template = part(spec, "template")
@@ -78,28 +82,31 @@ class OperatorArgs:
 class Operator(pulumi.ComponentResource):
     """One program of the cluster: ready when each of its pods is."""
 
-    running: Mapping[str, pulumi.CustomResource]
-    """Its DaemonSets and Deployments by path in the API; the provider waits until they are rolled out."""
+    running: dict[str, pulumi.CustomResource]
+    """Its DaemonSets and Deployments by path in the API.
 
-    def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    The provider waits until they are rolled out.
+    """
+
+    def __init__(
+        self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:cluster:Operator", name, None, opts)
-        needed = [
-            # objects name their namespace by text, so the engine does not see the dependency
-            place(f"{name}-{key}", manifest, args.owner, _child(self, args.after))
-            for key, manifest in args.program.needs.items()
-        ]
-        self.running = {
-            # without account, rights, settings and its kinds, a pod fails and restarts with growing delays
-            path_of(manifest): place(
-                f"{name}-{key}",
-                with_pod_annotations(manifest, args.pod_annotations) if args.pod_annotations else manifest,
-                args.owner,
-                pulumi.ResourceOptions.merge(
-                    _child(self, [*args.after, *needed]), pulumi.ResourceOptions(custom_timeouts=args.roll_out)
-                ),
-            )
-            for key, manifest in args.program.runs.items()
-        }
+        # objects name their namespace by text, so the engine does not see the dependency
+        below = _child(self, args.after)
+        needed = []
+        for key, manifest in args.program.needs.items():
+            needed.append(place(f"{name}-{key}", manifest, args.owner, below))
+        # without account, rights, settings and kinds, a pod restarts with growing delays
+        below = _child(self, [*args.after, *needed])
+        below.custom_timeouts = args.roll_out
+        self.running = {}
+        for key, manifest in args.program.runs.items():
+            restarting: Mapping[str, object] = manifest
+            if args.pod_annotations:
+                restarting = with_pod_annotations(manifest, args.pod_annotations)
+            running = place(f"{name}-{key}", restarting, args.owner, below)
+            self.running[path_of(manifest)] = running
         self.register_outputs({})
 
 

@@ -1,7 +1,7 @@
-"""Custom resources for NVIDIA's network operator (26.4) and its SR-IOV operator, in the order of their placing.
+"""Custom resources for NVIDIA's network operator (26.4) and its SR-IOV operator.
 
-The operators own what follows: Multus, CNI plugins, nv-ipam, VFs, the device plugin, and on request the driver.
-rocelab places none of these.
+The operators own what follows: Multus, CNI plugins, nv-ipam, VFs, the device plugin, and on request
+the driver. rocelab places none of these.
 """
 
 import json
@@ -43,10 +43,10 @@ def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
                 "deleteEmptyDir": True,
             },
         }
+    wait_s = "" if lab.simulated else str(NIC_POLICY_S)  # no operator runs in the simulator
     return render(
         f"{FOLDER}/nic_cluster_policy",
-        # no operator runs in the simulator
-        wait_s="" if lab.simulated else str(NIC_POLICY_S),
+        wait_s=wait_s,
         multus=in_parts(bill.operator_multus, registry),
         cni_plugins=in_parts(bill.cni_plugins, registry),
         ipam=list(address_source(cluster).in_nic_policy().items()),
@@ -59,7 +59,9 @@ def driver_by_operator(lab: Lab) -> bool:
     return lab.driver.source == "operator"
 
 
-def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -> dict[str, Manifest]:
+def render_sriov_policies(
+    lab: Lab, cluster: Cluster, operator: SriovOperator
+) -> dict[str, Manifest]:
     """By key: the SR-IOV operator's settings, the nodes' RDMA mode, and the VFs of each rail."""
     daemon_selector = dict(operator.node_selector)
     if driver_by_operator(lab):
@@ -97,15 +99,16 @@ def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -
 
 
 def render_sriov_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Manifest:
-    """The rail in one namespace, for the operator, which creates the NetworkAttachmentDefinition."""
+    """The rail in one namespace; the operator creates its NetworkAttachmentDefinition."""
     chain = meta_plugins(lab, cluster, rail)
+    capabilities = json.dumps(IPS) if cluster.ipam.NAMED_BY_PODS else ""
     return render(
         f"{FOLDER}/network",
         network=rail.network_name,
         namespace=namespace,
         resource_name=rail.resource_name,
         vlan_id=pod_side(rail).vlan_id or 0,
-        capabilities=json.dumps(IPS) if cluster.ipam.NAMED_BY_PODS else "",
+        capabilities=capabilities,
         ipam=json.dumps(address_source(cluster).for_rail(rail)),
         meta_plugins=", ".join(json.dumps(plugin) for plugin in chain),
     )

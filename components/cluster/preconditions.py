@@ -121,7 +121,8 @@ def _operators(cluster: Cluster) -> Iterator[Precondition]:
 def _installed(where: str, kind: str, install: str) -> Precondition:
     return Precondition(
         path=f"{DEFINITIONS}/{kind}",
-        fault=f"{where}: the cluster does not know {kind}, so its operator is not installed. Install it: {install}",
+        fault=f"{where}: the cluster does not know {kind}, so its operator is not installed. "
+        f"Install it: {install}",
     )
 
 

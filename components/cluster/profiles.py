@@ -1,4 +1,7 @@
-"""The parts of a lab's cluster, by its profile: programs, custom resources, networks, namespaces and images."""
+"""The parts of a lab's cluster, by its profile.
+
+Programs, custom resources, networks, namespaces and images.
+"""
 
 from collections.abc import Iterator
 
@@ -9,7 +12,11 @@ from components.cluster.gpus import render_gpu_device_plugin, render_gpu_policy
 from components.cluster.ipam import AddressSource, address_source
 from components.cluster.manifests import Manifest, Program, render, render_program, through_registry
 from components.cluster.networks import render_network
-from components.cluster.policies import render_nic_policy, render_sriov_network, render_sriov_policies
+from components.cluster.policies import (
+    render_nic_policy,
+    render_sriov_network,
+    render_sriov_policies,
+)
 from components.cluster.rails import populated_rails, present_nodes
 from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, Registry, Upstream
 from stacks.cluster import Cluster
@@ -26,7 +33,9 @@ def programs(lab: Lab, cluster: Cluster) -> dict[str, Program]:
     """What runs in the lab's cluster, by the key that its resources are named with."""
     made = {}
     for key, program in _programs(lab, cluster):
-        runs = {name: through_registry(manifest, cluster.registry) for name, manifest in program.runs.items()}
+        runs = {}
+        for name, manifest in program.runs.items():
+            runs[name] = through_registry(manifest, cluster.registry)
         made[key] = Program(needs=program.needs, runs=runs)
     return made
 
@@ -51,18 +60,20 @@ def policies(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
 
 
 def networks(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
-    """The rails in each user namespace, by `<rail>-network-<namespace>`; none if pods use the host's network."""
+    """The rails in each user namespace, by `<rail>-network-<namespace>`.
+
+    None if pods use the host's network.
+    """
     if isinstance(cluster.delivery, Pvrdma):
         return {}
-    return {
-        f"{rail.name}-network-{namespace}": (
-            render_sriov_network(lab, cluster, rail, namespace)
-            if isinstance(cluster.delivery, SriovOperator)
-            else render_network(lab, cluster, rail, namespace)
-        )
-        for rail in populated_rails(lab)
-        for namespace in cluster.namespaces
-    }
+    by_operator = isinstance(cluster.delivery, SriovOperator)
+    network = render_sriov_network if by_operator else render_network
+    manifests: dict[str, Manifest] = {}
+    for rail in populated_rails(lab):
+        for namespace in cluster.namespaces:
+            key = f"{rail.name}-network-{namespace}"
+            manifests[key] = network(lab, cluster, rail, namespace)
+    return manifests
 
 
 def pools(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
@@ -74,7 +85,11 @@ def kinds(cluster: Cluster) -> dict[str, Upstream | Manifest]:
     """Definitions that rocelab places, by short key, without those that an operator brings."""
     source = placed_source(cluster)
     return {
-        **({} if isinstance(cluster.delivery, SriovOperator | Pvrdma) else {"networks": NETWORKS_DEFINITION}),
+        **(
+            {}
+            if isinstance(cluster.delivery, SriovOperator | Pvrdma)
+            else {"networks": NETWORKS_DEFINITION}
+        ),
         "mpijobs": MPIJOBS_DEFINITION,
         **(source.definitions if source else {}),
     }
@@ -88,6 +103,14 @@ def placed_source(cluster: Cluster) -> AddressSource | None:
 
 
 def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
+    yield from _network_programs(cluster)
+    templates = ("mpi_operator/rbac", "mpi_operator/deployment")
+    image = cluster.bill.mpi_operator
+    yield "mpi-operator", render_program(*templates, namespace=MPI_NAMESPACE, image=image)
+    yield from _device_plugins(lab, cluster)
+
+
+def _network_programs(cluster: Cluster) -> Iterator[tuple[str, Program]]:
     bill, delivery, namespace = cluster.bill, cluster.delivery, cluster.system_namespace
     if cluster.bootstrap is not None and cluster.bootstrap.cni == "flannel":
         flannel = render_program(
@@ -108,9 +131,10 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
     source = placed_source(cluster)
     if source and (addresses := source.program()):
         yield source.name, addresses
-    templates = ("mpi_operator/rbac", "mpi_operator/deployment")
-    operator = render_program(*templates, namespace=MPI_NAMESPACE, image=bill.mpi_operator)
-    yield "mpi-operator", operator
+
+
+def _device_plugins(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
+    delivery, namespace = cluster.delivery, cluster.system_namespace
     # without a resource to offer, a plugin would exit again and again
     if populated_rails(lab):
         if isinstance(delivery, SriovPlain):
@@ -118,14 +142,17 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
         elif isinstance(delivery, SharedRdma | Pvrdma):
             yield "shared-device-plugin", render_shared_device_plugin(lab, cluster, delivery)
     if lab.hosts.rdma_namespaces == "exclusive" and isinstance(delivery, SriovPlain):
-        cni = render_program("rdma_cni/daemonset", namespace=namespace, image=bill.rdma_cni)
-        yield "rdma-cni", cni
+        image = cluster.bill.rdma_cni
+        yield "rdma-cni", render_program("rdma_cni/daemonset", namespace=namespace, image=image)
     if cluster.gpus == "device_plugin" and any(node.gpus for node in present_nodes(lab)):
         yield "gpu-device-plugin", render_gpu_device_plugin(lab, cluster)
 
 
 def render_namespaces(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
-    """Namespaces that rocelab creates, by name. Those of `cluster.namespaces` exist already and outlive the lab."""
+    """Namespaces that rocelab creates, by name.
+
+    Those of `cluster.namespaces` exist already and outlive the lab.
+    """
     template = "cluster/manifests/namespaces/namespace"
     made = {MPI_NAMESPACE: render(template, name=MPI_NAMESPACE, runs_benchmarks=False)}
     if lab.benchmarks is not None and lab.benchmarks.namespace not in cluster.namespaces:
@@ -137,8 +164,9 @@ def render_namespaces(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
 def images_of(lab: Lab) -> tuple[str, ...]:
     """Every image that a lab pulls, by its publisher's name, sorted.
 
-    It reads the rendered objects, not the bill, so it lists nothing that no node would pull. Operators that are
-    installed already, and drivers whose names they build, need more images: their releases list them.
+    It reads the rendered objects, not the bill, so it lists nothing that no node would pull.
+    Operators that are installed already, and drivers whose names they build, need more images:
+    their releases list them.
     """
     if lab.cluster is None:
         return ()

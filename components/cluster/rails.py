@@ -34,15 +34,18 @@ def nodes_on(lab: Lab, rail: Rail) -> tuple[Node, ...]:
 
 def interfaces(lab: Lab, rail: Rail) -> tuple[str, ...]:
     """Names of the rail's PFs, in the order of the nodes: the plugin has one list for all nodes."""
-    found = (node.pf_on(rail.name) for node in present_nodes(lab))
-    return tuple(dict.fromkeys(pf.interface for pf in found if pf))
+    pfs = (node.pf_on(rail.name) for node in present_nodes(lab))
+    return tuple(dict.fromkeys(pf.interface for pf in pfs if pf))
 
 
 def slots(lab: Lab, rail: Rail) -> tuple[str, ...]:
-    """PCI addresses of the rail's PFs if another rail has one of their names; empty if names are enough."""
+    """PCI addresses of the rail's PFs if another rail has one of their names.
+
+    Empty if names are enough.
+    """
     names = set(interfaces(lab, rail))
     others = (other for other in pod_rails(lab) if other.name != rail.name)
     if not any(names.intersection(interfaces(lab, other)) for other in others):
         return ()
-    found = (node.pf_on(rail.name) for node in present_nodes(lab))
-    return tuple(dict.fromkeys(pf.pci for pf in found if pf and pf.pci))
+    pfs = (node.pf_on(rail.name) for node in present_nodes(lab))
+    return tuple(dict.fromkeys(pf.pci for pf in pfs if pf and pf.pci))

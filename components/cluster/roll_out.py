@@ -1,6 +1,7 @@
 """Says every half minute which pods a roll-out still waits for.
 
-The Kubernetes provider says it only when something changes, so the log of a long wait would end there.
+The Kubernetes provider says it only when something changes, so the log of a long wait would end
+there.
 """
 
 import contextvars
@@ -17,9 +18,10 @@ ANNOUNCE_S = 30.0
 
 
 def announce(running: Mapping[str, pulumi.CustomResource], kubeconfig: pulumi.Input[str]) -> None:
-    """Logs the missing pods of DaemonSets and Deployments, by path in the API, until the engine is done with them.
+    """Logs the missing pods of DaemonSets and Deployments, until the engine is done with them.
 
-    A thread does it, which ends with the program. The program lives as long as the engine waits for its resources.
+    A thread does it, which ends with the program. The program lives as long as the engine waits for
+    its resources.
     """
     if pulumi.runtime.is_dry_run():
         return
@@ -33,7 +35,9 @@ def announce(running: Mapping[str, pulumi.CustomResource], kubeconfig: pulumi.In
     context = contextvars.copy_context()  # holds the SDK's connection to the engine
 
     def start(text: str) -> None:
-        threading.Thread(target=context.run, args=(report, text, pending, _log), daemon=True).start()
+        threading.Thread(
+            target=context.run, args=(report, text, pending, _log), daemon=True
+        ).start()
 
     pulumi.Output.from_input(kubeconfig).apply(start)
 
@@ -55,28 +59,31 @@ def report(kubeconfig: str, pending: set[str], say: Callable[[str], None]) -> No
             say(f"still waiting after {time.monotonic() - begun_s:.0f} s: {'; '.join(missing)}")
 
 
-def shortfall(found: Object) -> str:
+def shortfall(workload: Object) -> str:
     """How many pods of a DaemonSet or Deployment are ready, or nothing when all are."""
-    if _count(found, "status", "observedGeneration") < _count(found, "metadata", "generation"):
+    generation = _count(workload, "metadata", "generation")
+    if _count(workload, "status", "observedGeneration") < generation:
         return "the controller manager has not seen it yet"
-    if found.get("kind") == "DaemonSet":
-        pods = _count(found, "status", "desiredNumberScheduled")
-        ready = min(_count(found, "status", key) for key in ("numberAvailable", "updatedNumberScheduled"))
+    if workload.get("kind") == "DaemonSet":
+        pods = _count(workload, "status", "desiredNumberScheduled")
+        keys = ("numberAvailable", "updatedNumberScheduled")
     else:
-        pods = _count(found, "spec", "replicas")
-        ready = min(_count(found, "status", key) for key in ("availableReplicas", "updatedReplicas"))
+        pods = _count(workload, "spec", "replicas")
+        keys = ("availableReplicas", "updatedReplicas")
+    ready = min(_count(workload, "status", key) for key in keys)
     return f"{ready} of {pods} ready" if ready < pods else ""
 
 
 def _missing(api: KubernetesApi, paths: list[str]) -> Iterator[str]:
     for path in paths:
-        found = api.get(path)
-        if found is not None and (lack := shortfall(found)):
-            yield f"{found['kind']} {at(found, 'metadata', 'namespace')}/{at(found, 'metadata', 'name')}: {lack}"
+        workload = api.get(path)
+        if workload is not None and (lack := shortfall(workload)):
+            namespace, name = (at(workload, "metadata", key) for key in ("namespace", "name"))
+            yield f"{workload['kind']} {namespace}/{name}: {lack}"
 
 
-def _count(found: Object, *path: str) -> int:
-    value = at(found, *path)
+def _count(workload: Object, *path: str) -> int:
+    value = at(workload, *path)
     return value if isinstance(value, int) else 0
 
 

@@ -45,17 +45,21 @@ class Store:
         home = os.environ.get("XDG_CACHE_HOME")
         mirror = os.environ.get("ROCELAB_MIRROR")
         base = Path(home) if home else Path.home() / ".cache"
-        return cls(cache=base / "rocelab" / "store", mirror=Path(mirror) if mirror else None)
+        folder = Path(mirror) if mirror else None
+        return cls(cache=base / "rocelab" / "store", mirror=folder)
 
     def path(self, file: Upstream) -> Path:
-        """Path of the file once it is fetched. It contains the hash, so a new pin has a new path."""
+        """Path of the file once it is fetched.
+
+        It contains the hash, so a new pin has a new path.
+        """
         return self.cache / f"{file.name}-{file.version}-{file.sha256[:12]}" / Path(file.path).name
 
     def read(self, file: Upstream) -> str:
         """The text of the file, from this machine only.
 
-        A Pulumi program must not wait for a download, which would block the engine's event loop. `make setup` fetches
-        ahead.
+        A Pulumi program must not wait for a download, which would block the engine's event loop.
+        `make setup` fetches ahead.
 
         Raises:
             LabError: with the command that fetches.
@@ -154,9 +158,9 @@ def _read(path: Path) -> bytes:
 
 
 def _checked(file: Upstream, content: bytes) -> bytes:
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
-        raise _NotHereError(f"its sha256 is {found[:12]}…, but {file.sha256[:12]}… is pinned")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
+        raise _NotHereError(f"its sha256 is {digest[:12]}…, but {file.sha256[:12]}… is pinned")
     return content
 
 
@@ -177,11 +181,18 @@ def _remedy(file: Upstream) -> str:
 def upstream_files() -> tuple[Upstream, ...]:
     """Every file that some lab needs."""
     models = [model for model in members(Ipam, "kind").values() if issubclass(model, IpamBase)]
-    return (NETWORKS_DEFINITION, MPIJOBS_DEFINITION, *(file for model in models for file in model.DEFINITIONS.values()))
+    return (
+        NETWORKS_DEFINITION,
+        MPIJOBS_DEFINITION,
+        *(file for model in models for file in model.DEFINITIONS.values()),
+    )
 
 
 def operator_definitions(store: Store) -> dict[str, str]:
-    """Fetches the definitions of the operators' own kinds; for each the version and its route, or what is missing."""
+    """Fetches the definitions of the operators' own kinds.
+
+    For each the version and its route, or what is missing.
+    """
     return {kind: _first_of(store, releases) for kind, releases in OPERATOR_DEFINITIONS.items()}
 
 
@@ -195,33 +206,45 @@ def _first_of(store: Store, releases: Sequence[Upstream]) -> str:
     return "not available here; the tests that compare with it are skipped"
 
 
-def read_definitions(store: Store, kinds: Mapping[str, Upstream | Manifest]) -> Mapping[str, Manifest]:
+def read_definitions(
+    store: Store, kinds: Mapping[str, Upstream | Manifest]
+) -> Mapping[str, Manifest]:
     """The definitions of these kinds (`profiles.kinds`).
 
     Raises:
         LabError: when an upstream file is missing, or not a definition.
     """
-    return {
-        key: parse_definition(store.read(kind)) if isinstance(kind, Upstream) else kind for key, kind in kinds.items()
-    }
+    definitions: dict[str, Manifest] = {}
+    for key, kind in kinds.items():
+        if isinstance(kind, Upstream):
+            definitions[key] = parse_definition(store.read(kind))
+        else:
+            definitions[key] = kind
+    return definitions
 
 
 def parse_definition(text: str) -> Manifest:
-    """A definition without descriptions: the API server checks the same, and the state is a fifth of the size."""
-    found = load_kubernetes_yaml(text)
-    if not isinstance(found, dict) or found.get("kind") != "CustomResourceDefinition":
-        raise LabError("an upstream file of stacks/bill.py is not a CustomResourceDefinition; correct its path")
-    return cast(Manifest, without_prose(found))
+    """A definition without descriptions.
+
+    The API server checks the same, and the state is a fifth of the size.
+    """
+    definition = load_kubernetes_yaml(text)
+    kind = definition.get("kind") if isinstance(definition, dict) else None
+    if kind != "CustomResourceDefinition":
+        raise LabError(
+            "an upstream file of stacks/bill.py is not a CustomResourceDefinition; correct its path"
+        )
+    return cast(Manifest, without_prose(definition))
 
 
 def without_prose(part: JsonValue) -> JsonValue:
     """The same without descriptions; a property named `description` is a map and stays."""
     if isinstance(part, dict):
-        return {
-            key: without_prose(value)
-            for key, value in part.items()
-            if not (key == "description" and isinstance(value, str))
-        }
+        kept = {}
+        for key, value in part.items():
+            if key != "description" or not isinstance(value, str):
+                kept[key] = without_prose(value)
+        return kept
     if isinstance(part, list):
         return [without_prose(item) for item in part]
     return part

@@ -1,4 +1,7 @@
-"""The Kubernetes API as plain objects by path, through the official client: it knows every login of a kubeconfig."""
+"""The Kubernetes API as plain objects by path, through the official client.
+
+It knows every login of a kubeconfig.
+"""
 
 import hashlib
 import json
@@ -16,6 +19,10 @@ CALL_S = 15
 """Bound on one try of a request."""
 LOG_S = 60
 """Bound on reading a log."""
+STALE = (
+    "the kubeconfig is no longer valid, or was rotated: renew the file or secret that "
+    "cluster.kubeconfig names"
+)
 JSON, MERGE = "application/json", "application/merge-patch+json"
 MERGE_LISTS = "application/strategic-merge-patch+json"
 
@@ -27,32 +34,44 @@ class ApiError(LabError):
 
     def __init__(self, status: int, text: str) -> None:
         self.status = status
-        super().__init__(f"{text} (HTTP {status})" if status else text)
+        if status:
+            text += f" (HTTP {status})"
+        if status == 401:
+            text += f"; {STALE}"
+        super().__init__(text)
 
 
 class KubernetesApi:
-    """Objects of an API server; it raises an `ApiError` when the server refuses, or does not answer in time."""
+    """Objects of an API server.
+
+    It raises an `ApiError` when the server refuses, or does not answer in time.
+    """
 
     def __init__(self, kubeconfig: str, *, retries: int = 3) -> None:
-        # imported here: it takes a second, and most previews and labs without a cluster never need it
+        # here: it takes a second, and most previews and labs without a cluster never need it
         from kubernetes.client import Configuration  # noqa: PLC0415
         from kubernetes.config import ConfigException, new_client_from_config_dict  # noqa: PLC0415
         from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
 
         settings = Configuration()
         settings.retries = retries
+        unusable = (ConfigException, HTTPError, ImportError, TypeError, AttributeError)
         try:
-            self._client = new_client_from_config_dict(  # type: ignore[no-untyped-call]  # of the client
+            self._client = new_client_from_config_dict(  # type: ignore[no-untyped-call]
                 load_kubernetes_yaml(kubeconfig), client_configuration=settings
             )
-        except (yaml.YAMLError, ConfigException, HTTPError, ImportError, TypeError, AttributeError) as error:
-            raise LabError(f"the kubeconfig cannot be used: {str(error).splitlines()[0][:120]}") from None
+        except (yaml.YAMLError, *unusable) as error:
+            reason = str(error).splitlines()[0][:120]
+            raise LabError(f"the kubeconfig cannot be used: {reason}") from None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -78,8 +97,8 @@ class KubernetesApi:
 
     def items(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
         """The objects of a collection; none when their kind is not served."""
-        found = self.get(path, query)
-        return cast(list[Object], found["items"]) if found else []
+        collection = self.get(path, query)
+        return cast(list[Object], collection["items"]) if collection else []
 
     def text(self, path: str, query: Mapping[str, str]) -> str:
         """The text at a path that is not an object, such as a log."""
@@ -123,7 +142,10 @@ class KubernetesApi:
             method,
             path,
             query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json, */*", "Content-Type": content if method == "PATCH" else JSON},
+            header_params={
+                "Accept": "application/json, */*",
+                "Content-Type": content if method == "PATCH" else JSON,
+            },
             body=body,
             auth_settings=["BearerToken"],
         )
@@ -131,14 +153,18 @@ class KubernetesApi:
             response = self._client.call_api(*words, _request_timeout=timeout_s)
             data = bytes(response.read() or b"")
         except (HTTPError, OSError) as error:
-            raise ApiError(0, f"the API server does not answer: {str(error).splitlines()[0][:160]}") from None
+            reason = str(error).splitlines()[0][:160]
+            raise ApiError(0, f"the API server does not answer: {reason}") from None
         if response.status >= 300:
             raise ApiError(response.status, _message(data) or str(response.reason))
         return data
 
 
 def identity_of(kubeconfig: str) -> str:
-    """Which cluster a kubeconfig opens: its servers, and a digest that changes with their certificate authority."""
+    """Which cluster a kubeconfig opens.
+
+    Its servers, and a digest that changes with their certificate authority.
+    """
     try:
         document = load_kubernetes_yaml(kubeconfig)
     except yaml.YAMLError:

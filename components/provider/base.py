@@ -120,7 +120,8 @@ class ProviderConfig:
 
     def of_stack(self) -> dict[str, str]:
         """The same as the configuration of a stack, for a program that runs in this process."""
-        return {f"rocelab:{key}": value for key, value in self._settings.items() if isinstance(value, str)}
+        texts = {key: value for key, value in self._settings.items() if isinstance(value, str)}
+        return {f"rocelab:{key}": text for key, text in texts.items()}
 
     @cached_property
     def lab(self) -> "Lab":
@@ -163,7 +164,10 @@ class Resource(Generic[Inputs, State]):
         self.config = config
 
     async def complete(self, old: Inputs | None, new: Inputs) -> Inputs:
-        """The inputs with what every run reads, previews too; `check` and `diff` get them. By default as given."""
+        """The inputs with what every run reads, previews too; `check` and `diff` get them.
+
+        By default as given.
+        """
         return new
 
     async def check(self, old: Inputs | None, new: Inputs) -> Iterable[Failure]:

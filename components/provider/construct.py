@@ -1,7 +1,7 @@
 """Makes a component for a program in any project.
 
-The engine asks for it with the call `Construct`. Here the SDK's own server for components answers, in an event loop
-per call. Only such a program pays for its imports.
+The engine asks for it with the call `Construct`. Here the SDK's own server for components answers,
+in an event loop per call. Only such a program pays for its imports.
 """
 
 from typing import Any
@@ -31,7 +31,9 @@ class Components(Provider):
         inputs: pulumi.Inputs,
         options: pulumi.ResourceOptions | None = None,
     ) -> ConstructResult:
-        pulumi.runtime.set_all_config(self._config.of_stack(), [f"rocelab:{key}" for key in SECRETS])
+        pulumi.runtime.set_all_config(
+            self._config.of_stack(), [f"rocelab:{key}" for key in SECRETS]
+        )
         component = component_class(resource_type)(name, options)
         return ConstructResult(component.urn, component.outputs)
 

@@ -5,7 +5,13 @@ from inspect import getdoc
 from typing import Any
 
 from components.provider.base import REPLACES, SECRET, Properties
-from components.provider.resources import COMPONENTS, RESOURCES, VERSION, component_class, resource_class
+from components.provider.resources import (
+    COMPONENTS,
+    RESOURCES,
+    VERSION,
+    component_class,
+    resource_class,
+)
 from stacks.schema import Described
 
 Json = dict[str, Any]

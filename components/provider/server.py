@@ -70,8 +70,8 @@ PropertyDiff = provider_pb2.PropertyDiff
 Running = tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]
 
 THREADS = 64 + 8
-"""The environment of `make env` lets the engine start 64 operations at a time. The other threads are
-for its checks and for `Cancel`, which must not wait until an operation ends."""
+"""The environment of `make env` lets the engine start 64 operations at a time. The other threads
+are for its checks and for `Cancel`, which must not wait until an operation ends."""
 PARENT_POLL_S = 0.5
 GRACE_S = 4.0
 """How long operations may clean up; the engine kills a provider five seconds after its signal."""
@@ -242,8 +242,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             for path, kind in kinds.items():
                 word = f"{kind}_REPLACE" if name in replaces else kind
                 detailed[path] = PropertyDiff(kind=PropertyDiff.Kind.Value(word))
+        changes = DIFF_SOME if names else DIFF_NONE
         return provider_pb2.DiffResponse(
-            changes=DIFF_SOME if names else DIFF_NONE,
+            changes=changes,
             diffs=names,
             replaces=replaces,
             deleteBeforeReplace=resource.delete_before_replace,

@@ -1,1 +1,4 @@
-"""SSH as every layer uses it: one way to connect, one way to run something, and where the keys come from."""
+"""SSH as every layer uses it.
+
+One way to connect, one way to run something, and where the keys come from.
+"""

@@ -1,4 +1,7 @@
-"""Connections to hosts: pinned host keys, a deadline on everything, and errors that say which host and why."""
+"""Connections to hosts.
+
+Pinned host keys, a deadline on everything, and errors that say which host and why.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,12 +14,16 @@ from stacks.base import LabError, Section, UnreachableError
 if TYPE_CHECKING:
     import asyncssh
 
+REFUSED = (
+    "it does not know the key that access.identity names, perhaps a rotated one; authorize the key "
+    "there, or name the new one"
+)
 CONNECT_S = 10
 KEEPALIVE_S = 15
 MISSED_KEEPALIVES = 4
 PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Preferred; all others stay allowed. AsyncSSH's first choice, ChaCha20, needs five cipher contexts per packet: a third
-of the processor time of thousands of short sessions."""
+"""Preferred; all others stay allowed. AsyncSSH's first choice, ChaCha20, needs five cipher
+contexts per packet: a third of the processor time of thousands of short sessions."""
 
 HOST_KEY_ALGORITHMS = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "rsa-sha2-512", "rsa-sha2-256")
 """For hosts without an ed25519 key."""
@@ -60,8 +67,9 @@ def keys_of(private_key: str | None) -> Keys:
         return [asyncssh.import_private_key(private_key)] if private_key else []
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         raise LabError(
-            f"the private key of the SSH login cannot be used: {in_short(error)}. Load it into the ssh-agent with "
-            "ssh-add, or use an intact key without a passphrase (ssh-keygen -y -f FILE checks it)"
+            f"the private key of the SSH login cannot be used: {in_short(error)}. Load it into the "
+            "ssh-agent with ssh-add, or use an intact key without a passphrase "
+            "(ssh-keygen -y -f FILE checks it)"
         ) from None
 
 
@@ -74,7 +82,7 @@ async def connected(
     keepalive_s: float = KEEPALIVE_S,
     pinned_in: str = "access.known_hosts_file",
 ) -> AsyncIterator[Connection]:
-    """A connection to a host. Leaving the block cuts it at once, so programs there see their input close.
+    """A connection to a host. Leaving the block cuts it, so programs there see their input close.
 
     Args:
         endpoint: the host.
@@ -89,6 +97,7 @@ async def connected(
     import asyncssh  # noqa: PLC0415  # as in keys_of
 
     where = f"{name} ({endpoint.place})" if name else endpoint.place
+    agent = None if keys else ()  # the agent of SSH_AUTH_SOCK
     label = known_hosts_name(endpoint.address, endpoint.port)
     try:
         connection = await asyncssh.connect(
@@ -96,7 +105,7 @@ async def connected(
             endpoint.port,
             username=endpoint.user,
             client_keys=keys,
-            agent_path=None if keys else (),
+            agent_path=agent,
             known_hosts=asyncssh.import_known_hosts(f"{label} {endpoint.host_key}\n"),
             config=None,
             preferred_auth="publickey",
@@ -107,9 +116,10 @@ async def connected(
             encryption_algs=PREFERRED_CIPHERS,
         )
     except asyncssh.HostKeyNotVerifiable:
-        raise NoAnswerError(f"{where} has another host key than {pinned_in}: nothing was sent") from None
+        text = f"{where} has another host key than {pinned_in}: nothing was sent"
+        raise NoAnswerError(text) from None
     except asyncssh.PermissionDenied:
-        raise NoAnswerError(f"{where} refuses the login of {endpoint.user}") from None
+        raise NoAnswerError(f"{where} refuses the login of {endpoint.user}: {REFUSED}") from None
     except TimeoutError:
         raise NoAnswerError(f"{where} does not answer over SSH in time") from None
     except (OSError, asyncssh.Error) as error:
@@ -130,13 +140,15 @@ async def offered_key(address: str, port: int) -> str:
 
     try:
         async with asyncio.timeout(CONNECT_S):
+            kinds = ["ssh-ed25519", *HOST_KEY_ALGORITHMS]
             key = await asyncssh.get_server_host_key(
-                address, port, config=None, server_host_key_algs=["ssh-ed25519", *HOST_KEY_ALGORITHMS]
+                address, port, config=None, server_host_key_algs=kinds
             )
     except TimeoutError:
         raise NoAnswerError(f"{address}:{port} does not answer over SSH in time") from None
     except (OSError, asyncssh.Error) as error:
-        raise NoAnswerError(f"{address}:{port} does not answer over SSH: {in_short(error)}") from None
+        text = f"{address}:{port} does not answer over SSH: {in_short(error)}"
+        raise NoAnswerError(text) from None
     return " ".join(key.export_public_key().decode().split()[:2]) if key else ""
 
 

@@ -68,7 +68,7 @@ def kubeconfig_source(cluster: Cluster) -> str:
 
 
 async def admin_kubeconfig(source: str, config: ProviderConfig, root: Path) -> str:
-    """Text of the kubeconfig. A resource keeps its source, and can be deleted after its lab has lost the cluster.
+    """Text of the kubeconfig. By its source, a resource is deleted after the lab lost its cluster.
 
     Raises:
         LabError: when it is missing, or no control plane returns it.
@@ -106,7 +106,8 @@ def host_keys(lab: Lab, root: Path, setting: Setting = lambda _key: None) -> dic
     """Pinned host key by active node.
 
     Raises:
-        LabError: when known_hosts lacks a key, or the secret is missing that VMs' keys are derived from.
+        LabError: when known_hosts lacks a key, or the secret is missing that VMs' keys are derived
+            from.
     """
     places = {node.name: (node.address, node.ssh_port) for node in lab.active_nodes}
     return pinned_keys(lab, places, root, setting)
@@ -118,7 +119,9 @@ def endpoints_of(lab: Lab, keys: dict[str, str]) -> dict[str, Endpoint]:
 
 
 def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
-    return Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key)
+    return Endpoint(
+        address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key
+    )
 
 
 def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
@@ -142,7 +145,8 @@ def required_secret(setting: Setting, name: str) -> str:
     """
     value = setting(name)
     if not isinstance(value, str) or not value:
-        raise LabError(f"the stack has no secret rocelab:{name}; set it: pulumi config set --secret rocelab:{name}")
+        command = f"pulumi config set --secret rocelab:{name}"
+        raise LabError(f"the stack has no secret rocelab:{name}; set it: {command}")
     return value
 
 
@@ -154,7 +158,8 @@ def control_planes_of(lab: Lab, endpoints: dict[str, Endpoint]) -> list[tuple[st
     """Active control planes, in the order of the lab file; none if the cluster exists already."""
     if lab.cluster is None or lab.cluster.bootstrap is None:
         return []
-    return [(node.name, endpoints[node.name]) for node in lab.active_nodes if node.role == "control_plane"]
+    planes = [node.name for node in lab.active_nodes if node.role == "control_plane"]
+    return [(name, endpoints[name]) for name in planes]
 
 
 async def admin_config(planes: Sequence[tuple[str, Endpoint]], keys: Keys) -> str:
@@ -163,30 +168,28 @@ async def admin_config(planes: Sequence[tuple[str, Endpoint]], keys: Keys) -> st
     Raises:
         LabError: with the answer of each control plane.
     """
-    said: list[str] = []
+    reasons = ["cluster.bootstrap: no control plane returned a kubeconfig:"]
     for name, endpoint in planes:
         try:
             async with asyncio.timeout(READ_S), connected(endpoint, keys, name=name) as connection:
                 done = await feed(connection, READ, b"")
         except NoAnswerError as error:
-            said.append(f"  {error}")
+            reasons.append(f"  {error}")
         except TimeoutError:
-            said.append(f"  {name} ({endpoint.place}) gave no answer within {READ_S} s")
+            reasons.append(f"  {name} ({endpoint.place}) gave no answer within {READ_S} s")
         else:
             if done.code == 0 and is_kubeconfig(done.out):
                 return done.out
             last = (done.err.strip().splitlines() or ["it contains no kubeconfig"])[-1]
-            said.append(f"  {name}: /etc/kubernetes/admin.conf: {last[:160]}")
-    raise LabError(
-        "\n".join(
-            ["cluster.bootstrap: no control plane returned a kubeconfig:", *said, "See the output hosts for why."]
-        )
-    )
+            reasons.append(f"  {name}: /etc/kubernetes/admin.conf: {last[:160]}")
+    raise LabError("\n".join([*reasons, "See the output hosts for why."]))
 
 
 def is_kubeconfig(text: str) -> bool:
     try:
-        found = yaml.safe_load(text)
+        config = yaml.safe_load(text)
     except yaml.YAMLError:
         return False
-    return isinstance(found, dict) and found.get("kind") == "Config" and bool(found.get("clusters"))
+    if not isinstance(config, dict):
+        return False
+    return config.get("kind") == "Config" and bool(config.get("clusters"))

@@ -1,8 +1,11 @@
-"""Programs on a host over an open connection, each with a deadline. Nothing keeps running after a session."""
+"""Programs on a host over an open connection, each with a deadline.
+
+Nothing keeps running after a session.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,10 @@ if TYPE_CHECKING:
     import asyncssh
 
 LARGEST_OUTPUT = 1_000_000
-"""Characters kept of one stream: far more than any test prints, but a faulty host cannot fill the memory."""
+"""Characters kept of one stream.
+
+Far more than any test prints, but a faulty host cannot fill the memory.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,8 +67,8 @@ class Session:
 class Pool:
     """The connections to one host, for any number of programs at once.
 
-    sshd limits the sessions per connection (MaxSessions in sshd_config(5), 10 by default), and only root can read the
-    limit. So a refused session opens the next connection.
+    sshd limits the sessions per connection (MaxSessions in sshd_config(5), 10 by default), and only
+    root can read the limit. So a refused session opens the next connection.
     """
 
     def __init__(self, first: Connection, connect: Callable[[], Awaitable[Connection]]) -> None:
@@ -71,7 +77,9 @@ class Pool:
         self._started = 0
         self._opening = asyncio.Lock()
 
-    async def create_process(self, command: str, **options: Any) -> "asyncssh.SSHClientProcess[str]":
+    async def create_process(
+        self, command: str, **options: Any
+    ) -> "asyncssh.SSHClientProcess[str]":
         """As the method of a connection."""
         process = await self._on_open_connection(command, options)
         if process is not None:
@@ -88,7 +96,7 @@ class Pool:
     async def _on_open_connection(
         self, command: str, options: dict[str, Any]
     ) -> "asyncssh.SSHClientProcess[str] | None":
-        """The program on a connection that has room for it, each connection the first choice in its turn."""
+        """The program on a connection with room for it; each is the first choice in its turn."""
         import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
 
         self._started += 1
@@ -117,13 +125,23 @@ async def session(connection: "Connection | Pool", command: str) -> AsyncIterato
     except (OSError, asyncssh.Error) as error:
         raise BrokenError(f"no session: {in_short(error)}") from None
     try:
-        yield Session(process)
+        with broken_in_words():
+            yield Session(process)
+    finally:
+        process.close()
+
+
+@contextmanager
+def broken_in_words() -> Iterator[None]:
+    """Raises a `BrokenError` for a connection that broke."""
+    import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
+
+    try:
+        yield
     except TimeoutError:
         raise  # an OSError too, but the caller set the time and handles it
     except (OSError, asyncssh.Error) as error:
         raise BrokenError(f"the connection broke: {in_short(error)}") from None
-    finally:
-        process.close()
 
 
 async def run(
@@ -149,23 +167,19 @@ async def feed(connection: "Connection | Pool", command: str, sent: bytes) -> Co
     """
     import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
 
-    try:
-        # an empty input would leave the other side's stdin open
-        given = {"input": sent} if sent else {"stdin": asyncssh.DEVNULL}
+    # an empty input would leave the other side's stdin open
+    given = {"input": sent} if sent else {"stdin": asyncssh.DEVNULL}
+    with broken_in_words():
         process = await connection.create_process(command, encoding=None, **given)
         try:
             done = await process.wait()
         finally:
             process.close()
-    except TimeoutError:
-        raise
-    except (OSError, asyncssh.Error) as error:
-        raise BrokenError(f"the connection broke: {in_short(error)}") from None
     return CommandResult(code=done.exit_status, out=_text(done.stdout), err=_text(done.stderr))
 
 
 async def first_answer(connection: Connection, command: str, sent: bytes, most_bytes: int) -> str:
-    """What a remote program prints until the end of its first line that begins with a brace, including stderr.
+    """What a remote program prints, stderr too, up to the end of its first line with a brace.
 
     It does not wait for the program's end, which may never come.
 
@@ -176,7 +190,7 @@ async def first_answer(connection: Connection, command: str, sent: bytes, most_b
     import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
 
     kept = bytearray()
-    try:
+    with broken_in_words():
         process = await connection.create_process(command, encoding=None, stderr=asyncssh.STDOUT)
         process.stdin.write(sent)
         process.stdin.write_eof()
@@ -186,10 +200,6 @@ async def first_answer(connection: Connection, command: str, sent: bytes, most_b
                 raise NoAnswerError(f"it prints more than {most_bytes} bytes")
             if b"\n" in part and (kept.startswith(b"{") or b"\n{" in kept) and kept.endswith(b"\n"):
                 break
-    except TimeoutError:
-        raise
-    except (OSError, asyncssh.Error) as error:
-        raise BrokenError(f"the connection broke: {in_short(error)}") from None
     return kept.decode(errors="replace")
 
 

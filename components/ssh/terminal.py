@@ -1,4 +1,4 @@
-"""The interactive session of a device whose accounts have no shell: command by command, each answer up to its prompt.
+"""The interactive session of a device whose accounts have no shell.
 
 Such accounts refuse a command that is sent with the connection, so rocelab uses the terminal.
 """
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     import asyncssh
 
 PROMPT = re.compile(r"(?:^|\n)([A-Za-z0-9][\w.-]{0,62})[^\n]{0,120}?[>#] ?\Z")
-"""`sw1 [standalone: master] (config) # ` of Onyx, `sw1(config-s-name)#` of EOS: name, anything, then > or #, and no end
-of the line, which a message such as `Welcome to rack 7 #` has."""
+"""`sw1 [standalone: master] (config) # ` of Onyx, `sw1(config-s-name)#` of EOS: name, anything,
+then > or #, and no end of the line, which a message such as `Welcome to rack 7 #` has."""
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07")
 COLUMNS, LINES = 500, 1000
 """Of the terminal: so large that no command is broken into lines."""
 
 
 class Terminal:
-    """One open session; the name in its first prompt distinguishes later prompts from answers that look like one."""
+    """One open session.
+
+    The name in its first prompt distinguishes later prompts from answers that look like one.
+    """
 
     def __init__(self, process: "asyncssh.SSHClientProcess[str]", answer_s: float) -> None:
         self._process = process
@@ -58,15 +61,17 @@ class Terminal:
                     if end := self._prompt(text):
                         return text[: end.start()]
         except TimeoutError:
-            raise NoAnswerError(f"no prompt within {self._answer_s:.0f} s of `{command}`: {text[-80:]!r}") from None
+            raise NoAnswerError(
+                f"no prompt within {self._answer_s:.0f} s of `{command}`: {text[-80:]!r}"
+            ) from None
         except (OSError, asyncssh.Error) as error:
             raise BrokenError(f"the connection broke at `{command}`: {in_short(error)}") from None
 
     def _prompt(self, text: str) -> re.Match[str] | None:
-        found = PROMPT.search(text)
-        if found and self._name is None:
-            self._name = found[1]
-        return found if found and found[1] == self._name else None
+        prompt = PROMPT.search(text)
+        if prompt and self._name is None:
+            self._name = prompt[1]
+        return prompt if prompt and prompt[1] == self._name else None
 
 
 @asynccontextmanager

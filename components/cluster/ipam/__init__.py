@@ -1,4 +1,7 @@
-"""The IPAMs, one file each: plugin, program, pools and definitions. `cluster.ipam.kind` names the file."""
+"""The IPAMs, one file each: plugin, program, pools and definitions.
+
+`cluster.ipam.kind` names the file.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -19,9 +22,15 @@ class AddressSource(ABC):
     """One IPAM in one cluster. Pure: it renders manifests. Only `for_rail` is required."""
 
     name: ClassVar[str] = ""
-    """Names the resources of its program. It must not change: resources of that name are in the state."""
+    """Names the resources of its program. It must not change.
+
+    Resources of that name are in the state.
+    """
     kinds: ClassVar[Mapping[str, Manifest]] = {}
-    """Custom resource definitions that are written here, by short key. Pinned files: `IpamBase.DEFINITIONS`."""
+    """Custom resource definitions that are written here, by short key. Pinned files.
+
+    `IpamBase.DEFINITIONS`.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -50,7 +59,7 @@ class AddressSource(ABC):
         return {}
 
     def in_nic_policy(self) -> Manifest:
-        """Its part of the NicClusterPolicy, if the network operator can run it and then brings program and kinds."""
+        """Its part of the NicClusterPolicy, if the network operator can run it."""
         return {}
 
 

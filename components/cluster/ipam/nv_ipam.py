@@ -1,4 +1,7 @@
-"""nv-ipam: the controller gives each node a block of a rail's pool, and the node assigns its addresses."""
+"""nv-ipam.
+
+The controller gives each node a block of a rail's pool, and the node assigns its addresses.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -35,10 +38,11 @@ class NvIpamPools(AddressSource):
     def blocks(self, lab: Lab) -> dict[str, list[str]]:
         path = f"{API}/namespaces/{self._namespace()}/ippools"
         active = {node.name for node in lab.active_nodes}
-        return {
-            f"{path}/{rail.name}": [node.name for node in nodes_on(lab, rail) if node.name in active]
-            for rail in populated_rails(lab)
-        }
+        served = {}
+        for rail in populated_rails(lab):
+            names = [node.name for node in nodes_on(lab, rail)]
+            served[f"{path}/{rail.name}"] = [name for name in names if name in active]
+        return served
 
     def in_nic_policy(self) -> Manifest:
         # its webhook needs certificates, and the lab file refuses the same
@@ -48,19 +52,20 @@ class NvIpamPools(AddressSource):
     def pool(self, lab: Lab, rail: Rail) -> Manifest:
         """The pool of a rail: whole blocks, for the nodes of the rail."""
         pod = pod_side(rail)
+        gateway = str(pod.gateway) if pod.gateway else ""
         return render(
             "cluster/manifests/nv_ipam/pool",
             rail=rail.name,
             namespace=self._namespace(),
             subnet=str(pod.subnet),
             addresses_per_node=pod.addresses_per_node,
-            gateway=str(pod.gateway) if pod.gateway else "",
+            gateway=gateway,
             excluded=[(str(first), str(last)) for first, last in pod.outside_blocks()],
             nodes=[node.name for node in nodes_on(lab, rail)],
         )
 
     def program(self) -> Program:
-        """The controller, which gives blocks to nodes, and the agent, which gives addresses to pods."""
+        """The controller gives blocks to nodes, and the agent addresses to pods."""
         return render_program(
             "nv_ipam/rbac",
             "nv_ipam/programs",
@@ -71,4 +76,6 @@ class NvIpamPools(AddressSource):
     def _namespace(self) -> str:
         """The namespace of nv-ipam, which looks for pools only there."""
         delivery = self.cluster.delivery
-        return delivery.namespace if isinstance(delivery, SriovOperator) else self.cluster.system_namespace
+        if isinstance(delivery, SriovOperator):
+            return delivery.namespace
+        return self.cluster.system_namespace

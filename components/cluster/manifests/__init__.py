@@ -136,7 +136,10 @@ def through_registry(manifest: Manifest, registry: Registry) -> Manifest:
 
 
 def in_parts(image: str, registry: Registry) -> Manifest:
-    """An image as the operators' custom resources have it: repository, image, version, and the login."""
+    """An image as the operators' custom resources have it.
+
+    Repository, image, version, and the login.
+    """
     name = registry.resolve(image)
     name, _, digest = name.partition("@")
     repository, _, last = name.rpartition("/")
@@ -151,10 +154,10 @@ def in_parts(image: str, registry: Registry) -> Manifest:
 
 
 def part(of: Manifest, key: str) -> Manifest:
-    found = of[key]
-    if not isinstance(found, dict):
+    inner = of[key]
+    if not isinstance(inner, dict):
         raise TypeError(f"{key} is not a map")
-    return found
+    return inner
 
 
 def _pulled(container: JsonValue, registry: Registry) -> JsonValue:
