@@ -58,7 +58,7 @@ def command(stack: Stack, as_json: bool) -> Exit:
 
 def _records(stack: Stack, lab: "Lab") -> "dict[str, HostRecord]":
     """Of each active node, with the owner that `pulumi up` would record."""
-    from components.hosts.records import owner_of, target_record  # noqa: PLC0415
+    from components.hosts.document import owner_of, target_record  # noqa: PLC0415
     from components.ssh import credentials  # noqa: PLC0415
 
     keys = credentials.host_keys(lab, stack.root, stack.secret)

@@ -60,8 +60,8 @@ def describe(lab: Lab, cluster: Cluster) -> Mapping[str, Mapping[str, str | int]
         needs: dict[str, str | int] = {"resource": rail.resource}
         if own_network:
             needs["network"] = rail.network_name
-        vlan_id = pod_side(rail).vlan_id
-        if tagged and vlan_id:
+        vlan_id = pod_side(rail).vlan_id if tagged else None
+        if vlan_id:
             needs["vlan_id"] = vlan_id
         described[rail.name] = {**needs, "mtu_bytes": rail.mtu_bytes}
     return described

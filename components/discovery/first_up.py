@@ -8,10 +8,10 @@ from pydantic import JsonValue
 from components.discovery.draft import Draft
 from components.discovery.questions import names
 from components.hosts.calls import Report
-from components.hosts.document import target_fields
+from components.hosts.document import target_record
 from components.hosts.plan import UNIT, Answers, HostPlan, changes_of, plan_of, remarks, table
 from components.hosts.program.steps.arp import ARP
-from components.hosts.records import HostRecord, target_record
+from components.hosts.records import HostRecord, target_fields
 from components.inventory.model import Host, Pf
 from stacks.lab import Lab
 from stacks.nodes import Node

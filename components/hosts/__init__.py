@@ -1,1 +1,4 @@
-"""The hosts layer: one program on each host, one command that starts it, and one Fleet that manages all hosts."""
+"""The hosts layer.
+
+One program on each host, one command that starts it, and one Fleet that manages all hosts.
+"""

@@ -14,6 +14,7 @@ from components.hosts.pack import digest, on_stdin, read_as_root, started
 from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S, PROBE_S, SCHEMA, copy_of
 from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
 from components.ssh.session import CommandResult, feed
+from stacks.hosts import HostPolicy
 
 T = TypeVar("T")
 
@@ -68,7 +69,10 @@ class Report:
 
 
 class HostCalls:
-    """Calls hosts with one private key (None: the ssh-agent's keys), each call over its own connection."""
+    """Calls hosts with one private key (None.
+
+    The ssh-agent's keys), each call over its own connection.
+    """
 
     def __init__(self, private_key: str | None, say: Say = _silent) -> None:
         self._keys = keys_of(private_key)
@@ -76,15 +80,21 @@ class HostCalls:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def call(
-        self, endpoint: Endpoint, verb: str, document: Mapping[str, JsonValue], *, copied: bool = False
+        self,
+        endpoint: Endpoint,
+        verb: str,
+        document: Mapping[str, JsonValue],
+        *,
+        copied: bool = False,
     ) -> Report:
-        """Runs a verb of the host program. If the connection breaks, it tries once more: each verb may run twice.
+        """Runs a verb of the host program, once more if the connection breaks: each may run twice.
 
         Args:
             endpoint: the host.
             verb: of the program.
             document: its input.
-            copied: whether to run the copy that this run has delivered, instead of sending the program.
+            copied: whether to run the copy that this run has delivered, instead of sending the
+                program.
 
         Raises:
             NoAnswerError: when the host cannot be reached.
@@ -106,7 +116,9 @@ class HostCalls:
                 out = await self.run(endpoint, command, sent, answer_s)
         return parse_report(out)
 
-    async def run(self, endpoint: Endpoint, command: str, sent: bytes = b"", answer_s: float = DEADLINE_S) -> str:
+    async def run(
+        self, endpoint: Endpoint, command: str, sent: bytes = b"", answer_s: float = DEADLINE_S
+    ) -> str:
         """Runs a command to its end and returns its stdout.
 
         Raises:
@@ -114,8 +126,10 @@ class HostCalls:
         """
         return (await self.run_all(endpoint, {command: sent}, answer_s))[0]
 
-    async def run_all(self, endpoint: Endpoint, inputs: Mapping[str, bytes], answer_s: float) -> list[str]:
-        """Runs commands, each with its input, one after the other over one connection; the stdout of each.
+    async def run_all(
+        self, endpoint: Endpoint, inputs: Mapping[str, bytes], answer_s: float
+    ) -> list[str]:
+        """Runs commands in turn over one connection, each with its input; the stdout of each.
 
         Raises:
             NoAnswerError: when the host cannot be reached, or a command fails.
@@ -123,13 +137,31 @@ class HostCalls:
         async with self._places:
             try:
                 async with asyncio.timeout(answer_s), connected(endpoint, self._keys) as connection:
-                    return [_printed(endpoint, await feed(connection, *one)) for one in inputs.items()]
+                    printed = []
+                    for command, sent in inputs.items():
+                        done = await feed(connection, command, sent)
+                        printed.append(_printed(endpoint, done))
+                    return printed
             except TimeoutError:
-                raise StuckError(f"{endpoint.place} gave no answer within {answer_s:.0f} s") from None
+                raise StuckError(
+                    f"{endpoint.place} gave no answer within {answer_s:.0f} s"
+                ) from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crew:
+    """How hosts are called, what the lab allows, and where progress goes."""
+
+    hosts: HostCalls
+    policy: HostPolicy
+    say: Say
 
 
 def start_command(verb: str = "apply") -> str:
-    """Starts the copied program if it is the one that was sent; otherwise prints a report with that failure."""
+    """Starts the copied program if it is the one that was sent.
+
+    Otherwise prints a report with that failure.
+    """
     copy = copy_of(digest())
     failed = {
         "step": "program",
@@ -157,8 +189,8 @@ def _printed(endpoint: Endpoint, done: CommandResult) -> str:
     if done.code is None:
         raise BrokenError(f"{endpoint.place}: the connection ended in the middle")
     if done.code:
-        said = " / ".join(done.err.strip().splitlines()[-2:])
-        raise NoAnswerError(f"{endpoint.place}: the command exited with {done.code}: {said[:300]}")
+        last = " / ".join(done.err.strip().splitlines()[-2:])
+        raise NoAnswerError(f"{endpoint.place}: the command exited with {done.code}: {last[:300]}")
     return done.out
 
 
@@ -169,9 +201,9 @@ def parse_report(out: str) -> Report:
         NoAnswerError: when that line is not a report.
     """
     try:
-        found = json.loads(out.strip().splitlines()[-1])
-        found.pop("schema")
-        return Report(**found)
+        fields = json.loads(out.strip().splitlines()[-1])
+        fields.pop("schema")
+        return Report(**fields)
     except (IndexError, ValueError, TypeError, KeyError, AttributeError):
         raise NoAnswerError(f"printed {out.strip()[-200:]!r} instead of a report") from None
 

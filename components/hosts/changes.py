@@ -27,13 +27,18 @@ WORDS: dict[Effect, str] = {
     "replace": "machine is replaced",
 }
 
-EFFECTS: dict[str, str] = {field: effect for step in STEPS for field, effect in step.effects.items()}
+EFFECTS: dict[str, str] = {
+    field: effect for step in STEPS for field, effect in step.effects.items()
+}
 """By the last part of a field's name."""
 
 REPAIRS = {**EFFECTS, **{field: repair for step in STEPS for field, repair in step.repairs.items()}}
 
 WAITING = frozenset(field for step in STEPS if step.waits_for for field in step.effects)
-"""Fields of steps that wait for a pending reboot: until then they deviate, and that is not a failure."""
+"""Fields of steps that wait for a pending reboot.
+
+Until then they deviate, and that is not a failure.
+"""
 
 
 def field_effect(field: str) -> Effect:
@@ -84,7 +89,8 @@ class Change:
 
 def silent_text(name: str, endpoint: Endpoint, seconds: float) -> str:
     """The warning about a host that does not answer."""
-    return f"{name} ({endpoint.place}) {SILENT} within {seconds:.0f} s; to leave it out: nodes.{name}.state: drained"
+    remedy = f"to leave it out: nodes.{name}.state: drained"
+    return f"{name} ({endpoint.place}) {SILENT} within {seconds:.0f} s; {remedy}"
 
 
 def changes(
@@ -121,7 +127,9 @@ def changes(
             yield Change(host=name, what="leaves", cost=cost, effect="leaves")
 
 
-def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
+def reboots_refused(
+    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
+) -> Iterator[str]:
     """A text for each change that needs a reboot on a host that is configured already.
 
     It compares the lab file with the last applied one. Drift alone never blocks a run.
@@ -134,14 +142,16 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
         for field, value in new.target.items():
             if field in before and before[field] != value and field_effect(field) == "reboot":
                 yield (
-                    f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.reboot is "
-                    "never; set it to stage (you reboot the host) or roll (rocelab reboots it), or revert "
-                    "the change"
+                    f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.reboot "
+                    "is never; set it to stage (you reboot the host) or roll (rocelab reboots it), "
+                    "or revert the change"
                 )
 
 
-def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
-    """A text for each version that changed on hosts that run another one, with the steps to take by hand.
+def upgrades_refused(
+    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
+) -> Iterator[str]:
+    """A text for each version that changed on hosts with another one, with the steps by hand.
 
     rocelab installs drivers and Kubernetes once and only compares firmware.
     """
@@ -153,12 +163,16 @@ def upgrades_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
                 continue
             changed = changed_versions(step, old.document, new.document)
             # a host that reports the new version was upgraded by hand already
-            lacking = {(was, asked) for key, was, asked in changed if old.fields.get(key) != new.fields.get(key)}
-            for change in sorted(lacking):
+            pending = set()
+            for key, installed, declared in changed:
+                if old.fields.get(key) != new.fields.get(key):
+                    pending.add((installed, declared))
+            for change in sorted(pending):
                 hosts.setdefault(change, []).append(name)
         for (before, after), names in hosts.items():
+            versions = f"{step.version_setting} {before} => {after}"
             yield (
-                f"{some(names, MOST_NAMED)}: {step.version_setting} {before} => {after} is refused: "
+                f"{some(names, MOST_NAMED)}: {versions} is refused: "
                 f"rocelab cannot upgrade hosts in use yet. On each host: {step.upgrade}. "
                 f"Then pulumi up --refresh, which finds {after} there and continues; "
                 "or revert the change"
@@ -171,21 +185,17 @@ def shorten(value: JsonValue) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-def _changes(name: str, old: HostRecord, new: HostRecord, known: Known | None, now: datetime) -> Iterator[Change]:
+def _changes(
+    name: str, old: HostRecord, new: HostRecord, known: Known | None, now: datetime
+) -> Iterator[Change]:
     if old.trouble:
         values = f"({old.trouble}) => {new.state}"
         yield Change(host=name, what="unknown", values=values, cost="read again", effect="unread")
     if old.state != new.state:
         effect, cost = _state_effect(new)
-        yield Change(host=name, what="state", values=f"{old.state} => {new.state}", cost=cost, effect=effect)
-    if old.endpoint.place != new.endpoint.place:
-        where = f"{old.endpoint.place} => {new.endpoint.place}"
-        yield Change(host=name, what="reached at", values=where, cost=WORDS["none"])
-    if old.endpoint.host_key != new.endpoint.host_key:
-        yield Change(host=name, what="another host key in known_hosts", cost=WORDS["none"])
-    if old.endpoint.user != new.endpoint.user:
-        users = f"{old.endpoint.user} => {new.endpoint.user}"
-        yield Change(host=name, what="logged in to as", values=users, cost=WORDS["none"])
+        states = f"{old.state} => {new.state}"
+        yield Change(host=name, what="state", values=states, cost=cost, effect=effect)
+    yield from _login_changes(name, old.endpoint, new.endpoint)
     if old.unfinished and old.fields == new.fields and not old.trouble:
         yield Change(host=name, what="the last run did not finish", cost="continues")
     if old.state == new.state == "active" and not old.trouble:
@@ -195,6 +205,17 @@ def _changes(name: str, old: HostRecord, new: HostRecord, known: Known | None, n
                 yield _changed(name, field, before, after, known, now)
 
 
+def _login_changes(name: str, old: Endpoint, new: Endpoint) -> Iterator[Change]:
+    if old.place != new.place:
+        where = f"{old.place} => {new.place}"
+        yield Change(host=name, what="reached at", values=where, cost=WORDS["none"])
+    if old.host_key != new.host_key:
+        yield Change(host=name, what="another host key in known_hosts", cost=WORDS["none"])
+    if old.user != new.user:
+        users = f"{old.user} => {new.user}"
+        yield Change(host=name, what="logged in to as", values=users, cost=WORDS["none"])
+
+
 def _changed(  # noqa: PLR0913, PLR0917  # two of a kind, and what they mean
     host: str, field: str, before: JsonValue, after: JsonValue, known: Known | None, now: datetime
 ) -> Change:
@@ -202,15 +223,17 @@ def _changed(  # noqa: PLR0913, PLR0917  # two of a kind, and what they mean
     effect = field_effect(field)
     cost = WORDS[effect]
     if what == "vfs" and isinstance(after, int):
-        effect, cost = effect_of(pf, before, after, known), cost_of(pf, before, int(str(after)), known, now)
+        effect = effect_of(pf, before, after, known)
+        cost = cost_of(pf, before, after, known, now)
     return Change(host=host, what=field, values=_change(before, after), cost=cost, effect=effect)
 
 
 def _change(before: JsonValue, after: JsonValue) -> str:
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        pairs = [
-            f"[{i}] {one} => {other}" for i, (one, other) in enumerate(zip(before, after, strict=True)) if one != other
-        ]
+        pairs = []
+        for position, (old, new) in enumerate(zip(before, after, strict=True)):
+            if old != new:
+                pairs.append(f"[{position}] {old} => {new}")
         return some(pairs, 2)
     return f"{shorten(before)} => {shorten(after)}"
 
@@ -233,7 +256,9 @@ LOOK = "pulumi preview --refresh reads the hosts again"
 
 def without_users(text: str) -> str:
     """A refusal of `vfs_refused` without the names of the VFs' users."""
-    return re.sub(rf"( in use), such as .*?(?={re.escape(FREE_THEM)})", r"\1", text, flags=re.DOTALL)
+    return re.sub(
+        rf"( in use), such as .*?(?={re.escape(FREE_THEM)})", r"\1", text, flags=re.DOTALL
+    )
 
 
 def effect_of(pf: str, before: JsonValue, target: int, known: Known | None) -> Effect:
@@ -255,9 +280,13 @@ def cost_of(pf: str, before: JsonValue, target: int, known: Known | None, now: d
         reboot = f"no reboot, its NIC offers {most}"
     else:
         reboot = f"needs a reboot: its NIC offers {most}, and the firmware can add more"
+    parts = [loss]
     use = known.in_use.get(pf, "")
-    said = f"{use}, and refused until they are free: drain the node" if use else "none is in use"
-    return "; ".join([loss, *([said] if before != 0 else []), f"{reboot} ({known.age(now)})"])
+    if before != 0 and use:
+        parts.append(f"{use}, and refused until they are free: drain the node")
+    elif before != 0:
+        parts.append("none is in use")
+    return "; ".join([*parts, f"{reboot} ({known.age(now)})"])
 
 
 def vfs_refused(
@@ -265,7 +294,8 @@ def vfs_refused(
 ) -> Iterator[str]:
     """A text for each PF whose VFs would be taken away while some are in use, by facts of this run.
 
-    Older facts refuse nothing: the pods may have ended since, and the host checks again before it touches a VF.
+    Older facts refuse nothing: the pods may have ended since, and the host checks again before it
+    touches a VF.
     """
     for name, new in news.items():
         old = record_before(olds, name, new)
@@ -274,15 +304,17 @@ def vfs_refused(
             continue
         for pf, before, after in resized(old, new):
             if pf in known.in_use:
-                yield (
-                    f"{name}: {pf}.vfs {before} => {after} first removes every VF of {pf}, and {known.in_use[pf]}"
-                    f"{FREE_THEM}"
-                )
+                change = f"{pf}.vfs {before} => {after} first removes every VF of {pf}"
+                yield f"{name}: {change}, and {known.in_use[pf]}{FREE_THEM}"
 
 
 def resized(old: HostRecord, new: HostRecord) -> Iterator[tuple[str, int, int]]:
     """PF, old and new number, of each PF whose number of VFs changes."""
-    before, after = ({str(pf["interface"]): int(str(pf["vfs"])) for pf in record.pfs} for record in (old, new))
-    for pf, count in after.items():
+    before = _vf_counts(old)
+    for pf, count in _vf_counts(new).items():
         if before.get(pf, 0) not in (0, count):
             yield pf, before[pf], count
+
+
+def _vf_counts(record: HostRecord) -> dict[str, int]:
+    return {str(pf["interface"]): int(str(pf["vfs"])) for pf in record.pfs}

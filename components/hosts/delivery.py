@@ -1,8 +1,8 @@
-"""Copies the host program, and secrets as files, to all hosts at once, before the commands that start the program.
+"""Copies the host program, and secrets as files, to all hosts, before commands start the program.
 
 One resource serves all hosts: one per host would store each host's connection twice more in the
-state. Secrets travel over stdin into a file that only its owner can read: no document, state, log or
-command line contains one.
+state. Secrets travel over stdin into a file that only its owner can read: no document, state, log
+or command line contains one.
 """
 
 import hashlib
@@ -35,10 +35,16 @@ class DeliveryInputs(Properties):
 
 
 class Delivery(Resource[DeliveryInputs, DeliveryInputs]):
-    """The host program on all hosts, and secrets on those that need one. Steps install and remove the secrets."""
+    """The host program on all hosts, and secrets on those that need one.
+
+    Steps install and remove the secrets.
+    """
 
     async def create(self, new: DeliveryInputs) -> DeliveryInputs:
-        """Sends everything, also in an update: writing a file twice costs less than comparing it."""
+        """Sends everything, also in an update.
+
+        Writing a file twice costs less than comparing it.
+        """
         lab = self.config.lab
         login = credentials.login_to(lab, Path.cwd(), self.config.get)
         await send(HostCalls(login.private_key), login.endpoints, self.content(lab))
@@ -65,7 +71,7 @@ def endpoints_digest(endpoints: Mapping[str, Endpoint]) -> str:
 
 
 def receive_command() -> str:
-    """Writes the program atomically, under a name with its digest, so programs of other stacks stay."""
+    """Writes the program atomically, under its digest, so programs of other stacks stay."""
     copy = copy_of(digest())
     return f'cat > "$HOME/{copy}.new" && mv "$HOME/{copy}.new" "$HOME/{copy}"'
 
@@ -76,8 +82,13 @@ def receive_secret(name: str) -> str:
     return f'umask 077 && cat > "{place}.new" && mv "{place}.new" "{place}"'
 
 
-async def send(hosts: HostCalls, endpoints: Mapping[str, Endpoint], content: Mapping[str, Mapping[str, bytes]]) -> None:
-    """Sends each host its content. If that fails, the command or step that needs it reports it, with the remedy."""
+async def send(
+    hosts: HostCalls, endpoints: Mapping[str, Endpoint], content: Mapping[str, Mapping[str, bytes]]
+) -> None:
+    """Sends each host its content.
+
+    If that fails, the command or step that needs it reports it, with the remedy.
+    """
 
     async def deliver(name: str, endpoint: Endpoint) -> None:
         with suppress(NoAnswerError):

@@ -1,17 +1,21 @@
-"""The target state of a host, as the JSON document that the host program reads: pure functions of the lab."""
+"""The target state of a host, as the JSON document that the host program reads.
+
+Pure functions of the lab.
+"""
 
 import hashlib
 import json
 from functools import reduce
-from typing import cast
 
 from pydantic import BaseModel, JsonValue
 
 from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
+from components.hosts.records import HostRecord, target_fields
 from components.hosts.sections.guests import guest_seconds, guest_sections
 from components.hosts.sections.software import software_seconds, software_sections
 from components.hosts.sections.system import routing_of, system_seconds, system_sections
+from components.ssh.credentials import endpoint_of
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 
@@ -23,7 +27,8 @@ SOFT_ROCE_MODULE = "rdma_rxe"
 def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """The document of a node; the same lab gives the same text."""
     soft = any(pf.soft_roce for pf in node.pfs)
-    # sections that the lab file does not use are omitted, so a new kind of section changes no existing document
+    # sections that the lab file does not use are omitted, so a new kind of section changes no
+    # existing document
     sections: dict[str, JsonValue | None] = {
         **repeated_sections(lab),
         **system_sections(lab, node),
@@ -45,25 +50,44 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     }
 
 
+def target_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:
+    """The target state of a node. With an owner, the host refuses every other one."""
+    document = host_document(lab, node)
+    if owner:
+        document["owner"] = owner
+    # not by default: there an error in a step counts as a document of another version
+    fields = target_fields(document) if node.state == "active" else {}
+    return HostRecord(
+        state=node.state,
+        formerly=node.formerly,
+        endpoint=endpoint_of(lab, node, host_key),
+        fields=fields,
+        document=document,
+    )
+
+
+def owner_of(lab: Lab, stack: str) -> str:
+    """The owner that a host records."""
+    return f"lab {lab.name} of stack {stack}"
+
+
 def repeated_sections(lab: Lab) -> dict[str, JsonValue]:
     """The sections that repeat a field of the lab file, for the steps that name one."""
-    found: dict[str, JsonValue] = {}
+    sections: dict[str, JsonValue] = {}
     for step in (step for step in steps.STEPS if step.setting):
         *above, field = step.setting.split(".")
         section: BaseModel = reduce(getattr, above, lab)
         if getattr(section, field) != type(section).model_fields[field].get_default():
-            found[step.name] = section.model_dump(mode="json", include={field})[field]
-    return found
+            sections[step.name] = section.model_dump(mode="json", include={field})[field]
+    return sections
 
 
 def deadline_s(lab: Lab) -> int:
-    """Deadline of a run on a host: packages and driver builds take minutes, everything else takes seconds."""
+    """Deadline of a run on a host.
+
+    Packages and driver builds take minutes, everything else takes seconds.
+    """
     return DEADLINE_S + system_seconds(lab) + software_seconds(lab) + guest_seconds(lab)
-
-
-def target_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """The fields that a conforming host reports, in their order."""
-    return cast("dict[str, JsonValue]", steps.target_fields(document))
 
 
 def document_text(document: dict[str, JsonValue]) -> str:
@@ -73,7 +97,9 @@ def document_text(document: dict[str, JsonValue]) -> str:
 
 def vf_layout(lab: Lab) -> str:
     """Digest of the VFs: it changes when VFs are added, removed or moved to another rail."""
-    layout = [(node.name, pf.interface, pf.rail, pf.vfs) for node in lab.active_nodes for pf in node.pfs]
+    layout = [
+        (node.name, pf.interface, pf.rail, pf.vfs) for node in lab.active_nodes for pf in node.pfs
+    ]
     return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
 

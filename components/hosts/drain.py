@@ -33,12 +33,12 @@ class NodeDrainer:
     def cordon(self, node: str) -> bool:
         """Cordons a node; returns whether it was schedulable before."""
         with _reasons():
-            found = self._api.get(_path(node))
+            before = self._api.get(_path(node))
             self._api.merge(_path(node), {"spec": {"unschedulable": True}})
-        return not at(found, "spec", "unschedulable")
+        return not at(before, "spec", "unschedulable")
 
     def empty(self, node: str) -> None:
-        """Evicts its pods and waits until they are gone. Pods of DaemonSets and static pods stay."""
+        """Evicts its pods, but those of DaemonSets and static ones, and waits for their end."""
         deadline = time.monotonic() + DRAIN_S
         while pods := self._pods(node):
             if time.monotonic() > deadline:
@@ -66,9 +66,10 @@ class NodeDrainer:
     def _pods(self, node: str) -> list[tuple[str, str]]:
         with _reasons():
             pods = self._api.items("/api/v1/pods", {"fieldSelector": f"spec.nodeName={node}"})
-        return [
-            (str(at(pod, "metadata", "namespace")), str(at(pod, "metadata", "name"))) for pod in pods if has_to_go(pod)
-        ]
+        names = []
+        for pod in filter(has_to_go, pods):
+            names.append((str(at(pod, "metadata", "namespace")), str(at(pod, "metadata", "name"))))
+        return names
 
     def _evict(self, namespace: str, pod: str) -> None:
         body: Object = {
@@ -86,7 +87,9 @@ class NodeDrainer:
 def has_to_go(pod: Object) -> bool:
     """Whether a drain evicts a pod."""
     owners = at(pod, "metadata", "ownerReferences")
-    of_daemon_set = isinstance(owners, list) and any(at(owner, "kind") == "DaemonSet" for owner in owners)
+    of_daemon_set = isinstance(owners, list) and any(
+        at(owner, "kind") == "DaemonSet" for owner in owners
+    )
     ended = at(pod, "status", "phase") in ("Succeeded", "Failed")
     static = at(pod, "metadata", "annotations", "kubernetes.io/config.mirror") is not None
     return not (ended or static or of_daemon_set)
@@ -98,7 +101,8 @@ def _reasons() -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        raise DrainError(f"the Kubernetes API refused: {error}" if error.status else str(error)) from None
+        refusal = "the Kubernetes API refused: " if error.status else ""
+        raise DrainError(f"{refusal}{error}") from None
 
 
 def _path(node: str) -> str:

@@ -8,12 +8,21 @@ from typing import Annotated
 from pydantic import Field, JsonValue, model_validator
 
 from components.hosts.bootstrap.nodes import Nodes, without
-from components.hosts.calls import HostCalls, Report
-from components.hosts.changes import changes, reboots_refused, resized, silent_text, upgrades_refused, vfs_refused
+from components.hosts.calls import Crew, HostCalls, Report
+from components.hosts.changes import (
+    changes,
+    reboots_refused,
+    resized,
+    silent_text,
+    upgrades_refused,
+    vfs_refused,
+)
 from components.hosts.records import (
     Document,
     Facts,
     HostRecord,
+    Outcome,
+    Result,
     mark_after,
     missed,
     plain,
@@ -23,7 +32,7 @@ from components.hosts.records import (
     vfs_came,
     whole_hosts,
 )
-from components.hosts.repair import Crew, Outcome, Result, Roll, converge, observe, undo_all
+from components.hosts.repair import Roll, converge, observe, undo_all
 from components.provider import log
 from components.provider.base import SECRET, Failure, Properties, Resource
 from components.ssh import credentials
@@ -35,7 +44,9 @@ from stacks.lab import Lab
 Hosts = Mapping[str, HostRecord]
 
 GREETING_S = 2.0
-RESTARTS = "VFs are added or removed: their device plugin restarts, because it detects VFs only at start"
+RESTARTS = (
+    "VFs are added or removed: their device plugin restarts, because it detects VFs only at start"
+)
 
 
 class FleetInputs(Properties):
@@ -48,7 +59,10 @@ class FleetInputs(Properties):
     vf_layout: str
     """Mark of all VFs: when it changes, device plugins restart."""
     files: Annotated[str | None, SECRET] = None
-    """Digest of the secrets on the hosts: one that changed changes no document, but is installed."""
+    """Digest of the secrets on the hosts.
+
+    One that changed changes no document, but is installed.
+    """
     reports: dict[str, Report] = Field(default_factory=dict)
     """What hosts printed in this run, where their command ran. No difference by themselves."""
 
@@ -60,7 +74,10 @@ class FleetInputs(Properties):
         return {**values, "hosts": whole_hosts(values), "shared": {}}
 
     def plain(self) -> dict[str, JsonValue]:
-        """With each shared section once: the state has the hosts twice, as inputs and as outputs."""
+        """With each shared section once.
+
+        The state has the hosts twice, as inputs and as outputs.
+        """
         return super().plain() | properties_of(self.hosts)
 
 
@@ -72,10 +89,10 @@ class FleetState(FleetInputs):
 
 
 class Fleet(Resource[FleetInputs, FleetState]):
-    """The hosts of a lab: checked after their commands, repaired, rebooted in a roll, undone when they leave."""
+    """The hosts of a lab: checked after their commands, repaired, rebooted in a roll, undone."""
 
     async def check(self, old: FleetInputs | None, new: FleetInputs) -> list[Failure]:
-        """Refuses in the preview what the lab does not allow, and warns of hosts that do not answer."""
+        """Refuses in the preview what the lab does not allow, and warns of silent hosts."""
         reports = _reports(new)
         for name in await _silent(without(new.hosts, reports)):
             log.warn(silent_text(name, new.hosts[name].endpoint, GREETING_S))
@@ -121,7 +138,10 @@ class Fleet(Resource[FleetInputs, FleetState]):
         return await self._converged(old.hosts, old.facts, old.vf_layout, new)
 
     async def delete(self, old: FleetState) -> None:
-        """Undoes all hosts. One that cannot be reached is reported and does not delay the others."""
+        """Undoes all hosts.
+
+        One that cannot be reached is reported and does not delay the others.
+        """
         results = await undo_all(self._crew(old.policy), old.hosts, old.facts)
         failed: list[str] = []
         for name, result in results.items():
@@ -132,12 +152,16 @@ class Fleet(Resource[FleetInputs, FleetState]):
         if failed:
             raise LabError("\n".join(["some hosts could not be undone:", *failed]))
 
-    async def _converged(self, olds: Hosts, facts: Facts, mark: str | None, new: FleetInputs) -> FleetState:
+    async def _converged(
+        self, olds: Hosts, facts: Facts, mark: str | None, new: FleetInputs
+    ) -> FleetState:
         outcome = await self._work(olds, facts, new)
         for name, result in sorted(outcome.results.items()):
             if result["status"] not in ("ready", "drained", "undone"):
-                log.warn(f"{name}: {result['status']}: {result['reason']}; {result.get('hint', '')}")
-        came = vfs_came(olds, outcome.records, outcome.found_wrong)
+                log.warn(
+                    f"{name}: {result['status']}: {result['reason']}; {result.get('hint', '')}"
+                )
+        came = vfs_came(olds, outcome.records, outcome.deviations)
         known = dict(new) | {
             "hosts": outcome.records,
             "vf_layout": mark_after(mark, new.vf_layout, came),
@@ -199,7 +223,7 @@ async def _silent(hosts: Hosts) -> list[str]:
 
 
 def _remembered(outcome: Outcome, before: Facts) -> Facts:
-    """Facts of all hosts, earlier ones for hosts that do not answer, and how often each was repaired."""
+    """Facts of all hosts, earlier ones of silent hosts, and how often each was repaired."""
     facts: Facts = {}
     for name in outcome.records:
         old = before.get(name)

@@ -1,4 +1,7 @@
-"""Hosts: per host the program and the command that starts it, then the Fleet, which manages all of them."""
+"""Hosts.
+
+Per host the program and the command that starts it, then the Fleet, which manages all of them.
+"""
 
 import asyncio
 import hashlib
@@ -14,10 +17,10 @@ from pulumi_command import remote
 
 from components.hosts.calls import HostCalls, Report, parse_report, start_command
 from components.hosts.delivery import Delivery, endpoints_digest
-from components.hosts.document import deadline_s, document_text, vf_layout
+from components.hosts.document import deadline_s, document_text, owner_of, target_record, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
-from components.hosts.records import HostRecord, owner_of, target_record
+from components.hosts.records import HostRecord
 from components.outputs import outline
 from components.provider.program import Declaration
 from components.ssh.connection import NoAnswerError
@@ -28,7 +31,10 @@ from stacks.nodes import Node
 
 SHORTEST_TIMEOUT_S = 900
 SPARE_S = 300
-"""For the lock, the connection and its retries. The host's own deadline comes first, because it names what hung."""
+"""For the lock, the connection and its retries.
+
+The host's own deadline comes first, because it names what hung.
+"""
 DIAL_S = 10
 BUSY_DIAL_S = 60
 """The same on emulated machines with a kubelet, where pods start meanwhile."""
@@ -45,25 +51,35 @@ class HostsArgs:
 class Hosts(pulumi.ComponentResource):
     """Configures every active host, confirms it over a new connection, and checks it.
 
-    The commands have no `delete` and no `triggers`: with them a renamed host would be undone after it was set up.
-    The Fleet undoes hosts, by machine ID.
+    The commands have no `delete` and no `triggers`: with them a renamed host would be undone after
+    it was set up. The Fleet undoes hosts, by machine ID.
     """
 
     results: pulumi.Output[Mapping[str, Mapping[str, str]]]
-    """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with reason and hint; a `warning`
-    where a peer on a rail did not answer."""
+    """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with
+    reason and hint; a `warning` where a peer on a rail did not answer."""
     outline: pulumi.Output[Mapping[str, Mapping[str, str]]]
-    """The results for the stack output: of many hosts only those that are not ready, and a count."""
+    """The results for the stack output.
+
+    Of many hosts only those that are not ready, and a count.
+    """
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
     vf_layout: pulumi.Output[str]
-    """Mark of all VFs (see `mark_after`): when it changes, device plugins restart. Known once the VFs exist."""
+    """Mark of all VFs (see `mark_after`): when it changes, device plugins restart.
 
-    def __init__(self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    Known once the VFs exist.
+    """
+
+    def __init__(
+        self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:hosts:Hosts", name, None, opts)
         lab = args.lab
         nodes = {f"{name}-{node.name}": node for node in lab.nodes}
-        self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
+        self._explain = pulumi.ErrorHook(
+            f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed)
+        )
         endpoints = endpoints_of(lab, args.credentials.host_keys)
         program: dict[str, pulumi.Input[str]] = {
             "program": digest(),
@@ -77,13 +93,17 @@ class Hosts(pulumi.ComponentResource):
         self._program = Declaration(Delivery, f"{name}-program", program, below)
         owner = owner_of(lab, pulumi.get_stack())
         keys = args.credentials.host_keys
-        records = {node.name: target_record(lab, node, keys[node.name], owner) for node in lab.nodes}
+        records = {
+            node.name: target_record(lab, node, keys[node.name], owner) for node in lab.nodes
+        }
         by_command = {f"{name}-{node}": record for node, record in records.items()}
         confirmer = Confirmer(by_command, args.credentials.private_key)
         # a host that cannot be confirmed is not a failure of its command: the Fleet reports it
         forgiving = pulumi.ResourceHookOptions(ignore_errors=True)
         self._confirm = pulumi.ResourceHook(f"{name}-confirm", confirmer.confirm, forgiving)
-        commands = [self._configure(name, args, node, records[node.name]) for node in lab.active_nodes]
+        commands = [
+            self._configure(name, args, node, records[node.name]) for node in lab.active_nodes
+        ]
         # a command's id is known when its hook has ended
         ended = pulumi.Output.all(*(command.id for command in commands))
         reports = ended.apply(lambda _: confirmer.reports())
@@ -102,7 +122,10 @@ class Hosts(pulumi.ComponentResource):
         outputs = {"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout}
         self.register_outputs(outputs)
 
-    def _configure(self, name: str, args: HostsArgs, node: Node, record: HostRecord) -> remote.Command:
+    def _configure(
+        self, name: str, args: HostsArgs, node: Node, record: HostRecord
+    ) -> remote.Command:
+        dial_s = DIAL_S if args.lab.simulator is None else BUSY_DIAL_S
         connection = remote.ConnectionArgs(
             host=str(node.address),
             port=node.ssh_port,
@@ -110,24 +133,27 @@ class Hosts(pulumi.ComponentResource):
             private_key=args.credentials.private_key,
             host_key=args.credentials.host_keys[node.name],
             dial_error_limit=2,
-            per_dial_timeout=DIAL_S if args.lab.simulator is None else BUSY_DIAL_S,
+            per_dial_timeout=dial_s,
         )
+        aliases = [pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else []
         longest = f"{max(SHORTEST_TIMEOUT_S, deadline_s(args.lab) + SPARE_S)}s"
         return remote.Command(
             f"{name}-{node.name}",
             connection=connection,
             create=start_command(),
             stdin=document_text(record.document),
-            # stderr reports what a slow run does. The report is in stdout, and at its length the provider's log reader
-            # would stop and block the host: it takes lines of 64 KiB at most.
+            # stderr reports what a slow run does. The report is in stdout, and at its length the
+            # provider's log reader would stop and block the host: it takes lines of 64 KiB at most.
             logging=remote.Logging.STDERR,
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                aliases=[pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else [],
+                aliases=aliases,
                 depends_on=[self._program],  # it has no output that the command would use
                 hooks=pulumi.ResourceHookBinding(
-                    on_error=[self._explain], after_create=[self._confirm], after_update=[self._confirm]
+                    on_error=[self._explain],
+                    after_create=[self._confirm],
+                    after_update=[self._confirm],
                 ),
                 custom_timeouts=pulumi.CustomTimeouts(create=longest, update=longest, delete="2m"),
             ),
@@ -135,8 +161,9 @@ class Hosts(pulumi.ComponentResource):
 
 
 def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
-    """Adds the remedy to the provider's error. True would retry, which the provider has already done."""
-    pulumi.log.error(remedy(node, failed.errors[0] if failed.errors else ""))
+    """Adds the remedy to the provider's error. True would retry, as the provider has already."""
+    error = failed.errors[0] if failed.errors else ""
+    pulumi.log.error(remedy(node, error))
     return False
 
 
@@ -150,17 +177,19 @@ def files_digest(files: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
 
 
 class Confirmer:
-    """Confirms each host over a new connection as soon as its own command has ended, and keeps its report.
+    """Confirms each host over a new connection when its own command has ended; keeps its report.
 
-    A host reverts its network changes unless they are confirmed in time. If the Fleet confirmed all hosts at the end,
-    one slow or failing command would cost all others their changes.
+    A host reverts its network changes unless they are confirmed in time. If the Fleet confirmed all
+    hosts at the end, one slow or failing command would cost all others their changes.
 
-    The calls run in a thread of their own. In the program's event loop they would hang: a registration occupies one of
-    the loop's threads until the hooks of its resource have ended, and with as many resources as threads none is left
-    for connecting.
+    The calls run in a thread of their own. In the program's event loop they would hang: a
+    registration occupies one of the loop's threads until the hooks of its resource have ended, and
+    with as many resources as threads none is left for connecting.
     """
 
-    def __init__(self, records: Mapping[str, HostRecord], private_key: pulumi.Output[str] | None) -> None:
+    def __init__(
+        self, records: Mapping[str, HostRecord], private_key: pulumi.Output[str] | None
+    ) -> None:
         """Opens no connection yet.
 
         Args:
@@ -172,14 +201,19 @@ class Confirmer:
         self._worker: tuple[HostCalls, asyncio.AbstractEventLoop] | None = None
 
     async def confirm(self, ended: pulumi.ResourceHookArgs) -> None:
-        """Confirms one host, and adds what its command printed. If that fails, the Fleet tries again."""
+        """Confirms one host, and adds what its command printed.
+
+        If that fails, the Fleet tries again.
+        """
         printed = (ended.new_outputs or {}).get("stdout", "")
         if isinstance(printed, pulumi.Output):  # a secret, as the connection is
             printed = await printed.future()
         key = await self._private_key.future() if self._private_key else None
         if self._worker is None:
             self._worker = (HostCalls(key), asyncio.new_event_loop())
-            threading.Thread(target=self._worker[1].run_forever, name="confirm", daemon=True).start()
+            threading.Thread(
+                target=self._worker[1].run_forever, name="confirm", daemon=True
+            ).start()
         hosts, loop = self._worker
         record = self._records[ended.name]
         with suppress(NoAnswerError):
@@ -200,8 +234,14 @@ class Confirmer:
 
 
 CAUSES = (
-    (("host key mismatch", "host key"), "answers with another host key than access.known_hosts_file; nothing was sent"),
-    (("unable to authenticate", "no supported methods"), "refuses the login: wrong user or private key"),
+    (
+        ("host key mismatch", "host key"),
+        "answers with another host key than access.known_hosts_file; nothing was sent",
+    ),
+    (
+        ("unable to authenticate", "no supported methods"),
+        "refuses the login: wrong user, or a key that it does not know, perhaps a rotated one",
+    ),
     (("connection refused",), "refuses the connection: check that sshd is running"),
     (("no route to host", "network is unreachable"), "cannot be reached: no route"),
     (("i/o timeout", "deadline exceeded"), "does not answer"),
@@ -216,9 +256,13 @@ CAUSES = (
 
 def remedy(node: Node, error: str) -> str:
     """One line with host, address, cause and two remedies."""
-    cause = next((text for words, text in CAUSES if any(word.lower() in error.lower() for word in words)), None)
-    said = cause or f"failed: {' '.join(error.split())[:200]}"
+    cause = f"failed: {' '.join(error.split())[:200]}"
+    for words, text in CAUSES:
+        if any(word.lower() in error.lower() for word in words):
+            cause = text
+            break
+    place = f"{node.name} ({node.address}:{node.ssh_port})"
     return (
-        f"nodes.{node.name}: {node.name} ({node.address}:{node.ssh_port}) {said}. Fix this and run again, "
+        f"nodes.{node.name}: {place} {cause}. Fix this and run again, "
         f"or set nodes.{node.name}.state: drained to leave it out"
     )

@@ -1,6 +1,7 @@
-"""The host program as one file: a zip archive that Python runs, the same bytes from the same sources.
+"""The host program as one file: a zip archive that Python runs, equal bytes from equal sources.
 
-Not compressed: every version of zlib would give other bytes, and on a host it can be read with any pager.
+Not compressed: every version of zlib would give other bytes, and on a host it can be read with any
+pager.
 """
 
 import hashlib
@@ -17,10 +18,14 @@ TOO_OLD = (
     "sys.version_info>=(3,8) or (sys.stdin.buffer.read(),print(json.dumps(dict("
     f"schema={SCHEMA},host='',failed=dict(step='program',"
     "reason='python3 is %d.%d here, and this program needs 3.8'%sys.version_info[:2],"
-    "hint='RHEL 8: dnf install python39, then alternatives --set python3 /usr/bin/python3.9; Ubuntu has it from 20.04'"
+    "hint='RHEL 8: dnf install python39, then alternatives --set python3 /usr/bin/python3.9; "
+    "Ubuntu has it from 20.04'"
     ")))),sys.exit())"
 )
-"""One expression that every Python 3 reads: old versions answer with data instead of a traceback."""
+"""One expression that every Python 3 reads.
+
+Old versions answer with data instead of a traceback.
+"""
 START = f"""import json
 import os
 import sys
@@ -59,9 +64,15 @@ with open(sys.path[0], "rb") as archive:
     program = archive.read()
 sys.exit(main(sys.argv[1:], program))
 """
-"""Python puts the archive that it runs in front of its path; the program installs what it was started from."""
+"""Python puts the archive that it runs in front of its path.
+
+The program installs what it was started from.
+"""
 BOOT = "import sys;exec(sys.stdin.buffer.readline())"
-"""All that Python gets on its command line. The text is the same in every version, so a line in sudoers can name it."""
+"""All that Python gets on its command line.
+
+The text is the same in every version, so a line in sudoers can name it.
+"""
 PYTHON = "python3 -I -B"
 """-B: as root it would write bytecode beside modules that have none yet."""
 LOADER = (
@@ -71,8 +82,8 @@ LOADER = (
     "os.write(archive,sys.stdin.buffer.read(SIZE));"
     "runpy.run_path('/proc/self/fd/%d'%archive,run_name='__main__')"
 )
-"""The first line on stdin: reads the program from stdin and leaves the document there, so that a call needs no rocelab
-file on the host."""
+"""The first line on stdin: reads the program from stdin and leaves the document there, so that a
+call needs no rocelab file on the host."""
 NO_COPY = 76
 """Exit code of a login without a copy of this very program in its home."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -101,16 +112,20 @@ def started(verb: str) -> str:
 
 
 def read_as_root(verb: str) -> str:
-    """The command that runs a verb which only reads, from the program that the host's administrator has installed.
+    """The command for a verb that only reads, of the program that the administrator installed.
 
-    It takes the same stdin. It fails, and has read nothing, unless that program is this one and sudo allows the verb.
+    It takes the same stdin. It fails, and has read nothing, unless that program is this one and
+    sudo allows the verb.
     """
     installed = f'echo "{digest()}  {READER_FILE}" | sha256sum --check --status 2>/dev/null'
     return f"{installed} && sudo -n {PYTHON} {READER_FILE} {verb}"
 
 
 def copied(verb: str) -> str:
-    """The command that runs a verb of the copy in the login's home, without sudo; ends with `NO_COPY` without one."""
+    """The command that runs a verb of the copy in the login's home, without sudo.
+
+    Ends with `NO_COPY` without one.
+    """
     copy = copy_of(digest())
     there = f'echo "{digest()}  {copy}" | sha256sum --check --status 2>/dev/null'
     return f'cd "$HOME" && {there} || exit {NO_COPY}; exec {PYTHON} {copy} {verb}'
@@ -118,7 +133,9 @@ def copied(verb: str) -> str:
 
 def on_stdin(document: str = "") -> bytes:
     """What a started program reads."""
-    return LOADER.replace("SIZE", str(len(packed()))).encode() + b"\n" + packed() + document.encode()
+    return (
+        LOADER.replace("SIZE", str(len(packed()))).encode() + b"\n" + packed() + document.encode()
+    )
 
 
 def _add(archive: zipfile.ZipFile, name: str, text: str) -> None:

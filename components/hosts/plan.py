@@ -42,7 +42,9 @@ class HostPlan:
     @property
     def removed_vfs(self) -> tuple[str, ...]:
         """The PFs that lose all their VFs before they get new ones."""
-        return tuple(change.what.removesuffix(".vfs") for change in self.changes if _removes_vfs(change))
+        return tuple(
+            change.what.removesuffix(".vfs") for change in self.changes if _removes_vfs(change)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,8 +58,13 @@ class Row:
     """With `{}` for each address."""
 
 
-async def read_plans(records: Mapping[str, HostRecord], private_key: str | None) -> dict[str, Report | str]:
-    """What each host reports about its document, or why it does not. Takes no lock and changes nothing."""
+async def read_plans(
+    records: Mapping[str, HostRecord], private_key: str | None
+) -> dict[str, Report | str]:
+    """What each host reports about its document, or why it does not.
+
+    Takes no lock and changes nothing.
+    """
     hosts = HostCalls(private_key)
     answers: dict[str, Report | str] = {}
 
@@ -86,7 +93,9 @@ def plan_of(record: HostRecord, report: Report) -> HostPlan:
     )
 
 
-def changes_of(name: str, record: HostRecord, fields: Fields, facts: Mapping[str, JsonValue]) -> Iterator[Change]:
+def changes_of(
+    name: str, record: HostRecord, fields: Fields, facts: Mapping[str, JsonValue]
+) -> Iterator[Change]:
     """The fields of a host that differ from its document, without the unit."""
     before = record.model_copy(update={"fields": {**fields, UNIT: record.fields.get(UNIT)}})
     yield from changes({name: before}, {name: record}, {name: facts}, datetime.now(UTC))
@@ -123,7 +132,9 @@ def table(plans: Mapping[str, HostPlan]) -> Iterator[str]:
     for row in sorted(places, key=lambda row: (RANKS.index(row.effect), row.what, row.values)):
         columns = zip(*places[row].values(), strict=True)
         values = row.values.format(*(", ".join(folded(column)) for column in columns))
-        yield f"| {row.cost} | {folded_places(places[row])} | {row.what} {values} |".replace("=>", "→")
+        yield f"| {row.cost} | {folded_places(places[row])} | {row.what} {values} |".replace(
+            "=>", "→"
+        )
 
 
 def remarks(plans: Mapping[str, HostPlan], answers: Answers) -> Iterator[str]:
@@ -160,9 +171,14 @@ def _row(change: Change) -> tuple[Row, str, Sequence[str]]:
 
 
 def _with_losses(values: str) -> str:
-    """An address change with what the NIC loses: rocelab owns a rail's NIC, so other IPv4 addresses go."""
+    """An address change with what the NIC loses.
+
+    Rocelab owns a rail's NIC, so other IPv4 addresses go.
+    """
     before, _, after = values.partition(" => ")
-    lost = [address for address in before.split() if address not in after.split() and ADDRESS.match(address)]
+    kept_or_new = after.split()
+    gone = [address for address in before.split() if address not in kept_or_new]
+    lost = list(filter(ADDRESS.match, gone))
     return f"{values}, loses {' '.join(lost)}" if lost else values
 
 
@@ -171,7 +187,12 @@ def _rows_of_files(plan: HostPlan) -> Iterator[Row]:
     own = {folder for folder in HOST_OWN for path in plan.files if path.startswith(folder)}
     if plan.files:
         listed = ", ".join([*files, *sorted(own)])
-        yield Row(effect="none", cost=WORDS["none"], what="files", values=listed.replace("{", "{{").replace("}", "}}"))
+        yield Row(
+            effect="none",
+            cost=WORDS["none"],
+            what="files",
+            values=listed.replace("{", "{{").replace("}", "}}"),
+        )
     if plan.services:
         cost = f"{plural(len(plan.services), 'service')} may restart"
         yield Row(effect="none", cost=cost, what="services", values=", ".join(plan.services))

@@ -1,24 +1,20 @@
 """What the Fleet keeps of each host: its record, its facts, and the mark of all VFs. Pure.
 
-The state holds each record twice, as input and as output. Sections that all hosts share are therefore
-written once, and fields only where they differ from what the document asks for.
+The state holds each record twice, as input and as output. Sections that all hosts share are
+therefore written once, and fields only where they differ from what the document asks for.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import Field, JsonValue, ValidationError
 
 from components.hosts.calls import Report
-from components.hosts.document import host_document, target_fields
-from components.hosts.program.steps import STEPS
-from components.ssh.connection import Endpoint
-from components.ssh.credentials import endpoint_of
+from components.hosts.program import steps
+from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.base import Section
-from stacks.lab import Lab
-from stacks.nodes import Node
 from stacks.words import some
 
 Document = dict[str, JsonValue]
@@ -36,18 +32,26 @@ class HostRecord(Section):
     """Whether the last run did not finish applying the document; never in the inputs."""
     document: Document
     """All that a repair or an undo needs, also when the lab file no longer names the host."""
-    fields: dict[str, JsonValue] = Field(default_factory=lambda known: _target(known["state"], known["document"]))
+    fields: dict[str, JsonValue] = Field(
+        default_factory=lambda known: _target(known["state"], known["document"])
+    )
     """In the inputs the target values; in the outputs the values that were last read."""
 
     @property
     def pfs(self) -> list[Document]:
-        pfs = self.document.get("pfs")
-        return [pf for pf in pfs if isinstance(pf, dict)] if isinstance(pfs, list) else []
+        return [pf for pf in as_list(self.document.get("pfs")) if isinstance(pf, dict)]
 
     @property
     def target(self) -> dict[str, JsonValue]:
-        """The fields of the host when it conforms; none for a document of another version of rocelab."""
+        """The fields of a conforming host; none for a document of another version of rocelab."""
         return _target(self.state, self.document)
+
+    def deviating(self, fields: Mapping[str, JsonValue]) -> list[str]:
+        """The fields whose value on the host differs from the record's."""
+        return [key for key, value in self.fields.items() if fields.get(key) != value]
+
+    def with_changes(self, **changes: object) -> "HostRecord":
+        return self.model_copy(update=changes)
 
     def plain(self, shared: Document) -> dict[str, JsonValue]:
         """The record as the state keeps it, without the sections that all hosts share."""
@@ -59,6 +63,11 @@ class HostRecord(Section):
         return content
 
 
+def target_fields(document: Document) -> dict[str, JsonValue]:
+    """The fields that a conforming host reports, in their order."""
+    return cast("dict[str, JsonValue]", steps.target_fields(document))
+
+
 def _target(state: str, document: Document) -> dict[str, JsonValue]:
     try:
         return target_fields(document) if state == "active" else {}
@@ -66,26 +75,8 @@ def _target(state: str, document: Document) -> dict[str, JsonValue]:
         return {}
 
 
-def target_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:
-    """The target state of a node. With an owner, the host refuses every other one."""
-    document: Document = {**host_document(lab, node), **({"owner": owner} if owner else {})}
-    return HostRecord(
-        state=node.state,
-        formerly=node.formerly,
-        endpoint=endpoint_of(lab, node, host_key),
-        # not by default: there an error in a step counts as a document of another version, and nothing would be applied
-        fields=target_fields(document) if node.state == "active" else {},
-        document=document,
-    )
-
-
-def owner_of(lab: Lab, stack: str) -> str:
-    """The owner that a host records."""
-    return f"lab {lab.name} of stack {stack}"
-
-
 def record_before(olds: Mapping[str, HostRecord], name: str, new: HostRecord) -> HostRecord | None:
-    """The host in an earlier run, also under the name that it had then; None for a host that is new."""
+    """The host in an earlier run, also under its name of then; None for a host that is new."""
     return olds.get(name) or olds.get(new.formerly or "")
 
 
@@ -104,29 +95,35 @@ def whole_hosts(properties: Mapping[str, object]) -> dict[str, object]:
     """The hosts among a resource's properties, each with the sections that all hosts share."""
     hosts, shared = properties.get("hosts"), properties.get("shared", {})
     whole: dict[str, object] = {}
-    for name, host in hosts.items() if isinstance(hosts, Mapping) else ():
-        document = host.get("document") if isinstance(host, Mapping) else None
+    for name, host in as_mapping(hosts).items():
+        content = dict(as_mapping(host))
+        document = content.get("document")
         if isinstance(document, Mapping):
             # sections that a preview does not know make the host unreadable
             joined = {**shared, **document} if isinstance(shared, Mapping) else None
-            whole[name] = {**host, "document": joined}
-        else:
-            whole[name] = host
+            content["document"] = joined
+        whole[name] = content
     return whole
 
 
 def properties_of(records: Mapping[str, HostRecord]) -> dict[str, JsonValue]:
     """The same hosts as properties; what all documents have in common is there once."""
     shared = _shared([record.document for record in records.values()])
-    return {"hosts": {name: record.plain(shared) for name, record in records.items()}, "shared": shared}
+    return {
+        "hosts": {name: record.plain(shared) for name, record in records.items()},
+        "shared": shared,
+    }
 
 
 def _shared(documents: list[Document]) -> Document:
-    """The sections that are the same in all documents; none for a single document, of which nothing would be left."""
+    """The sections that all documents share; none of a single one, which would be left empty."""
     if len(documents) < 2:
         return {}
-    first, *others = documents
-    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
+    shared = dict(documents[0])
+    for document in documents[1:]:
+        for key in [key for key in shared if document.get(key) != shared[key]]:
+            del shared[key]
+    return shared
 
 
 # -- the mark of all VFs
@@ -134,9 +131,9 @@ def _shared(documents: list[Document]) -> Document:
 DOT = "."
 
 
-def same_layout(one: object, other: object) -> bool:
+def same_layout(before: object, after: object) -> bool:
     """Whether two marks mean the same VFs in the lab file."""
-    return plain(one) == plain(other)
+    return plain(before) == plain(after)
 
 
 def plain(mark: object) -> str:
@@ -158,15 +155,19 @@ def mark_after(old: object, target: object, came: bool) -> str:
     return f"{plain(target)}{DOT}{count}" if count else plain(target)
 
 
-def missed(seen: HostRecord | None, new: HostRecord) -> Iterator[str]:
+def missed(last: HostRecord | None, new: HostRecord) -> Iterator[str]:
     """The fields whose number of VFs differs from the target."""
-    if seen is None or seen.state != "active" or new.state != "active" or seen.trouble:
+    if last is None or last.state != "active" or new.state != "active" or last.trouble:
         return
-    yield from (field for field, value in _numbers(new) if seen.fields.get(field, value) != value)
+    for key, value in _numbers(new):
+        if last.fields.get(key, value) != value:
+            yield key
 
 
 def vfs_came(
-    olds: Mapping[str, HostRecord], now: Mapping[str, HostRecord], found_wrong: Mapping[str, Collection[str]]
+    olds: Mapping[str, HostRecord],
+    now: Mapping[str, HostRecord],
+    found_wrong: Mapping[str, Collection[str]],
 ) -> bool:
     """Whether a host now has all VFs that the last run, or the start of this one, did not find.
 
@@ -178,27 +179,39 @@ def vfs_came(
     for name, record in now.items():
         old = record_before(olds, name, record)
         before = {*missed(old, record), *found_wrong.get(name, ())}
-        right = (field for field, value in _numbers(record) if record.fields.get(field) == value)
+        right = (key for key, value in _numbers(record) if record.fields.get(key) == value)
         if record.state == "active" and not record.trouble and before.intersection(right):
             return True
     return False
 
 
 def _numbers(record: HostRecord) -> Iterator[tuple[str, object]]:
-    for field, value in record.target.items():
-        if field.rpartition(DOT)[2] == "vfs":
-            yield field, value
+    for key, value in record.target.items():
+        if key.rpartition(DOT)[2] == "vfs":
+            yield key, value
 
 
 # -- facts
 
 Facts = dict[str, JsonValue]
 
+
+def as_mapping(value: object) -> Mapping[str, JsonValue]:
+    """A mapping among facts or properties, which other versions may have written; else empty."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: object) -> list[JsonValue]:
+    """The same for a list."""
+    return value if isinstance(value, list) else []
+
+
 IN_USE, OFFERED, SEEN = "vfs_in_use", "vfs_offered", "seen"
-"""Facts: per PF how many are in use and why, how many its NIC offers, and when that was seen (UTC)."""
+"""Facts: per PF how many are in use and why, how many its NIC offers, and when (UTC)."""
 MINUTE = "%Y-%m-%dT%H:%MZ"
 LONGEST_REASON = 80
-KEPT_FACTS = ("machine_id", "boot_id", "kernel", "warnings", *(fact for step in STEPS for fact in step.keeps))
+KEPT_OF_STEPS = (fact for step in steps.STEPS for fact in step.keeps)
+KEPT_FACTS = ("machine_id", "boot_id", "kernel", "warnings", *KEPT_OF_STEPS)
 """The state changes only with a repair, so facts that change by themselves are not kept."""
 
 
@@ -213,7 +226,7 @@ def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
     by_form: dict[str, list[str]] = {}
     for name, known in sorted(facts.items()):
         forms = known.get("qos")
-        for pf, form in forms.items() if isinstance(forms, dict) else ():
+        for pf, form in as_mapping(forms).items():
             if str(form) not in ("mlnx_qos", "dcb"):
                 by_form.setdefault(str(form), []).append(f"{name} {pf}")
     for form, pfs in by_form.items():
@@ -225,7 +238,7 @@ def warnings_of(facts: Mapping[str, Facts]) -> Iterator[str]:
     by_text: dict[str, list[str]] = {}
     for name, known in sorted(facts.items()):
         texts = known.get("warnings")
-        for text in texts if isinstance(texts, list) else ():
+        for text in as_list(texts):
             by_text.setdefault(str(text), []).append(name)
     for text, names in by_text.items():
         yield f"{some(names, 1)}: {text}"
@@ -236,16 +249,17 @@ class Known:
     in_use: Mapping[str, str]
     """Per PF, how many and why; PFs without are left out."""
     offered: Mapping[str, int]
-    seen: datetime
+    read_at: datetime
 
     def age(self, now: datetime) -> str:
         """The age of the facts, as text."""
-        minutes = max(int((now - self.seen).total_seconds() // 60), 0)
+        minutes = max(int((now - self.read_at).total_seconds() // 60), 0)
         if minutes < 1:
             return "seen just now"
         if minutes < 120:
             return f"seen {minutes} min ago"
-        return f"seen {minutes // 60} h ago" if minutes < 60 * 48 else f"seen {minutes // 1440} days ago"
+        hours = minutes // 60
+        return f"seen {hours} h ago" if hours < 48 else f"seen {hours // 24} days ago"
 
 
 def vf_facts(facts: Mapping[str, JsonValue], now: datetime) -> dict[str, JsonValue]:
@@ -257,9 +271,9 @@ def vf_facts(facts: Mapping[str, JsonValue], now: datetime) -> dict[str, JsonVal
     for vf, reason in uses.items():
         pf, _, number = vf.partition(" ")
         by_pf.setdefault(pf, []).append(f"{number}: {reason}")
-    in_use: dict[str, JsonValue] = {
-        pf: f"{len(found)} in use, such as {found[0]}"[:LONGEST_REASON] for pf, found in by_pf.items()
-    }
+    in_use: dict[str, JsonValue] = {}
+    for pf, vfs in by_pf.items():
+        in_use[pf] = f"{len(vfs)} in use, such as {vfs[0]}"[:LONGEST_REASON]
     return {IN_USE: in_use, OFFERED: offered, SEEN: now.strftime(MINUTE)}
 
 
@@ -267,13 +281,47 @@ def known_of(facts: object) -> Known | None:
     """What the facts contain about VFs; None when something is missing."""
     if not isinstance(facts, Mapping):
         return None
-    in_use, offered, seen = facts.get(IN_USE), facts.get(OFFERED), facts.get(SEEN)
-    if not (isinstance(in_use, Mapping) and isinstance(offered, Mapping) and isinstance(seen, str)):
+    in_use, offered = facts.get(IN_USE), facts.get(OFFERED)
+    if not isinstance(in_use, Mapping) or not isinstance(offered, Mapping):
         return None
     try:
-        when = datetime.strptime(seen, MINUTE).replace(tzinfo=UTC)
-        return Known(
-            {str(pf): str(said) for pf, said in in_use.items()}, {str(p): int(n) for p, n in offered.items()}, when
-        )
-    except (ValueError, TypeError):
+        read_at = datetime.strptime(facts[SEEN], MINUTE).replace(tzinfo=UTC)
+        uses = {str(pf): str(use) for pf, use in in_use.items()}
+        return Known(uses, {str(pf): int(count) for pf, count in offered.items()}, read_at)
+    except (KeyError, ValueError, TypeError):
         return None
+
+
+# -- results
+
+Result = dict[str, str]
+
+
+@dataclass
+class Outcome:
+    """The hosts after the work, by name."""
+
+    records: dict[str, HostRecord] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
+    """What each host reported last; of these facts the state keeps only some."""
+    repaired: set[str] = field(default_factory=set)
+    """Hosts that were repaired: earlier measurements on them are obsolete."""
+    deviations: dict[str, list[str]] = field(default_factory=dict)
+    """Per host the fields that deviated when it was first read."""
+
+    def note(
+        self, name: str, record: HostRecord, result: Result, report: Report | None = None
+    ) -> None:
+        self.records[name], self.results[name] = record, result
+        if report is not None:
+            self.reports[name], self.facts[name] = report, kept(report)
+
+
+def unreachable(name: str, error: NoAnswerError) -> Result:
+    return {
+        "status": "unreachable",
+        "reason": str(error),
+        "hint": f"fix it and run again, or set nodes.{name}.state: drained to leave it out",
+    }

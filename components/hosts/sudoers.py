@@ -1,7 +1,7 @@
 """Lines for sudoers that allow what rocelab runs as root, and nothing else. Pure.
 
-`read` allows programs that root owns and that only read. `build` allows Python to run what the login sends: the lines
-keep other commands out of sudo's log, but whoever may use them is root.
+`read` allows programs that root owns and that only read. `build` allows Python to run what the
+login sends: the lines keep other commands out of sudo's log, but whoever may use them is root.
 """
 
 from typing import Literal
@@ -24,12 +24,14 @@ BUILDING = (
     "ping -c1 -W2 -I *",
     "timeout -k 2 *",
 )
-"""The program as sent or copied, a reboot, the login of a new cluster, a ping over a rail, and the lease of a run."""
+"""The program, a reboot, the login of a new cluster, a ping over a rail, and the lease of a run."""
 SPECIAL = "\\,:="
 """Characters that sudoers(5) wants escaped in arguments."""
 TEXTS = {
-    "read": "# rocelab may read this host: look, audit, evidence, plan. Root owns the program, and it changes nothing.",
-    "build": "# rocelab may build this host: pulumi up. This is full root: the login sends the program that runs.",
+    "read": "# rocelab may read this host: look, audit, evidence, plan. Root owns the program, and "
+    "it changes nothing.",
+    "build": "# rocelab may build this host: pulumi up. This is full root: the login sends the "
+    "program that runs.",
 }
 
 
@@ -44,7 +46,8 @@ def lines(grant: Grant, user: str) -> str:
     """A file for /etc/sudoers.d."""
     alias = f"ROCELAB_{grant.upper()}"
     commands = ", \\\n    ".join(f"/usr/bin/{_escaped(command)}" for command in commands_of(grant))
-    return f"{TEXTS[grant]}\nCmnd_Alias {alias} = \\\n    {commands}\n{user} ALL=(root) NOPASSWD: {alias}\n"
+    rule = f"{user} ALL=(root) NOPASSWD: {alias}"
+    return f"{TEXTS[grant]}\nCmnd_Alias {alias} = \\\n    {commands}\n{rule}\n"
 
 
 def _escaped(command: str) -> str:

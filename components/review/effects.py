@@ -151,7 +151,7 @@ def review_of(preview: Preview) -> Review:
         why = "the preview ended before the hosts were compared"
         effects.append(Effect(kind=Kind.HOSTS_UNREAD, name="all hosts", what=why))
     known_by_host = {name: known_of(fact) for name, fact in facts.items()}
-    times = [known.seen for known in known_by_host.values() if known]
+    times = [known.read_at for known in known_by_host.values() if known]
     idle = [name for name, known in known_by_host.items() if known and not known.in_use]
     facts_read: tuple[str, ...] = ()
     if times:

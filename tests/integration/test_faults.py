@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from components.hosts.calls import HostCalls, Report
-from components.hosts.records import HostRecord, target_record
-from components.hosts.repair import Crew, Outcome, converge, undo_all
+from components.hosts.calls import Crew, HostCalls, Report
+from components.hosts.document import target_record
+from components.hosts.records import HostRecord, Outcome
+from components.hosts.repair import converge, undo_all
 from components.ssh.credentials import access_to, host_keys
 from components.validation.benchmarks.plan import plan_of
 from components.validation.runner import measure
@@ -103,7 +104,7 @@ def test_quality_of_service_and_routing_hold_in_a_real_kernel(rails: Rails) -> N
     on_node("gpu01", f"echo 0 | sudo tee {TOS}; sudo ethtool -A enp5s0 rx on tx on; sudo ip rule del pref 10100")
 
     outcome = rails.converge()
-    assert outcome.found_wrong["gpu01"] == ["enp5s0.routing", "enp5s0.global_pause", "enp5s0.roce_tos"]
+    assert outcome.deviations["gpu01"] == ["enp5s0.routing", "enp5s0.global_pause", "enp5s0.roce_tos"]
     assert outcome.repaired == {"gpu01"}
     assert on_node("gpu01", f"cat {TOS}") == "106"
 
@@ -142,7 +143,7 @@ def test_a_pulled_cable_and_a_small_mtu_fail_the_verdict_by_rail_and_host_and_ar
     until(lambda: on_node("gpu01", "cat /sys/class/net/enp132s0/carrier") == "1", 30, "carrier")
     outcome = rails.converge()
     assert {result["status"] for result in outcome.results.values()} == {"ready"}
-    assert "enp5s0.mtu_bytes" in outcome.found_wrong["gpu02"]
+    assert "enp5s0.mtu_bytes" in outcome.deviations["gpu02"]
     assert "gpu02" in outcome.repaired
     healed = rails.verdict()
     assert healed.function == "pass", healed.reasons

@@ -16,8 +16,9 @@ import pytest
 import yaml
 
 from components.hosts.calls import HostCalls, Report
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program.guest import NETPLAN, RUN_NETWORKS
+from components.hosts.records import target_fields
 from components.ssh.credentials import login_to
 from components.validation.bitfusion import checks, over_ssh, prove
 from stacks.read import KEY, parse_lab

@@ -19,10 +19,10 @@ import yaml
 
 from components.hosts.bootstrap.join import unite
 from components.hosts.bootstrap.nodes import forget, part
-from components.hosts.calls import HostCalls
+from components.hosts.calls import Crew, HostCalls
+from components.hosts.document import target_record
 from components.hosts.drain import NodeDrainer
-from components.hosts.records import HostRecord, target_record
-from components.hosts.repair import Crew, Outcome
+from components.hosts.records import HostRecord, Outcome
 from components.kubernetes.client import KubernetesApi, at
 from components.ssh.connection import keys_of
 from components.ssh.credentials import admin_config

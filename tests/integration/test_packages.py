@@ -11,7 +11,8 @@ import yaml
 from pydantic import JsonValue
 
 from components.hosts.calls import HostCalls, Report
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
+from components.hosts.records import target_fields
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import endpoint_of
 from simulator.packages.catalogue import CONTAINERD_VERSION, OFED_VERSION

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
+from components.hosts.records import target_fields
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.lab import Lab

@@ -1,7 +1,7 @@
-"""kubeadm's configuration as text: pure functions of the lab, and of secrets that exist for one run only.
+"""kubeadm's configuration as text, from the lab and from secrets that exist for one run only.
 
-API kubeadm.k8s.io/v1beta4. Every address is a management address: API server, etcd and kubelet must neither listen on
-a rail nor be reached over one.
+API kubeadm.k8s.io/v1beta4. Every address is a management address: API server, etcd and kubelet must
+neither listen on a rail nor be reached over one.
 """
 
 from collections.abc import Sequence
@@ -21,15 +21,19 @@ API_PORT = 6443
 TOKEN_TTL = "1h0m0s"  # noqa: S105  # a time, no secret
 GROUP = "system:bootstrappers:kubeadm:default-node-token"
 FIRST_CALL = "4m0s"
-"""How long kubeadm repeats a call that the API server does not answer yet. Its default is one minute, which a busy disk
-under etcd exceeds; the control plane itself may take the four of `controlPlaneComponentHealthCheck`."""
+"""How long kubeadm repeats a call that the API server does not answer yet. Its default is one
+minute, which a busy disk under etcd exceeds; the control plane itself may take the four of
+`controlPlaneComponentHealthCheck`."""
 
 Document = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invitation:
-    """The secrets of a join. They are created when hosts join, expire within an hour, and are in no file here."""
+    """The secrets of a join.
+
+    They are created when hosts join, expire within an hour, and are in no file here.
+    """
 
     token: str = field(repr=False)
     certificate_key: str = field(repr=False)
@@ -61,11 +65,16 @@ def init_config(lab: Lab, node: Node, invitation: Invitation) -> str:
         "nodeRegistration": _registration(bootstrap, node),
         "timeouts": {"kubernetesAPICall": FIRST_CALL},
     }
-    return _text([init, _cluster_configuration(lab, cluster, bootstrap), _kubelet(bootstrap), _kube_proxy()])
+    return _text(
+        [init, _cluster_configuration(lab, cluster, bootstrap), _kubelet(bootstrap), _kube_proxy()]
+    )
 
 
 def join_config(lab: Lab, node: Node, invitation: Invitation, ca_hashes: Sequence[str]) -> str:
-    """For every other node. The cluster's certificate is pinned, so no other API server is trusted."""
+    """For every other node.
+
+    The cluster's certificate is pinned, so no other API server is trusted.
+    """
     _, bootstrap = sections(lab)
     join: Document = {
         "apiVersion": API,
@@ -115,7 +124,8 @@ def _local_endpoint(node: Node) -> Document:
 
 
 def _registration(bootstrap: Bootstrap, node: Node) -> Document:
-    # the host step `kubelet` sets the address in the kubelet's arguments file, and detects drift there
+    # the host step `kubelet` sets the address in the kubelet's arguments file, and detects drift
+    # there
     return {"name": node.name, "criSocket": bootstrap.cri_socket, "imagePullPolicy": "IfNotPresent"}
 
 
@@ -126,13 +136,19 @@ def _cluster_configuration(lab: Lab, cluster: Cluster, bootstrap: Bootstrap) -> 
         "clusterName": lab.name,
         "kubernetesVersion": f"v{bootstrap.version}",
         "controlPlaneEndpoint": api_endpoint(lab),
-        "networking": {"podSubnet": str(cluster.pod_subnet), "serviceSubnet": str(cluster.service_subnet)},
+        "networking": {
+            "podSubnet": str(cluster.pod_subnet),
+            "serviceSubnet": str(cluster.service_subnet),
+        },
         **({"imageRepository": bootstrap.image_repository} if bootstrap.image_repository else {}),
     }
 
 
 def _kubelet(bootstrap: Bootstrap) -> Document:
-    """The same for all nodes: kubeadm stores it in the cluster and gives it to each joining node."""
+    """The same for all nodes.
+
+    Kubeadm stores it in the cluster and gives it to each joining node.
+    """
     pinned: Document = {"cpuManagerPolicy": "static", "reservedSystemCPUs": bootstrap.reserved_cpus}
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -147,10 +163,13 @@ def _kube_proxy() -> Document:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
-        # NodePorts on the node's management address only; by default every rail's address would answer too
+        # NodePorts on the node's management address only; by default every rail's address would
+        # answer too
         "nodePortAddresses": ["primary"],
     }
 
 
 def _text(documents: list[Document]) -> str:
-    return str(yaml.dump_all(documents, Dumper=DUMPER, sort_keys=False, explicit_start=True, width=120))
+    return str(
+        yaml.dump_all(documents, Dumper=DUMPER, sort_keys=False, explicit_start=True, width=120)
+    )

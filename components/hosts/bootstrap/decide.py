@@ -1,7 +1,7 @@
 """Which hosts create or join the lab's cluster: a pure function of what each host reports.
 
-rocelab never creates a second cluster while the first may still exist. It stops, and says what to do, if a control
-plane is silent or if no host has the cluster that the state knows.
+rocelab never creates a second cluster while the first may still exist. It stops, and says what to
+do, if a control plane is silent or if no host has the cluster that the state knows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,24 +75,30 @@ def decide(at: Situation) -> Decision:
     holders = [name for name in planes if _holds(at.memberships.get(name), at.known_ca)]
     clusters = {at.memberships[name].ca for name in holders}
     if len(clusters) > 1:
-        named = "; ".join(
-            f"{name}: {at.memberships[name].server}, CA {at.memberships[name].ca[:12]}" for name in holders
-        )
+        places = []
+        for name in holders:
+            membership = at.memberships[name]
+            places.append(f"{name}: {membership.server}, CA {membership.ca[:12]}")
         return _all_refused(
             at,
-            f"the control planes belong to different clusters ({named})",
+            f"the control planes belong to different clusters ({'; '.join(places)})",
             "decide which one stays, then kubeadm reset the others",
         )
     if not holders:
         return _without_a_cluster(at, planes)
     ca = clusters.pop()
-    refused = {name: reason for name in at.ready if (reason := _refusal(at, name, ca))}
-    missing = [name for name in at.roles if name in at.ready and name not in refused and not _belongs(at, name, ca)]
+    refused = _refusals(at, ca)
+    planes_to_join: list[str] = []
+    workers: list[str] = []
+    for name in at.roles:
+        if name in at.ready and name not in refused and not _belongs(at, name, ca):
+            kind = planes_to_join if name in planes else workers
+            kind.append(name)
     return Decision(
         host=holders[0],
         ca=ca,
-        control_planes=tuple(name for name in missing if name in planes),
-        workers=tuple(name for name in missing if name not in planes),
+        control_planes=tuple(planes_to_join),
+        workers=tuple(workers),
         refused=refused,
     )
 
@@ -103,18 +109,24 @@ def _without_a_cluster(at: Situation, planes: Sequence[str]) -> Decision:
         return _all_refused(
             at,
             f"{', '.join(silent)} is drained or does not answer, but may hold the lab's cluster",
-            "rocelab creates no second cluster: bring it back, or remove it from the lab (state: absent)",
+            "rocelab creates no second cluster: bring it back, or remove it from the lab "
+            "(state: absent)",
         )
     if at.known_ca:
         return _all_refused(
             at,
             f"the lab had a cluster (CA {at.known_ca[:12]}), but no control plane has it any more",
-            "restore etcd and /etc/kubernetes/pki on a control plane; or start over: pulumi destroy, then pulumi up",
+            "restore etcd and /etc/kubernetes/pki on a control plane; or start over: "
+            "pulumi destroy, then pulumi up",
         )
     first = planes[0]
     if first not in at.ready:
-        return _all_refused(at, f"{first} creates the cluster, but is not ready", f"fix {first} first; see its result")
-    foreign = {name: reason for name in at.ready if (reason := _refusal(at, name, ""))}
+        return _all_refused(
+            at,
+            f"{first} creates the cluster, but is not ready",
+            f"fix {first} first; see its result",
+        )
+    foreign = _refusals(at, "")
     if first in foreign:
         return Decision(refused=foreign)
     return Decision(init=first, refused=foreign)
@@ -146,32 +158,47 @@ def _refusal(at: Situation, name: str, ca: str) -> Refusal | None:
         foreign = "kubeadm has configured it before, but not for this lab"
         hint = "check /etc/kubernetes and /var/lib/etcd; if you do not need them, run kubeadm reset"
         return failed_join(foreign, hint) if membership.remains else None
-    reasons = (
-        (
-            membership.ca != ca,
+    return _misfit(membership, name, at.roles[name], ca)
+
+
+def _misfit(membership: Membership, name: str, role: Role, ca: str) -> Refusal | None:
+    if membership.ca != ca:
+        return failed_join(
             f"it is in another cluster ({membership.server}, CA {membership.ca[:12]})",
             f"drain it there and run kubeadm reset on it, or remove nodes.{name} from this lab",
-        ),
-        (
-            membership.node != name,
+        )
+    if membership.node != name:
+        return failed_join(
             f"it is in the cluster as {membership.node}",
-            "a member cannot change its name: restore it, or let the node leave (state: absent) and join again",
-        ),
-        (
-            membership.role != at.roles[name],
-            f"it is in the cluster as {membership.role}, but nodes.{name}.role is {at.roles[name]}",
+            "a member cannot change its name: restore it, or let the node leave (state: absent) "
+            "and join again",
+        )
+    if membership.role != role:
+        return failed_join(
+            f"it is in the cluster as {membership.role}, but nodes.{name}.role is {role}",
             "set its state to absent, run, and set it back: it joins in its new role",
-        ),
-    )
-    return next((failed_join(reason, hint) for holds, reason, hint in reasons if holds), None)
+        )
+    return None
+
+
+def _refusals(at: Situation, ca: str) -> dict[str, Refusal]:
+    refused = {}
+    for name in at.ready:
+        if reason := _refusal(at, name, ca):
+            refused[name] = reason
+    return refused
 
 
 def _all_refused(at: Situation, reason: str, hint: str) -> Decision:
     """Refuses every host that is not a full member; members keep working."""
-    outside = [name for name in at.ready if not (name in at.memberships and at.memberships[name].is_member)]
+    outside = [
+        name for name in at.ready if not (name in at.memberships and at.memberships[name].is_member)
+    ]
     members = [name for name in at.ready if name not in outside]
     # if all hosts are members and a control plane is missing, some result must still say so
-    return Decision(refused={name: failed_join(reason, hint) for name in sorted(outside or members)})
+    return Decision(
+        refused={name: failed_join(reason, hint) for name in sorted(outside or members)}
+    )
 
 
 def failed_join(reason: str, hint: str) -> Refusal:

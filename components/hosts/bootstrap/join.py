@@ -1,7 +1,8 @@
 """Creates and joins the lab's cluster over SSH. A host's failure is data, not an error.
 
-`decide` makes the decisions. This file creates the cluster, joins control planes one by one (etcd accepts one new
-member at a time), then workers in parallel. Token and key are created for the run, and revoked at its end.
+`decide` makes the decisions. This file creates the cluster, joins control planes one by one (etcd
+accepts one new member at a time), then workers in parallel. Token and key are created for the run,
+and revoked at its end.
 """
 
 import asyncio
@@ -14,11 +15,19 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue, ValidationError
 
 from components.hosts.bootstrap.config import Invitation, init_config, join_config
-from components.hosts.bootstrap.decide import STEP, Decision, Membership, Refusal, Role, Situation, decide, failed_join
-from components.hosts.calls import Report
+from components.hosts.bootstrap.decide import (
+    STEP,
+    Decision,
+    Membership,
+    Refusal,
+    Role,
+    Situation,
+    decide,
+    failed_join,
+)
+from components.hosts.calls import Crew, Report
 from components.hosts.program.membership import KUBEADM_S, REGISTERED_S, RESET_S
-from components.hosts.records import HostRecord
-from components.hosts.repair import Crew, Outcome, unreachable
+from components.hosts.records import HostRecord, Outcome, as_mapping, unreachable
 from components.ssh.connection import NoAnswerError
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -69,7 +78,10 @@ class _Work:
         """Learns a host's membership from its report; without one, asks it."""
         record = self.records[name]
         try:
-            self._learn(name, reported or await self.crew.hosts.call(record.endpoint, "probe", record.document))
+            self._learn(
+                name,
+                reported or await self.crew.hosts.call(record.endpoint, "probe", record.document),
+            )
         except NoAnswerError:
             return
 
@@ -81,7 +93,11 @@ class _Work:
 
 
 async def unite(
-    crew: Crew, lab: Lab, records: Mapping[str, HostRecord], outcome: Outcome, known: Mapping[str, JsonValue]
+    crew: Crew,
+    lab: Lab,
+    records: Mapping[str, HostRecord],
+    outcome: Outcome,
+    known: Mapping[str, JsonValue],
 ) -> None:
     """Joins every ready host to the lab's cluster; a failure replaces the host's result.
 
@@ -89,12 +105,18 @@ async def unite(
         crew: works on hosts.
         lab: a lab with cluster.bootstrap.
         records: all hosts.
-        outcome: results of the hosts' steps, with the reports of this run; hosts that are not ready are only asked.
+        outcome: results of the hosts' steps, with the reports of this run; hosts that are not ready
+            are only asked.
         known: the facts of the last run.
     """
-    work = _Work(crew, lab, {name: record for name, record in records.items() if record.state == "active"})
-    # no step and no reboot changes a membership; a host that is not ready may have gone silent since its report
-    reported = {name: report for name, report in outcome.reports.items() if _is_ready(outcome, name)}
+    work = _Work(
+        crew, lab, {name: record for name, record in records.items() if record.state == "active"}
+    )
+    # no step and no reboot changes a membership; a host that is not ready may have gone silent
+    # since its report
+    reported = {
+        name: report for name, report in outcome.reports.items() if _is_ready(outcome, name)
+    }
     await asyncio.gather(*(work.look(name, reported.get(name)) for name in work.records))
     known_ca = remembered_ca(known)
     decision = decide(_situation(work, records, outcome, known_ca))
@@ -104,8 +126,12 @@ async def unite(
             decision = decide(_situation(work, records, outcome, known_ca))
         else:
             waits = f"{decision.init} could not create the cluster"
-            others = [name for name in work.records if name != decision.init and _is_ready(outcome, name)]
-            work.failed |= {name: _waiting(waits) for name in others if name not in decision.refused}
+            others = [
+                name for name in work.records if name != decision.init and _is_ready(outcome, name)
+            ]
+            work.failed |= {
+                name: _waiting(waits) for name in others if name not in decision.refused
+            }
     work.failed |= decision.refused
     if decision.control_planes or decision.workers:
         await _let_in(work, decision)
@@ -113,14 +139,16 @@ async def unite(
         if _is_ready(outcome, name):
             outcome.results[name] = result
             # a failure in the results alone would look unchanged to the next run
-            outcome.records[name] = records[name].model_copy(update={"trouble": result["reason"]})
+            outcome.records[name] = records[name].with_changes(trouble=result["reason"])
     _remember(work, outcome, decision.ca or known_ca)
 
 
 async def _begin(work: _Work, name: str) -> None:
     work.crew.say(f"{name}: creates the cluster")
     invitation = new_invitation()
-    made = await work.does("cluster-init", name, config=init_config(work.lab, work.node(name), invitation))
+    made = await work.does(
+        "cluster-init", name, config=init_config(work.lab, work.node(name), invitation)
+    )
     if made is not None:
         await _take_back(work, name, invitation)
 
@@ -129,8 +157,10 @@ async def _let_in(work: _Work, decision: Decision) -> None:
     """All joins of a run, with one invitation that ends with the run."""
     invitation, host = new_invitation(), decision.host
     config = init_config(work.lab, work.node(host), invitation)
-    asked: dict[str, JsonValue] = {"config": config, "token_id": invitation.token_id}
-    invited = await work.does("cluster-invite", host, **asked, control_plane=bool(decision.control_planes))
+    request: dict[str, JsonValue] = {"config": config, "token_id": invitation.token_id}
+    invited = await work.does(
+        "cluster-invite", host, **request, control_plane=bool(decision.control_planes)
+    )
     if invited is None:
         why = work.failed.pop(host)
         text = f"{host} cannot invite it: {why['reason']}"
@@ -154,11 +184,16 @@ async def _let_in(work: _Work, decision: Decision) -> None:
 async def _join_control_planes(
     work: _Work, names: Sequence[str], invitation: Invitation, hashes: Sequence[str]
 ) -> None:
-    """One after the other: etcd accepts one member at a time, and a failure must not risk the quorum."""
+    """One after the other.
+
+    Etcd accepts one member at a time, and a failure must not risk the quorum.
+    """
     for position, name in enumerate(names):
         await _join(work, name, invitation, hashes)
         if name in work.failed:
-            work.failed |= {later: _waiting(f"{name} could not join") for later in names[position + 1 :]}
+            work.failed |= {
+                later: _waiting(f"{name} could not join") for later in names[position + 1 :]
+            }
             return
 
 
@@ -172,17 +207,26 @@ async def _take_back(work: _Work, host: str, invitation: Invitation) -> None:
     try:
         await work.ask("cluster-uninvite", host, token_id=invitation.token_id)
     except NoAnswerError:
-        work.crew.say(f"{host}: token {invitation.token_id} could not be revoked; it expires within an hour")
+        work.crew.say(
+            f"{host}: token {invitation.token_id} could not be revoked; it expires within an hour"
+        )
 
 
-def _situation(work: _Work, records: Mapping[str, HostRecord], outcome: Outcome, known_ca: str) -> Situation:
-    roles: dict[str, Role] = {node.name: node.role for node in work.lab.nodes if node.name in work.records}
-    drained = {name for name, record in records.items() if record.state == "drained"}
+def _situation(
+    work: _Work, records: Mapping[str, HostRecord], outcome: Outcome, known_ca: str
+) -> Situation:
+    roles: dict[str, Role] = {}
+    idle = set()
+    for node in work.lab.nodes:
+        if node.name in work.records:
+            roles[node.name] = node.role
+        elif node.role == "control_plane" and records[node.name].state == "drained":
+            idle.add(node.name)
     return Situation(
         roles=roles,
         memberships=dict(work.memberships),
         ready=frozenset(name for name in roles if _is_ready(outcome, name)),
-        idle=frozenset(node.name for node in work.lab.nodes if node.role == "control_plane" and node.name in drained),
+        idle=frozenset(idle),
         known_ca=known_ca,
     )
 
@@ -213,8 +257,11 @@ def ca_hash(pem: str) -> str:
 
 def remembered_ca(facts: Mapping[str, JsonValue]) -> str:
     """CA of the cluster that the lab had after its last run; empty: none."""
-    found = (known.get(CA_FACT) for known in facts.values() if isinstance(known, dict))
-    return next((ca for ca in found if isinstance(ca, str) and ca), "")
+    for known in facts.values():
+        ca = as_mapping(known).get(CA_FACT)
+        if isinstance(ca, str) and ca:
+            return ca
+    return ""
 
 
 def _remember(work: _Work, outcome: Outcome, ca: str) -> None:

@@ -1,7 +1,7 @@
-"""The lab's own cluster in the Fleet: nodes leave before their hosts are undone, and join when hosts are ready.
+"""The lab's own cluster in the Fleet: nodes leave before an undo, and join when hosts are ready.
 
-The order matters for control planes: kubeadm reset asks the API about its own node to leave etcd, so the node object
-goes last. With an existing cluster, this file does nothing.
+The order matters for control planes: kubeadm reset asks the API about its own node to leave etcd,
+so the node object goes last. With an existing cluster, this file does nothing.
 """
 
 import asyncio
@@ -10,10 +10,9 @@ from typing import Protocol, TypeVar
 
 from components.hosts.bootstrap.decide import Refusal, failed_join
 from components.hosts.bootstrap.join import remembered_ca, unite
-from components.hosts.calls import Say
+from components.hosts.calls import Crew, Say
 from components.hosts.drain import Drainer, DrainError, NodeDrainer
-from components.hosts.records import Facts, HostRecord
-from components.hosts.repair import Crew, Outcome
+from components.hosts.records import Facts, HostRecord, Outcome
 from components.ssh.connection import answers
 from components.ssh.credentials import Login, admin_config, control_planes_of
 from stacks.base import LabError
@@ -32,16 +31,22 @@ class Leaver(Drainer, Protocol):
         """Deletes the node object; fine when it is gone."""
 
 
-def leaving(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> dict[str, HostRecord]:
+def leaving(
+    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
+) -> dict[str, HostRecord]:
     """Hosts that leave the lab's cluster and will be undone. A renamed host stays."""
-    renamed = {record.formerly for record in news.values()}
-    gone = {name: old for name, old in olds.items() if name not in news and name not in renamed}
-    gone |= {name: new for name, new in news.items() if new.state == "absent" and _was_here(olds.get(name))}
-    return {name: record for name, record in gone.items() if record.state != "drained" and _is_node(record)}
+    stay = {*news, *(record.formerly for record in news.values())}
+    gone = {name: old for name, old in olds.items() if name not in stay}
+    absent = {name: new for name, new in news.items() if new.state == "absent"}
+    gone |= {name: new for name, new in absent.items() if _was_here(olds.get(name))}
+    return {name: record for name, record in gone.items() if _is_node(record)}
 
 
 async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dict[str, Refusal]:
-    """Drains the nodes; returns those that keep their pods, with the reason: they must not be undone."""
+    """Drains the nodes; returns those that keep their pods, with the reason.
+
+    They must not be undone.
+    """
     kept: dict[str, Refusal] = {}
 
     async def one(name: str, record: HostRecord) -> None:
@@ -66,10 +71,12 @@ async def forget(cluster: Leaver, gone: Mapping[str, HostRecord], outcome: Outco
         result = outcome.results.get(name, {})
         if result.get("status") != "undone":
             continue
-        # with a reason nothing was undone: the host stays under another name, or another one answers there
+        # with a reason nothing was undone: the host stays under another name, or another one
+        # answers there
         stays = "reason" in result
+        act = cluster.uncordon if stays else cluster.forget
         try:
-            await asyncio.to_thread(cluster.uncordon if stays else cluster.forget, name)
+            await asyncio.to_thread(act, name)
         except DrainError as error:
             outcome.results[name] = {**result, "reason": f"{error}: see kubectl get node {name}"}
 
@@ -80,7 +87,8 @@ def _was_here(old: HostRecord | None) -> bool:
 
 
 def _is_node(record: HostRecord) -> bool:
-    return isinstance(record.document.get("kubernetes"), dict)
+    made_here = isinstance(record.document.get("kubernetes"), dict)
+    return made_here and record.state != "drained"
 
 
 T = TypeVar("T")
@@ -100,7 +108,10 @@ class Nodes:
     async def part(
         self, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
     ) -> dict[str, Refusal]:
-        """Drains nodes that leave; returns those that keep their pods, with the reason, and are not undone."""
+        """Drains nodes that leave.
+
+        Returns those that keep their pods, with the reason, and are not undone.
+        """
         self._gone = leaving(olds, news) if self._made_here else {}
         if not self._gone:
             return {}
@@ -119,11 +130,13 @@ class Nodes:
         """Deletes the nodes of undone hosts, and keeps the others for the next run."""
         for name, result in kept.items():
             record = self._gone[name]
-            outcome.note(name, record.model_copy(update={"trouble": result["reason"]}), result)
+            outcome.note(name, record.with_changes(trouble=result["reason"]), result)
         if self._cluster is not None:
             await forget(self._cluster, self._gone, outcome)
 
-    async def unite(self, records: Mapping[str, HostRecord], outcome: Outcome, facts: Facts) -> None:
+    async def unite(
+        self, records: Mapping[str, HostRecord], outcome: Outcome, facts: Facts
+    ) -> None:
         """Joins ready hosts to the cluster, and creates it if there is none."""
         if self._made_here:
             await unite(self._crew, self._way_in()[0], records, outcome, facts)

@@ -13,7 +13,10 @@ from stacks.secret_files import licensed_nodes
 
 
 def guest_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
-    """Sections by their key; None: the lab file does not ask for this, or not on this node. No token is part of one."""
+    """Sections by their key; None: the lab file does not ask for this, or not on this node.
+
+    No token is part of one.
+    """
     initramfs = lab.guests is not None and lab.guests.initramfs and isinstance(node, VsphereVm)
     return {
         "guest_network": _guest_network(lab, node),
@@ -26,7 +29,11 @@ def guest_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
 def guest_seconds(lab: Lab) -> int:
     """How much longer than usual a run may take for license, Bitfusion client and initramfs."""
     initramfs_s = WRITE_S if lab.guests and lab.guests.initramfs else 0
-    return (LICENCE_WAIT_S + SMI_S if lab.licence else 0) + (INSTALL_S if lab.bitfusion_client else 0) + initramfs_s
+    return (
+        (LICENCE_WAIT_S + SMI_S if lab.licence else 0)
+        + (INSTALL_S if lab.bitfusion_client else 0)
+        + initramfs_s
+    )
 
 
 def _guest_network(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
@@ -56,13 +63,13 @@ def _bitfusion(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
 
 
 def _peers(lab: Lab, node: Node) -> dict[str, str]:
-    """Per interface another node's address on the same rail: the next one, so that together they reach every node."""
-    found: dict[str, str] = {}
+    """Per interface the next node's address on the same rail: together they reach every node."""
+    peers: dict[str, str] = {}
     for pf in node.pfs:
-        ring = [(other.name, there.address) for other in lab.active_nodes if (there := other.pf_on(pf.rail))]
-        names = [name for name, _ in ring]
-        place = names.index(node.name) if node.name in names else 0
-        name, address = ring[(place + 1) % len(ring)] if ring else (node.name, pf.address)
-        if name != node.name:
-            found[pf.interface] = str(address.ip)
-    return found
+        ring = [other for other in lab.active_nodes if other.pf_on(pf.rail)]
+        place = ring.index(node) if node in ring else 0
+        peer = ring[(place + 1) % len(ring)] if ring else node
+        on_rail = peer.pf_on(pf.rail)
+        if peer.name != node.name and on_rail:
+            peers[pf.interface] = str(on_rail.address.ip)
+    return peers

@@ -1,4 +1,7 @@
-"""Sections of a host's document for software: driver, firmware, GPUs, container runtime, Kubernetes."""
+"""Sections of a host's document for software.
+
+Driver, firmware, GPUs, container runtime, Kubernetes.
+"""
 
 from pydantic import JsonValue
 
@@ -10,12 +13,15 @@ from stacks.nodes import BareMetal, Node
 from stacks.software import Installed
 
 BUILD_S = 1800
-"""How much longer a run may take for a driver: package lists, packages, and modules built on a slow core."""
+"""How much longer a run may take for a driver.
+
+Package lists, packages, and modules built on a slow core.
+"""
 INSTALL_S = 600
 FIRMWARE_S = 240
 CONNECTX = "mlx5_core"
-"""The driver that these sections are about. A guest's vmxnet3 and the simulator's igb have drivers that come with the
-kernel; a guest with PVRDMA has no mlx5_core at all."""
+"""The driver that these sections are about. A guest's vmxnet3 and the simulator's igb have
+drivers that come with the kernel; a guest with PVRDMA has no mlx5_core at all."""
 CNI_BIN, CNI_CONFIG = "/opt/cni/bin", "/etc/cni/net.d"
 """Where the cluster's node agents put plugins and the configuration of Multus."""
 
@@ -49,17 +55,29 @@ def _driver(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     in_use = any(pf.driver == CONNECTX for pf in node.pfs)
     if driver.source == "operator" or (driver.source == "keep" and not in_use):
         return None
-    section: dict[str, JsonValue] = {"source": driver.source, "version": driver.version, "in_use": in_use}
+    section: dict[str, JsonValue] = {
+        "source": driver.source,
+        "version": driver.version,
+        "in_use": in_use,
+    }
     if driver.source == "keep":
         return section
     installed = {"packages", "download", "kernel_modules", "replace", "restart"}
-    return {**section, **driver.model_dump(mode="json", include=installed), "may_reboot": lab.hosts.reboot == "roll"}
+    return {
+        **section,
+        **driver.model_dump(mode="json", include=installed),
+        "may_reboot": lab.hosts.reboot == "roll",
+    }
 
 
 def _driver_container(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     if lab.driver.source != "operator" or not any(pf.driver == CONNECTX for pf in node.pfs):
         return None
-    return {"unloads": [name for name in UNLOADS if lab.driver.container_env.get(name, "").lower() == "true"]}
+    return {
+        "unloads": [
+            name for name in UNLOADS if lab.driver.container_env.get(name, "").lower() == "true"
+        ]
+    }
 
 
 def _firmware(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
@@ -88,16 +106,19 @@ def _gpu(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         return None
     file = gpu.driver.package
     return {
-        "driver": {**_software(gpu.driver), **({"package": file.model_dump(mode="json")} if file else {})},
+        "driver": {
+            **_software(gpu.driver),
+            **({"package": file.model_dump(mode="json")} if file else {}),
+        },
         "toolkit": {**_software(gpu.toolkit), "default_runtime": gpu.toolkit.default_runtime},
         "gpudirect": gpu.gpudirect,
         "may_reboot": lab.hosts.reboot == "roll",
     }
 
 
-def _software(asked: Installed) -> dict[str, JsonValue]:
-    packaged = {"packages", "repository", "replace"} if asked.source == "packaged" else set()
-    return asked.model_dump(mode="json", include={"source", "version"} | packaged)
+def _software(program: Installed) -> dict[str, JsonValue]:
+    packaged = {"packages", "repository", "replace"} if program.source == "packaged" else set()
+    return program.model_dump(mode="json", include={"source", "version"} | packaged)
 
 
 def _runtime(lab: Lab) -> dict[str, JsonValue] | None:
@@ -107,7 +128,9 @@ def _runtime(lab: Lab) -> dict[str, JsonValue] | None:
     if runtime.containerd.source == "keep":
         return {"memlock": runtime.memlock}
     bootstrap = lab.cluster.bootstrap if lab.cluster else None
-    image = pause_image(bootstrap.version, bootstrap.image_repository) if bootstrap else pause_image(None)
+    image = pause_image(None)
+    if bootstrap:
+        image = pause_image(bootstrap.version, bootstrap.image_repository)
     containerd = _software(runtime.containerd)
     containerd["sandbox_image"] = runtime.containerd.sandbox_image or image
     containerd["registries"] = _registries(lab)
@@ -117,13 +140,14 @@ def _runtime(lab: Lab) -> dict[str, JsonValue] | None:
 def _registries(lab: Lab) -> list[JsonValue]:
     """Mirrors of the lab's cluster; containerd knows whole registries only."""
     mirrors = lab.cluster.registry.mirrors if lab.cluster else {}
-    return [{"host": host, "mirror": mirror} for host, mirror in sorted(mirrors.items()) if "/" not in host]
+    hosts = sorted(host for host in mirrors if "/" not in host)
+    return [{"host": host, "mirror": mirrors[host]} for host in hosts]
 
 
 def _cni_folders(lab: Lab) -> dict[str, JsonValue] | None:
-    """Where the cluster's plugins are; None where pods have no network of their own, or rocelab configures containerd.
+    """Where the cluster's plugins are; None where no pod has its own network.
 
-    rocelab's own configuration of containerd names these folders.
+    None also where rocelab configures containerd: its configuration names these folders.
     """
     ours = lab.runtime is not None and lab.runtime.containerd.source == "packaged"
     if lab.cluster is None or isinstance(lab.cluster.delivery, Pvrdma) or ours:
@@ -143,5 +167,7 @@ def _kubernetes(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         "cri_socket": bootstrap.cri_socket,
     }
     if bootstrap.packages != "preinstalled":
-        section["repository"] = bootstrap.packages.model_dump(mode="json", include={"url", "key_sha256"})
+        section["repository"] = bootstrap.packages.model_dump(
+            mode="json", include={"url", "key_sha256"}
+        )
     return section

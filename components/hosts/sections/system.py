@@ -11,16 +11,24 @@ from stacks.nodes import Node, Pf
 from stacks.system import KernelArguments, ManagementUser
 
 PACKAGES_S = 1500
-"""How much longer a run may take with packages: waiting for a lock, package lists, and the packages."""
+"""How much longer a run may take with packages.
+
+Waiting for a lock, package lists, and the packages.
+"""
 CLOCK_S = 120
 
 
 def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
-    """Sections by their key, each for the step of its name; None: the lab file does not ask for it."""
+    """Sections by their key, each for the step of its name; None.
+
+    The lab file does not ask for it.
+    """
     system = lab.system
     words: list[JsonValue] = [*_words(system.kernel_arguments)]
     return {
-        "kernel_arguments": {"words": words, "may_stage": lab.hosts.reboot != "never"} if words else None,
+        "kernel_arguments": {"words": words, "may_stage": lab.hosts.reboot != "never"}
+        if words
+        else None,
         "hostname": node.name if system.hostname else None,
         "hosts_file": list(_runs(lab)) if system.hosts_file else None,
         "users": [_user(lab, user) for user in system.users] or None,
@@ -36,16 +44,16 @@ def system_seconds(lab: Lab) -> int:
     return (PACKAGES_S if installs else 0) + (PACKAGES_S + CLOCK_S if chrony else 0)
 
 
-def _words(asked: KernelArguments) -> Iterator[str]:
-    if asked.iommu == "auto":
+def _words(arguments: KernelArguments) -> Iterator[str]:
+    if arguments.iommu == "auto":
         yield "iommu=pt"
-    if asked.pci_realloc:
+    if arguments.pci_realloc:
         yield "pci=realloc"
-    yield from asked.extra
+    yield from arguments.extra
 
 
 def _runs(lab: Lab) -> Iterator[str]:
-    """Nodes with consecutive names and addresses as one item, since every document names the whole lab."""
+    """Nodes with consecutive names and addresses as one item: each document names the whole lab."""
     first = None
     count = 0
     for node in (node for node in lab.nodes if node.state != "absent"):
@@ -92,13 +100,19 @@ def _qos(lab: Lab) -> dict[str, JsonValue] | None:
 
 
 def routing_of(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
-    """The part of a PF's document that a routed rail adds; empty for a rail that is one layer-2 domain."""
+    """The part of a PF's document that a routed rail adds.
+
+    Empty for a rail that is one layer-2 domain.
+    """
     names = [rail.name for rail in lab.rails]
     rail, subnet = lab.rail(pf.rail), pf.address.network
     gateway = pf.gateway or rail.host_gateway
     if gateway is None:
         return {}
     table = FIRST_TABLE + names.index(rail.name)
-    # a host is in one of several subnets: traffic without a bound source reaches the others by the rail's whole range
-    whole: dict[str, JsonValue] = {} if subnet == rail.host_subnet else {"range": str(rail.host_subnet)}
+    # a host is in one of several subnets: traffic without a bound source reaches the others by the
+    # rail's whole range
+    whole: dict[str, JsonValue] = (
+        {} if subnet == rail.host_subnet else {"range": str(rail.host_subnet)}
+    )
     return {"routing": {"table": table, "subnet": str(subnet), "gateway": str(gateway), **whole}}

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from components.hosts.document import target_fields
 from components.hosts.program.main import perform
+from components.hosts.records import target_fields
 from tests.components.hosts.kernel import FakeHost
 
 PROGRAM = b"print('the program')\n"

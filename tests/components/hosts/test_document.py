@@ -6,8 +6,9 @@ from typing import get_args
 import pytest
 
 from components.hosts import changes as effects
-from components.hosts.document import document_text, host_document, target_fields, vf_layout
+from components.hosts.document import document_text, host_document, vf_layout
 from components.hosts.program.steps.vfs import vf_mac
+from components.hosts.records import target_fields
 from stacks.base import Effect
 from stacks.hosts import RepairClass
 from stacks.lab import Lab

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program import guest, guest_others
 from components.hosts.program.main import perform
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from tests.components.hosts.kernel import addresses
 from tests.components.hosts.network_guest import NetworkGuest

@@ -8,12 +8,13 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.hosts import fleet, pack, records, repair
+from components.hosts import fleet, pack, repair
 from components.hosts import hosts as hosts_module
 from components.hosts.calls import Report
+from components.hosts.document import target_record
 from components.hosts.fleet import Fleet, FleetInputs
 from components.hosts.hosts import Confirmer, Hosts, HostsArgs, remedy, start_command
-from components.hosts.records import HostRecord, records_of, target_record
+from components.hosts.records import HostRecord, records_of
 from components.provider.base import UNKNOWN
 from components.ssh.connection import NoAnswerError
 from stacks.base import LabError
@@ -475,7 +476,7 @@ def test_an_error_in_a_step_is_no_host_without_fields(lab, monkeypatch):
     def broken(_document):
         raise KeyError("sysctls")
 
-    monkeypatch.setattr(records, "target_fields", broken)
+    monkeypatch.setattr("components.hosts.document.target_fields", broken)
 
     with pytest.raises(KeyError):
         target_record(lab, lab.nodes[0], "ssh-ed25519 AAAA")

@@ -9,10 +9,10 @@ import pytest
 from components.cli.app import main
 from components.hosts import plan
 from components.hosts.calls import Report
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.plan import HostPlan, plan_of, remarks, table
 from components.hosts.program.main import perform
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, target_fields
 from stacks.lab import Lab
 from tests.components.hosts.fleet_hosts import record
 from tests.components.hosts.host_runs import fewer_vfs, given_to_a_pod, made

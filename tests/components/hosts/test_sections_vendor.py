@@ -10,9 +10,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from components.hosts import changes as effects
-from components.hosts.document import deadline_s, host_document, target_fields
+from components.hosts.document import deadline_s, host_document
 from components.hosts.program.places import DEADLINE_S
 from components.hosts.program.steps import STEPS
+from components.hosts.records import target_fields
 from stacks.base import Effect
 from stacks.bill import PAUSE_VERSIONS, pause_image
 from stacks.bootstrap import KubernetesVersion

@@ -19,10 +19,10 @@ from pulumi import ResourceHookArgs
 from components.hosts import calls
 from components.hosts.calls import HostCalls
 from components.hosts.delivery import Delivery, DeliveryInputs
-from components.hosts.document import document_text
+from components.hosts.document import document_text, target_record
 from components.hosts.fleet import FleetInputs, FleetState
 from components.hosts.hosts import Confirmer, start_command
-from components.hosts.records import HostRecord, target_record
+from components.hosts.records import HostRecord
 from components.provider.base import ProviderConfig
 from components.ssh.connection import Connection, Endpoint, Keys
 from components.ssh.credentials import host_keys

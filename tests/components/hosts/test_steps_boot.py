@@ -7,11 +7,10 @@ import subprocess
 import pytest
 
 from components.hosts.calls import Report
-from components.hosts.document import target_fields
 from components.hosts.program.machine import Done
 from components.hosts.program.modules_built import SECURE_BOOT
 from components.hosts.program.steps import kernel_arguments
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, target_fields
 from components.hosts.repair import result_of
 from components.ssh.connection import Endpoint
 from stacks.hosts import HostPolicy

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program import guest
 from components.hosts.program.machine import Done
 from components.hosts.program.main import perform
 from components.hosts.program.places import NETWORK_MANAGER_FILE, REVERT_FILE
 from components.hosts.program.revert import revert
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from tests.components.hosts.kernel import addresses
 from tests.components.hosts.network_guest import ADDRESS, OTHERS, NetworkGuest

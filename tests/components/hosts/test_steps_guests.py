@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program.main import perform
 from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE, parse_licence, settings_text
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from tests.components.hosts.licensed_guest import (
     CANARY,

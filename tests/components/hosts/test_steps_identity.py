@@ -4,8 +4,9 @@ import shutil
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program.steps import hosts_file, users
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.system_lab import ALL, KEY, document_of, made

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program.main import perform
 from components.hosts.program.membership import CONFIG_FILE, JOURNAL_FILE, KUBELET_CONFIG
 from components.hosts.program.places import DOCUMENT_FILE
 from components.hosts.program.steps.kubernetes_kernel import FILES
 from components.hosts.program.steps.kubernetes_packages import KEY_FILES, LIST_FILES
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from tests.components.hosts.conftest import KEY, KEY_DEARMORED
 from tests.components.hosts.kube_kernel import BRIDGED, CA, FSTAB, KilledError, KubeHost

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program.host import Host
 from components.hosts.program.machine import Done
 from components.hosts.program.qos import parse_dcb, parse_mlnx_qos, pause_aspect
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, made, run
 from tests.components.hosts.nics import CONFIGFS, DEVICES, NicHost, hardware

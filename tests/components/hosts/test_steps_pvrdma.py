@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program.host import Host
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.components.hosts.host_runs import run

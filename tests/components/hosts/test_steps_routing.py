@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
 from components.hosts.program.host import Host
 from components.hosts.program.steps.routing import PROTOCOL, Routing
+from components.hosts.records import target_fields
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, made, run
 from tests.components.hosts.router import Router, routed

@@ -6,9 +6,10 @@ import pytest
 
 from components.hosts import changes as effects
 from components.hosts.changes import ORDER, repair_class
-from components.hosts.document import document_text, host_document, target_fields
+from components.hosts.document import document_text, host_document
 from components.hosts.program.places import BASELINE_FILE
 from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
+from components.hosts.records import target_fields
 from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.system_kernel import HOSTS, SystemHost
 from tests.components.hosts.system_lab import ALL, document_of, files, made

@@ -14,9 +14,10 @@ import pytest
 
 from components.hosts.calls import HostCalls, Report
 from components.hosts.delivery import receive_command, send
+from components.hosts.document import target_record
 from components.hosts.hosts import start_command
 from components.hosts.pack import packed
-from components.hosts.records import HostRecord, target_record
+from components.hosts.records import HostRecord
 from components.ssh.connection import NoAnswerError
 from simulator.hosts.farm import Farm, places_of
 from simulator.hosts.fields import conforming

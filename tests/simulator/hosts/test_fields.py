@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document, target_fields
+from components.hosts.document import host_document
+from components.hosts.records import target_fields
 from simulator.hosts.farm import places_of
 from simulator.hosts.fields import conforming
 from simulator.hosts.labfile import lab_of, routed_lab_of

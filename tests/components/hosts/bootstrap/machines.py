@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from components.hosts.bootstrap.join import unite
-from components.hosts.calls import Report, parse_report
+from components.hosts.calls import Crew, Report, parse_report
+from components.hosts.document import target_record
 from components.hosts.program.main import perform
-from components.hosts.records import HostRecord, target_record
-from components.hosts.repair import Crew, Outcome
+from components.hosts.records import HostRecord, Outcome
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
