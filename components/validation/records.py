@@ -189,6 +189,12 @@ class LogResult(Frozen):
     raw: str = ""
     """Name of the log in the run's bundle."""
 
+    def shown(self, value: float | None, unit: str) -> str:
+        """What became of it in a progress line."""
+        replayed = " (replayed)" if self.replayed else ""
+        number = "; ".join(self.reasons) if value is None else f"{value:.2f} {unit}"
+        return f"{self.outcome}{replayed}: {number}"
+
 
 class NcclResult(LogResult):
     """One all-reduce job over all nodes."""

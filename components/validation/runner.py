@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,14 +13,16 @@ from components.validation import Say
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
 from components.validation.benchmarks.jobs.plan import in_turn
 from components.validation.benchmarks.jobs.run import run_jobs, without_a_run
-from components.validation.benchmarks.nccl.rings import rings_without_a_run, run_rings
+from components.validation.benchmarks.nccl.rings import Rings, rings_without_a_run, run_rings
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.pods.judge import broken_pods
 from components.validation.benchmarks.pods.run import run_pods
 from components.validation.benchmarks.verbs.course import Course, Progress
+from components.validation.benchmarks.verbs.hosts import taken
 from components.validation.benchmarks.verbs.ports import differing_versions, low_memlock
 from components.validation.benchmarks.verbs.run import BusyError, Hcas
+from components.validation.mpijobs import ClusterRun
 from components.validation.records import (
     GpuTransfer,
     JobResult,
@@ -33,12 +34,9 @@ from components.validation.records import (
     RunRecord,
     TransferResult,
 )
-from components.validation.running.hosts import taken
 from stacks.words import plural
 
 T = TypeVar("T")
-InCluster = Callable[[Plan, str, str, Say, threading.Event], tuple[T, dict[str, str]]]
-"""Runs pods or jobs of the plan, by run id and kubeconfig; returns the result, and logs by name."""
 NO_KUBECONFIG = "no kubeconfig"
 
 
@@ -75,35 +73,57 @@ async def measure(
         async with taken(plan, access, record.run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
             hosts = {node: ports.facts for node, ports in bench.ports.items()}
-            for warning in (differing_versions(bench.ports), low_memlock(bench.ports, plan.verbs.pinned_bytes)):
+            pinned_bytes = plan.verbs.pinned_bytes
+            for warning in (differing_versions(bench.ports), low_memlock(bench.ports, pinned_bytes)):
                 if warning:
                     say(f"warning: {warning}")
                     notes.append(warning)
             course = Course(bench=bench, say=say, progress=around.progress, notes=notes)
-            results = await _results(course, _Cluster(plan, record.run_id, access.kubeconfig, say, raw))
+            results = await _results(course, _cluster(plan, record.run_id, access, course))
     except BusyError as error:
         say(f"busy: {error}")
         results = _all(plan, "skipped", f"busy: {error}")
-    seconds = {"duration_s": round(time.monotonic() - clock, 1)}
-    return Run(record=record.model_copy(update={**results, **seconds, "hosts": hosts, "notes": tuple(notes)}), raw=raw)
+    results["duration_s"] = round(time.monotonic() - clock, 1)
+    update = {**results, "hosts": hosts, "notes": tuple(notes)}
+    return Run(record=record.model_copy(update=update), raw=raw)
 
 
-async def _results(course: Course, cluster: "_Cluster") -> dict[str, object]:
-    """Everything that the plan measures, as fields of the record. What lies on a broken foundation is not run."""
+def _cluster(plan: Plan, run_id: str, access: LabAccess, course: Course) -> ClusterRun | None:
+    if access.kubeconfig is None:
+        return None
+    return ClusterRun(
+        kubeconfig=access.kubeconfig,
+        lab=plan.lab,
+        run_id=run_id,
+        simulated=plan.simulated,
+        say=course.say,
+        raw=course.bench.raw,
+    )
+
+
+async def _results(course: Course, cluster: ClusterRun | None) -> dict[str, object]:
+    """Everything that the plan measures, as fields of the record.
+
+    What lies on a broken foundation is not run: NCCL would hang until its time limit. Pods are
+    checked even if the hosts' rails fail, since they have another VLAN, and a node's own ring needs
+    no rail.
+    """
     plan = course.bench.plan
     transfers = await course.measured()
-    pods = await cluster.pods()
-    gpu_memory = await measure_gpu_memory(course.bench, transfers, course.say) if plan.gpu_memory else ()
-    rings = await cluster.rings()
-    nccl = await cluster.nccl(_broken(transfers, rings, None, pods))
-    jobs = await cluster.jobs(_broken(transfers, rings, nccl, pods))
+    pods = await _pods(plan, cluster)
+    gpu_memory: tuple[GpuTransfer, ...] = ()
+    if plan.gpu_memory:
+        gpu_memory = await measure_gpu_memory(course.bench, transfers, course.say)
+    rings = await _rings(plan, cluster)
+    nccl = await _nccl(plan, cluster, _broken(transfers, rings, None, pods))
+    jobs = await _jobs(plan, cluster, _broken(transfers, rings, nccl, pods))
     return {
         "transfers": tuple(transfers),
         "pods": pods,
         "gpu_memory": gpu_memory,
         "rings": rings,
         "nccl": nccl,
-        "jobs": tuple(jobs),
+        "jobs": jobs,
     }
 
 
@@ -132,100 +152,104 @@ def _begun(plan: Plan, fingerprint: str) -> RunRecord:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cluster:
-    """Runs the parts of the plan that need pods; `raw` gets their logs."""
+async def _pods(plan: Plan, cluster: ClusterRun | None) -> PodRails | None:
+    if plan.pods is None or plan.pods.impossible:
+        return None
+    if cluster is None:
+        return PodRails(outcome="skipped", reason=NO_KUBECONFIG)
+    pods = await _in_thread(cluster, run_pods, plan, cluster)
+    cluster.say(f"pod_rails {_pods_in_words(pods)}")
+    return pods
 
-    plan: Plan
-    run_id: str
-    kubeconfig: str | None
-    say: Say
-    raw: dict[str, str]
 
-    async def pods(self) -> PodRails | None:
-        """Checks the rails from inside pods, even if the hosts' own fail: pods have another VLAN."""
-        if self.plan.pods is None or self.plan.pods.impossible:
-            return None
-        if self.kubeconfig is None:
-            return PodRails(outcome="skipped", reason=NO_KUBECONFIG)
-        found = await self._in_thread(run_pods, self.kubeconfig)
-        reached, pairs = sum(rail.reached for rail in found.rails), sum(rail.pairs for rail in found.rails)
-        words = [fault.code for fault in found.faults[:2]] or [found.reason or f"{reached} of {plural(pairs, 'pair')}"]
-        self.say(f"pod_rails {'not run' if found.played else found.outcome}: {'; '.join(words)}")
-        return found
+def _pods_in_words(pods: PodRails) -> str:
+    if pods.faults:
+        return f"{pods.outcome}: {'; '.join(fault.code for fault in pods.faults[:2])}"
+    if pods.reason:
+        return f"{'not run' if pods.played else pods.outcome}: {pods.reason}"
+    reached, pairs = sum(rail.reached for rail in pods.rails), sum(rail.pairs for rail in pods.rails)
+    return f"{pods.outcome}: {reached} of {plural(pairs, 'pair')}"
 
-    async def rings(self) -> tuple[NodeRing, ...]:
-        """Runs NCCL within each node alone. It needs no rail, so it runs even if the rails fail."""
-        if self.plan.nccl is None or not self.plan.rings:
-            return ()
-        if self.kubeconfig is None:
-            return rings_without_a_run(self.plan, "skipped", NO_KUBECONFIG)
-        rings = await self._in_thread(run_rings, self.kubeconfig)
-        slowest = min((ring for ring in rings if ring.busbw_gbyte_s), key=lambda ring: ring.of_itself, default=None)
-        bad = [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in rings if ring.outcome != "measured"]
-        least = [f"slowest {slowest.node}, {slowest.of_itself:.2f} GB/s"] if slowest else []
-        self.say(f"nccl_one_node: {'; '.join([*least, *bad[:3]])}")
-        return rings
 
-    async def nccl(self, broken: str) -> NcclResult | None:
-        """Runs the all-reduce, unless the rails do not work: NCCL would hang until its time limit."""
-        if self.plan.nccl is None:
-            return None
-        if self.kubeconfig is None or broken:
-            return NcclResult(outcome="skipped", reasons=(NO_KUBECONFIG if self.kubeconfig is None else broken,))
-        result = await self._in_thread(run_nccl, self.kubeconfig)
-        busbw = f"{result.busbw_gbyte_s:.2f} GB/s" if result.busbw_gbyte_s is not None else "; ".join(result.reasons)
-        self.say(f"nccl_all_reduce {result.outcome}{' (replayed)' if result.replayed else ''}: {busbw}")
-        return result
+async def _rings(plan: Plan, cluster: ClusterRun | None) -> Rings:
+    if plan.nccl is None or not plan.rings:
+        return ()
+    if cluster is None:
+        return rings_without_a_run(plan.nccl, "skipped", NO_KUBECONFIG)
+    rings = await _in_thread(cluster, run_rings, plan.nccl, cluster)
+    words = []
+    with_value = [ring for ring in rings if ring.busbw_gbyte_s]
+    if with_value:
+        slowest = min(with_value, key=lambda ring: ring.of_itself)
+        words.append(f"slowest {slowest.node}, {slowest.of_itself:.2f} GB/s")
+    bad = [ring for ring in rings if ring.outcome != "measured"]
+    words += [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in bad[:3]]
+    cluster.say(f"nccl_one_node: {'; '.join(words)}")
+    return rings
 
-    async def jobs(self, broken: str) -> list[JobResult]:
-        """Runs the further jobs, unless their foundation does not work."""
-        if not self.plan.jobs:
-            return []
-        if self.kubeconfig is None or broken:
-            return without_a_run(self.plan.jobs, "skipped", broken or NO_KUBECONFIG)
-        return await self._in_thread(run_jobs, self.kubeconfig)
 
-    async def _in_thread(self, run: InCluster[T], kubeconfig: str) -> T:
-        """Runs what blocks; if the run is cancelled, the thread deletes its pods and jobs within seconds."""
-        stop = threading.Event()
-        try:
-            result, logs = await asyncio.to_thread(run, self.plan, self.run_id, kubeconfig, self.say, stop)
-        finally:
-            stop.set()
-        self.raw.update(logs)
-        return result
+async def _nccl(plan: Plan, cluster: ClusterRun | None, broken: str) -> NcclResult | None:
+    if plan.nccl is None:
+        return None
+    if cluster is None or broken:
+        reason = broken if cluster else NO_KUBECONFIG
+        return NcclResult(outcome="skipped", reasons=(reason,))
+    result = await _in_thread(cluster, run_nccl, plan.nccl, cluster)
+    cluster.say(f"nccl_all_reduce {result.shown(result.busbw_gbyte_s, 'GB/s')}")
+    return result
+
+
+async def _jobs(plan: Plan, cluster: ClusterRun | None, broken: str) -> tuple[JobResult, ...]:
+    if cluster is None or broken:
+        return without_a_run(plan.jobs, "skipped", broken or NO_KUBECONFIG)
+    return await _in_thread(cluster, run_jobs, plan.jobs, cluster)
+
+
+async def _in_thread(cluster: ClusterRun, run: Callable[..., T], *args: object) -> T:
+    """Runs what blocks; if the run is cancelled, the thread deletes its pods and jobs within seconds."""
+    try:
+        return await asyncio.to_thread(run, *args)
+    except asyncio.CancelledError:
+        cluster.stop.set()
+        raise
 
 
 def _broken(
-    transfers: list[TransferResult], rings: Sequence[NodeRing], nccl: NcclResult | None, pods: PodRails | None
+    transfers: Sequence[TransferResult],
+    rings: Sequence[NodeRing],
+    nccl: NcclResult | None,
+    pods: PodRails | None,
 ) -> str:
     """Why a job would hang; empty when rails, pods, nodes and NCCL work."""
-    if transfer := next((one for one in transfers if one.outcome != "measured" and not one.same_host), None):
-        return f"{transfer.test} did not pass on every rail"
+    for transfer in transfers:
+        if transfer.outcome != "measured" and not transfer.same_host:
+            return f"{transfer.test} did not pass on every rail"
     if broken := broken_pods(pods):
         return broken
-    if ring := next((one for one in rings if one.outcome != "measured"), None):
-        return f"nccl_one_node did not pass on {ring.node}"
+    for ring in rings:
+        if ring.outcome != "measured":
+            return f"nccl_one_node did not pass on {ring.node}"
     return "nccl_all_reduce did not pass" if nccl and nccl.outcome != "measured" else ""
 
 
 def _all(plan: Plan, outcome: Outcome, reason: str) -> dict[str, object]:
     """The same outcome for everything in the plan, as fields of the record."""
+    transfers, gpu_memory = [], []
+    for stage in plan.stages:
+        for together in plan.rounds_of(stage):
+            transfers += [stage.result(transfer.flow, outcome, reason) for transfer in together]
+    for together in plan.gpu_memory:
+        for transfer in together:
+            flow = transfer.flow._asdict()
+            gpu_memory.append(GpuTransfer(**flow, outcome=outcome, reason=reason))
+    rings: Rings = ()
+    if plan.nccl and plan.rings:
+        rings = rings_without_a_run(plan.nccl, outcome, reason)
     return {
-        "transfers": tuple(
-            stage.result(t.flow, outcome, reason)
-            for stage in plan.stages
-            for transfers in plan.rounds_of(stage)
-            for t in transfers
-        ),
+        "transfers": tuple(transfers),
         "pods": PodRails(outcome=outcome, reason=reason) if plan.pods else None,
-        "gpu_memory": tuple(
-            GpuTransfer(**t.flow._asdict(), outcome=outcome, reason=reason)
-            for transfers in plan.gpu_memory
-            for t in transfers
-        ),
-        "rings": rings_without_a_run(plan, outcome, reason),
+        "gpu_memory": tuple(gpu_memory),
+        "rings": rings,
         "nccl": NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None,
-        "jobs": tuple(without_a_run(plan.jobs, outcome, reason)),
+        "jobs": without_a_run(plan.jobs, outcome, reason),
     }

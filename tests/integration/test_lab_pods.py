@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from simulator.plane.api import Api
 from simulator.plane.layout import Layout
 from simulator.process import Daemon
 from stacks.read import read_stack_file
+from tests.components.validation.fake_api import cluster_run
 from tests.conftest import ROOT
 from tests.integration.conftest import ENGINE, sim
 from tests.integration.stack import Stack, environment, on_node
@@ -77,8 +77,7 @@ def check(cluster: Api, monkeypatch: pytest.MonkeyPatch) -> Callable[[], PodRail
 
     def checked() -> PodRails:
         kubeconfig = (STATE / "kubeconfig").read_text()
-        result, _ = pod_rails.run_pods(plan, f"t{time.time():.0f}", kubeconfig, print, threading.Event())
-        return result
+        return pod_rails.run_pods(plan, cluster_run(plan, kubeconfig, run_id=f"t{time.time():.0f}"))
 
     return checked
 

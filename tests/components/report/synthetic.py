@@ -10,6 +10,7 @@ from components.ssh.session import CommandResult
 from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.plan import End, Plan, PlannedRail, plan_of
+from components.validation.benchmarks.verbs.hosts import FACTS
 from components.validation.benchmarks.verbs.run import as_raw
 from components.validation.history import Entry, Value
 from components.validation.records import (
@@ -25,7 +26,6 @@ from components.validation.records import (
     median_of,
     outcome_counts,
 )
-from components.validation.running.hosts import FACTS
 from components.validation.store import DeclaredRail, RunDocument
 from components.validation.summary import JudgedTest, Pair, Regression, Summary, not_run
 from stacks.read import read_stack_file

@@ -10,6 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from components.validation import Say
+from components.validation.benchmarks.plan import Plan
+from components.validation.mpijobs import ClusterRun
+
 Object = dict[str, object]
 
 
@@ -71,6 +75,11 @@ class FakeApi:
             "status": {"conditions": self.pod_conditions, "containerStatuses": self.containers},
         }
         return [pod]
+
+
+def cluster_run(plan: Plan, kubeconfig: str, say: Say = print, run_id: str = "r1") -> ClusterRun:
+    """A run of a plan against a cluster."""
+    return ClusterRun(kubeconfig=kubeconfig, lab=plan.lab, run_id=run_id, simulated=plan.simulated, say=say)
 
 
 def items(objects: list[Object]) -> str:

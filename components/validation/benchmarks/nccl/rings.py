@@ -1,70 +1,52 @@
-"""NCCL's ring within each node alone, before it runs over all nodes: a broken node is found without the network."""
+"""NCCL's ring within each node alone, before it runs over all: a broken node shows without network."""
 
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.finding import Finding
 from components.jobs.mpijob import job_name
-from components.kubernetes.client import KubernetesApi
 from components.physics.nccl import rails_gbyte_s
 from components.physics.signs import GPU_PEERS_HINT
-from components.validation import Say
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
 from components.validation.benchmarks.nccl.plan import RING_S, NcclPlan, node_ring_job
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import LATE
-from components.validation.cluster import evidence_of, refuse_missing_image
-from components.validation.mpijobs import JobError, MpiJobs
+from components.validation.mpijobs import ClusterRun, JobToRun, run_job
 from components.validation.records import NodeRing, Outcome, RunRecord, outcome_counts
 from components.validation.summary import NOTHING, JudgedTest, function_of_counts, rate, worse_of
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural
 
+Rings = tuple[NodeRing, ...]
 RING_LOG = "nccl_one_node.log"
 """Name of the launcher's log in the run's bundle."""
 _LINE = re.compile(r"^\[(?P<host>[a-z0-9.-]{1,253})\] (?P<text>.*)$")
 _EXIT = re.compile(r"^exit (?P<code>[0-9]{1,3})$")
 _THROUGH_HOST = re.compile(r" -> [0-9]+\[[0-9a-f]+\] via SHM/")
-"""NCCL, src/transport/shm.cc: `Channel %02d : %d[%d] -> %d[%d] via SHM/%s/%s`; between peers it is `via P2P/`."""
+"""NCCL, src/transport/shm.cc: `Channel %02d : %d[%d] -> %d[%d] via SHM/%s/%s`; between peers it is
+`via P2P/`."""
 
 
-def run_rings(
-    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
-) -> tuple[tuple[NodeRing, ...], dict[str, str]]:
-    """Runs the job to its end; whatever happens is a result. Blocks: call it in a thread.
-
-    Returns:
-        A result for each node, and by name the launcher's log and, of a job that failed, what else there is to look at.
-    """
-    if plan.nccl is None:
-        raise ValueError("the plan has no NCCL job")
-    name, raw, nodes = f"{job_name(run_id)}-ring", dict[str, str](), dict[str, str]()
-    try:
-        with KubernetesApi(kubeconfig) as api:
-            jobs = MpiJobs(api, plan.nccl, plan.lab, simulated=plan.simulated)
-            refuse_missing_image(plan.nccl, say)
-            jobs.sweep(say)
-            with jobs.created(name, node_ring_job(plan.nccl, plan.lab, run_id), say):
-                try:
-                    raw[RING_LOG] = jobs.finished_log(
-                        name, "nccl_one_node", say, stop, lambda: nodes.update(jobs.node_of(name))
-                    )
-                    found = read_rings(plan.nccl, raw[RING_LOG], nodes)
-                except LabError as error:
-                    if isinstance(error, JobError) and error.log:
-                        raw[RING_LOG] = error.log
-                    found = rings_without_a_run(plan, "failed", str(error))
-                if any(ring.outcome != "measured" for ring in found) and not stop.is_set():
-                    raw |= evidence_of(api, plan.nccl.namespace, name)
-    except LabError as error:
-        found = rings_without_a_run(plan, "failed", str(error))
-    return found, raw
+def run_rings(plan: NcclPlan, cluster: ClusterRun) -> Rings:
+    """Runs the job to its end; whatever happens is a result. Blocks: call it in a thread."""
+    return run_job(
+        cluster,
+        JobToRun(
+            name=f"{job_name(cluster.run_id)}-ring",
+            what="nccl_one_node",
+            workers=plan,
+            document=node_ring_job(plan, cluster.lab, cluster.run_id),
+            log_name=RING_LOG,
+            read=lambda job: read_rings(plan, job.log, job.node_of),
+            failed=lambda reason: rings_without_a_run(plan, "failed", reason),
+            sound=lambda rings: all(ring.outcome == "measured" for ring in rings),
+        ),
+    )
 
 
-def read_rings(plan: NcclPlan, log: str, node_of: Mapping[str, str]) -> tuple[NodeRing, ...]:
+def read_rings(plan: NcclPlan, log: str, node_of: Mapping[str, str]) -> Rings:
     """The result of each node.
 
     Args:
@@ -72,38 +54,51 @@ def read_rings(plan: NcclPlan, log: str, node_of: Mapping[str, str]) -> tuple[No
         log: the launcher's, with the host before each line.
         node_of: node of each worker's pod.
     """
-    said: dict[str, list[str]] = {}
+    printed: dict[str, list[str]] = {}
     for line in log.splitlines():
-        if found := _LINE.match(line):
-            pod = found["host"].partition(".")[0]
-            said.setdefault(node_of.get(pod, pod), []).append(found["text"])
-    rings = [_ring(node, lines) for node, lines in said.items()]
-    missing = [node for node in plan.nodes if node not in said][: max(len(plan.nodes) - len(rings), 0)]
-    rings += [NodeRing(node=node, outcome="failed", reason="it printed nothing") for node in missing]
+        match = _LINE.match(line)
+        if match:
+            pod = match["host"].partition(".")[0]
+            printed.setdefault(node_of.get(pod, pod), []).append(match["text"])
+    rings = [_ring(node, lines) for node, lines in printed.items()]
+    silent = [node for node in plan.nodes if node not in printed]
+    for node in silent[: max(len(plan.nodes) - len(rings), 0)]:
+        rings.append(NodeRing(node=node, outcome="failed", reason="it printed nothing"))
     return tuple(sorted(rings, key=lambda ring: ring.node))
 
 
 def _ring(node: str, lines: list[str]) -> NodeRing:
-    ended = next((int(found["code"]) for line in reversed(lines) if (found := _EXIT.match(line))), None)
+    code = _exit_code(lines)
     try:
         table = parse_nccl("\n".join(lines))
     except LabError as error:
-        why = f"no end within {RING_S} s" if ended == LATE else f"exit {ended}: {error}"
+        why = f"no end within {RING_S} s" if code == LATE else f"exit {code}: {error}"
         return NodeRing(node=node, outcome="failed", reason=why)
     wrong = table.out_of_bounds or table.wrong
+    reason = ""
+    if wrong:
+        reason = f"{wrong} values came out wrong within the node: its memory or a GPU is broken"
     return NodeRing(
         node=node,
-        outcome="failed" if wrong or ended else "measured",
-        reason=f"{wrong} values came out wrong within the node: its memory or a GPU is broken" if wrong else "",
+        outcome="failed" if wrong or code else "measured",
+        reason=reason,
         busbw_gbyte_s=table.busbw_gbyte_s,
         through_host=any(_THROUGH_HOST.search(line) for line in lines),
     )
 
 
-def rings_without_a_run(plan: Plan, outcome: Outcome, reason: str) -> tuple[NodeRing, ...]:
-    """The same outcome for each node; none where the plan has no such job."""
-    nodes = plan.nccl.nodes if plan.nccl and plan.rings else ()
-    return tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)
+def _exit_code(lines: Sequence[str]) -> int | None:
+    """The code of the node's mpirun, whose line is the last of its kind."""
+    for line in reversed(lines):
+        match = _EXIT.match(line)
+        if match:
+            return int(match["code"])
+    return None
+
+
+def rings_without_a_run(plan: NcclPlan, outcome: Outcome, reason: str) -> Rings:
+    """The same outcome for each node."""
+    return tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in plan.nodes)
 
 
 MOST_NODES = 4

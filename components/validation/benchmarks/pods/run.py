@@ -1,6 +1,5 @@
 """Starts a pod on each node with all of its rails, lets the pods ping each other, and deletes them."""
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from components.jobs.mpijob import LAB_LABEL, RUN_LABEL
 from components.jobs.rail_pod import CHECK_LABEL, PEERS
 from components.jobs.registry import look
 from components.kubernetes.client import KubernetesApi, at
-from components.validation import Say
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.pods.faults import (
     AGENT_LABEL,
@@ -30,7 +28,7 @@ from components.validation.benchmarks.pods.faults import (
 from components.validation.benchmarks.pods.log import AttachedNetwork, PodFacts, networks_of, parse_pod
 from components.validation.benchmarks.pods.plan import PodPlan, PodRail
 from components.validation.cluster import NETWORK_STATUS, Event, Pod, not_in_registry, objects, pull_fault
-from components.validation.mpijobs import replayed_on
+from components.validation.mpijobs import ClusterRun, replayed_on
 from components.validation.records import PodFault, PodRails
 from stacks.base import LabError
 from stacks.words import plural
@@ -58,11 +56,7 @@ class _Check:
 
     api: KubernetesApi
     plan: PodPlan
-    lab: str
-    run_id: str
-    simulated: bool
-    say: Say
-    stop: threading.Event
+    cluster: ClusterRun
     logs: dict[str, str] = field(default_factory=dict)
     """By node."""
     facts: dict[str, PodFacts] = field(default_factory=dict)
@@ -80,21 +74,23 @@ class _Check:
     def sweep(self, label: str) -> None:
         """Deletes the check's pods with this label; a pod that stays ends by itself."""
         try:
-            for pod in self._pods(f"{LAB_LABEL}={self.lab},{CHECK_LABEL},{label}"):
+            for pod in self._pods(f"{LAB_LABEL}={self.cluster.lab},{CHECK_LABEL},{label}"):
                 self.api.delete(f"{self.pods_path}/{pod.name}")
         except LabError as error:
-            self.say(f"pods of the check could not be deleted ({error}); they end by themselves within half an hour")
+            self.cluster.say(
+                f"pods of the check could not be deleted ({error}); they end by themselves within half an hour"
+            )
 
     def result(self) -> PodRails:
         """Starts the pods, waits for their reports and pings, and judges them."""
         self.sweep(RUN_LABEL)  # pods of a killed run: with the hosts' lease held, no other run is using them
         for node in self.plan.nodes:
-            self.api.create(self.pods_path, self.plan.document(node, self.lab, self.run_id))
+            self.api.create(self.pods_path, self.plan.document(node, self.cluster.lab, self.cluster.run_id))
         self._wait_for_start()
         peers = {node: "\n".join(self._peers(node)) for node in self.facts}
         for node, text in peers.items():
             change: dict[str, JsonValue] = {"metadata": {"annotations": {PEERS: text or "none"}}}
-            self.api.merge(f"{self.pods_path}/{self.plan.pod_name(self.run_id, node)}", change)
+            self.api.merge(f"{self.pods_path}/{self.plan.pod_name(self.cluster.run_id, node)}", change)
         self._wait_for_pings()
         return self._judged()
 
@@ -131,28 +127,28 @@ class _Check:
                 self._explain(waiting)
             explained = [node for node in waiting if self.faults.get(node)]
             first_s = {node: since.setdefault((node, str(self.faults[node])), now) for node in explained}
-            lasting = [node for node in explained if now - first_s[node] >= LASTING_S[self.simulated]]
-            if len(lasting) == len(waiting) or now - begun > START_S[self.simulated]:
+            lasting = [node for node in explained if now - first_s[node] >= LASTING_S[self.cluster.simulated]]
+            if len(lasting) == len(waiting) or now - begun > START_S[self.cluster.simulated]:
                 break
             if now - announced_s >= ANNOUNCE_S:
                 announced_s = now
                 why = self.faults[explained[0]][0].what if explained else "starting"
-                self.say(f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} s: {why}")
-            if self.stop.wait(POLL_S):
+                self.cluster.say(f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} s: {why}")
+            if self.cluster.stop.wait(POLL_S):
                 raise LabError("the run was stopped")
         for node in waiting:
             if not self.faults.get(node):
-                self.faults[node] = (not_started(node, START_S[self.simulated], self.pulling.get(node, "")),)
+                self.faults[node] = (not_started(node, START_S[self.cluster.simulated], self.pulling.get(node, "")),)
 
     def _waiting(self) -> dict[str, Pod | None]:
         """Looks at the check's pods once; returns those that have not reported, by node."""
-        selector = f"{LAB_LABEL}={self.lab},{RUN_LABEL}={self.run_id}"
+        selector = f"{LAB_LABEL}={self.cluster.lab},{RUN_LABEL}={self.cluster.run_id}"
         pods = {pod.name: pod for pod in self._pods(selector)}
         waiting: dict[str, Pod | None] = {}
         for node in self.plan.nodes:
             if node in self.facts:
                 continue
-            pod = pods.get(self.plan.pod_name(self.run_id, node))
+            pod = pods.get(self.plan.pod_name(self.cluster.run_id, node))
             if pod is not None and pod.phase == "Running" and self._read(node).reported:
                 self.facts[node] = parse_pod(self.logs[node])
                 self.networks[node] = networks_of(pod.annotations.get(NETWORK_STATUS, ""))
@@ -182,11 +178,11 @@ class _Check:
                 self.facts[node] = self._read(node)
             if all(facts.done for facts in self.facts.values()) or time.monotonic() - begun > PINGS_S:
                 return
-            if self.stop.wait(POLL_S):
+            if self.cluster.stop.wait(POLL_S):
                 raise LabError("the run was stopped")
 
     def _read(self, node: str) -> PodFacts:
-        path = f"{self.pods_path}/{self.plan.pod_name(self.run_id, node)}/log"
+        path = f"{self.pods_path}/{self.plan.pod_name(self.cluster.run_id, node)}/log"
         self.logs[node] = self.api.text(path, {"limitBytes": str(MOST_LOG_BYTES)})
         return parse_pod(self.logs[node])
 
@@ -276,35 +272,30 @@ def _counts(value: JsonValue) -> Mapping[str, str]:
     return {name: str(count) for name, count in value.items()} if isinstance(value, dict) else {}
 
 
-def run_pods(
-    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
-) -> tuple[PodRails, dict[str, str]]:
-    """Carries the check out; whatever happens is a result. Blocks: call it in a thread.
-
-    Returns:
-        The result, and by name what each pod printed.
-    """
+def run_pods(plan: Plan, cluster: ClusterRun) -> PodRails:
+    """Carries the check out; whatever happens is a result. Blocks: call it in a thread."""
     pods = plan.pods
     if pods is None:
         raise ValueError("the plan has no check of the rails in pods")
     try:
-        api = KubernetesApi(kubeconfig)
+        with KubernetesApi(cluster.kubeconfig) as api:
+            if replayed_on(api, pods.nodes):
+                return PodRails(outcome="skipped", played=True, reason=NO_REAL_POD)
+            unknown = not cluster.simulated and look(pods.image).outcome == "missing"
+            if unknown and not pods.pull_secret:
+                which = "benchmark" if plan.nccl else "mpi"
+                return PodRails(outcome="error", reason=not_in_registry(which, pods.image))
+            return _checked(_Check(api=api, plan=pods, cluster=cluster))
     except LabError as error:
-        return PodRails(outcome="error", reason=str(error)), {}
-    check = _Check(api=api, plan=pods, lab=plan.lab, run_id=run_id, simulated=plan.simulated, say=say, stop=stop)
-    started = False
+        return PodRails(outcome="error", reason=str(error))
+
+
+def _checked(check: _Check) -> PodRails:
     try:
-        if replayed_on(api, pods.nodes):
-            return PodRails(outcome="skipped", played=True, reason=NO_REAL_POD), {}
-        if not plan.simulated and look(pods.image).outcome == "missing" and not pods.pull_secret:
-            why = not_in_registry("benchmark" if plan.nccl else "mpi", pods.image)
-            return PodRails(outcome="error", reason=why), {}
-        started = True
-        result = check.result()
+        return check.result()
     except LabError as error:
-        result = PodRails(outcome="error", reason=str(error))
+        return PodRails(outcome="error", reason=str(error))
     finally:
-        if started:
-            check.sweep(f"{RUN_LABEL}={run_id}")
-        api.close()
-    return result, {f"{LOGS}{node}": text for node, text in check.logs.items()}
+        check.sweep(f"{RUN_LABEL}={check.cluster.run_id}")
+        for node, text in check.logs.items():
+            check.cluster.raw[f"{LOGS}{node}"] = text

@@ -1,7 +1,6 @@
 """What is kept of a job that failed: enough to see why, and no secret of it."""
 
 import json
-import threading
 
 import pytest
 
@@ -11,7 +10,7 @@ from components.validation.cluster import evidence_of
 from components.validation.redact import needles, redacted
 from stacks.base import LabError
 from stacks.lab import Lab
-from tests.components.validation.fake_api import FakeApi, serving
+from tests.components.validation.fake_api import FakeApi, cluster_run, serving
 from tests.components.validation.labs import plan_for
 
 CANARY = "c4n4ry-in-a-coal-mine"
@@ -70,7 +69,10 @@ def test_no_canary_is_left_in_it_and_what_steers_the_transport_is(gathered: dict
 def test_a_failed_job_leaves_evidence_before_it_is_taken_away(lab: Lab) -> None:
     answers = FakeApi(statuses=[{"conditions": [{"type": "Failed", "status": "True", "message": "BackoffLimit"}]}])
     with serving(answers) as api:
-        result, raw = run_nccl(plan_for(lab), "r1", api.kubeconfig, lambda _: None, threading.Event())
+        plan = plan_for(lab)
+        assert plan.nccl
+        run = cluster_run(plan, api.kubeconfig)
+        result, raw = run_nccl(plan.nccl, run), run.raw
 
     assert result.outcome == "failed"
     assert [name for name in raw if name.startswith(f"evidence/{result.job}/")]

@@ -6,14 +6,14 @@ import threading
 import pytest
 
 from components.jobs.registry import ImageStatus
-from components.validation import cluster, mpijobs
+from components.validation import Say, cluster, mpijobs
 from components.validation.benchmarks.jobs.run import run_jobs
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.mpijobs import REPLAYED
 from components.validation.records import JobResult, NcclResult
 from stacks.lab import Lab
 from stacks.transports import Comparison
-from tests.components.validation.fake_api import FakeApi, serving, true, waiting
+from tests.components.validation.fake_api import FakeApi, cluster_run, serving, true, waiting
 from tests.components.validation.labs import changed, hardware, plan_for
 from tests.components.validation.samples import RANKS, composed, nccl
 from tests.messages import states
@@ -30,8 +30,19 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[NcclResult, list[str]]:
     lines: list[str] = []
     with serving(api):
-        result, _ = run_nccl(plan_for(lab), "r1", api.kubeconfig, lines.append, stop or threading.Event())
+        result, _ = measured(lab, api.kubeconfig, lines.append, stop)
     return result, lines
+
+
+def measured(
+    lab: Lab, kubeconfig: str, say: Say = print, stop: threading.Event | None = None
+) -> tuple[NcclResult, dict[str, str]]:
+    plan = plan_for(lab)
+    cluster = cluster_run(plan, kubeconfig, say)
+    if stop and stop.is_set():
+        cluster.stop.set()
+    assert plan.nccl
+    return run_nccl(plan.nccl, cluster), cluster.raw
 
 
 def small(lab: Lab) -> Lab:
@@ -57,7 +68,7 @@ def test_the_whole_table_is_kept_as_a_curve_with_the_name_of_its_log(lab: Lab) -
     log = RANKS + nccl("deepops")
     api = FakeApi(statuses=[true("Succeeded")], log=log)
     with serving(api):
-        result, raw = run_nccl(plan_for(lab), "r1", api.kubeconfig, lambda _: None, threading.Event())
+        result, raw = measured(lab, api.kubeconfig)
 
     assert (result.raw, raw[result.raw]) == ("nccl_all_reduce.log", log)
     assert len(result.curve) == 29
@@ -102,10 +113,11 @@ def test_channels_off_their_rail_are_reported_only_with_the_lists_of_the_ranks(
     assert (compared.transport, compared.off_rail) == ("tcp", off_rail), "it is read alike, whatever the job is over"
 
 
-def compare(lab: Lab, api: FakeApi) -> tuple[list[JobResult], dict[str, str]]:
+def compare(lab: Lab, api: FakeApi) -> tuple[tuple[JobResult, ...], dict[str, str]]:
     with serving(api):
         plan = plan_for(changed(lab, comparison=Comparison()))
-        return run_jobs(plan, "r1", api.kubeconfig, lambda _: None, threading.Event())
+        cluster = cluster_run(plan, api.kubeconfig)
+        return run_jobs(plan.jobs, cluster), cluster.raw
 
 
 @pytest.mark.parametrize("first", ["Init COMPLETE", "#       size", "16777216", "# Out of bounds"])
@@ -199,7 +211,7 @@ def test_an_api_server_without_the_type_says_so(lab: Lab) -> None:
 
 def test_a_silent_api_server_is_a_result(lab: Lab) -> None:
     api = FakeApi(url="http://127.0.0.1:9")
-    result, _ = run_nccl(plan_for(lab), "r1", api.kubeconfig, print, threading.Event())
+    result, _ = measured(lab, api.kubeconfig)
 
     assert result.outcome == "failed"
     assert "API server" in result.reasons[0]
@@ -207,7 +219,7 @@ def test_a_silent_api_server_is_a_result(lab: Lab) -> None:
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}", "[", "clusters: 3"])
 def test_an_invalid_kubeconfig_is_a_result_without_its_text(lab: Lab, text: str) -> None:
-    result, _ = run_nccl(plan_for(lab), "r1", text, print, threading.Event())
+    result, _ = measured(lab, text)
 
     assert result.outcome == "failed"
     assert "kubeconfig" in result.reasons[0]

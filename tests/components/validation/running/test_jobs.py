@@ -14,7 +14,7 @@ from stacks.benchmarks import Mpi
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from stacks.transports import Application, Comparison
-from tests.components.validation.fake_api import FakeApi, serving, true
+from tests.components.validation.fake_api import FakeApi, cluster_run, serving, true
 from tests.components.validation.labs import changed, hardware, plan_for
 from tests.components.validation.samples import composed, nccl, sample
 from tests.messages import states
@@ -26,9 +26,13 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpijobs, "START_S", {True: 0.3, False: 0.3})
 
 
-def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[list[JobResult], dict[str, str]]:
+def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[tuple[JobResult, ...], dict[str, str]]:
     with serving(api):
-        return run_jobs(plan_for(lab), "r1", api.kubeconfig, lambda _: None, stop or threading.Event())
+        plan = plan_for(lab)
+        cluster = cluster_run(plan, api.kubeconfig)
+        if stop and stop.is_set():
+            cluster.stop.set()
+        return run_jobs(plan.jobs, cluster), cluster.raw
 
 
 def compared(lab: Lab, *transports: Literal["tcp", "host"]) -> Lab:
@@ -162,7 +166,8 @@ def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
 
 
 def test_an_invalid_kubeconfig_fails_every_job(lab: Lab) -> None:
-    results, _ = run_jobs(plan_for(compared(lab)), "r1", "{}", lambda _: None, threading.Event())
+    plan = plan_for(compared(lab))
+    results = run_jobs(plan.jobs, cluster_run(plan, "{}"))
 
     assert [result.outcome for result in results] == ["failed"] * 4
 

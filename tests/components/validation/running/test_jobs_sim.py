@@ -11,6 +11,7 @@ from components.validation.records import JobResult
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from stacks.transports import Application, Comparison
+from tests.components.validation.fake_api import cluster_run
 from tests.components.validation.labs import changed, plan_for
 from tests.simulator.plane.running import BENCH, MPIJOBS, NEEDS_PROGRAMS, Plane, eventually, running
 
@@ -32,7 +33,9 @@ def test_all_jobs_run_to_their_end_and_only_recorded_ones_show_numbers(plane: Pl
     asked = asked.model_copy(update={"images": Images(training=TrainingRecipe(image="registry:5000/training:1"))})
     kubeconfig = plane.layout.kubeconfig.read_text()
 
-    results, logs = run_jobs(plan_for(asked), "turns", kubeconfig, print, threading.Event())
+    plan = plan_for(asked)
+    cluster = cluster_run(plan, kubeconfig, run_id="turns")
+    results = run_jobs(plan.jobs, cluster)
 
     assert [(r.program, r.transport, r.outcome, r.replayed) for r in results] == [
         ("nccl_all_reduce", "tcp", "skipped", False),
@@ -42,19 +45,19 @@ def test_all_jobs_run_to_their_end_and_only_recorded_ones_show_numbers(plane: Pl
         ("horovod", "roce", "measured", True),
     ]
     assert (results[1].value, results[4].dropped) == (22.845, (199.4, 186.1))
-    assert len(logs) == 3
+    assert len(cluster.raw) == 3
     assert plane.api.items(MPIJOBS) == []
 
 
 def test_an_ended_run_leaves_no_job(plane: Plane, lab: Lab) -> None:
-    stop = threading.Event()
     plan, kubeconfig = plan_for(changed(lab, comparison=Comparison())), plane.layout.kubeconfig.read_text()
     results: list[JobResult] = []
-    thread = threading.Thread(target=lambda: results.extend(run_jobs(plan, "ended", kubeconfig, print, stop)[0]))
+    cluster = cluster_run(plan, kubeconfig, run_id="ended")
+    thread = threading.Thread(target=lambda: results.extend(run_jobs(plan.jobs, cluster)))
     thread.start()
     eventually(lambda: plane.api.items(MPIJOBS), "a job")
     began = time.monotonic()
-    stop.set()
+    cluster.stop.set()
     thread.join(timeout=30)
 
     assert not thread.is_alive(), f"still running after {time.monotonic() - began:.0f} s"

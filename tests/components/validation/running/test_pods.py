@@ -4,7 +4,6 @@ What kubelet, Multus, plugins and scheduler say here is what they said to other 
 """
 
 import json
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,7 @@ from components.validation.records import PodRails
 from components.validation.verdict import judge
 from stacks.benchmarks import Mpi
 from stacks.lab import Lab
-from tests.components.validation.fake_api import FakeApi, Object, items, serving
+from tests.components.validation.fake_api import FakeApi, Object, cluster_run, items, serving
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced, with_nodes
 from tests.messages import states
 
@@ -197,7 +196,7 @@ def _any(value: Object) -> Any:
 def run(lab: Lab, api: Cluster) -> tuple[PodRails, Plan]:
     plan = plan_for(hardware(lab)).model_copy(update={"simulated": True})  # nobody asks a registry
     with serving(api):
-        result, _ = run_pods(plan, "r1", api.kubeconfig, lambda _: None, threading.Event())
+        result = run_pods(plan, cluster_run(plan, api.kubeconfig))
     return result, plan
 
 
@@ -493,10 +492,11 @@ def test_reasons_are_looked_up_at_most_every_interval_and_only_while_a_pod_waits
 
 
 def test_a_stopped_run_takes_its_pods_away(lab: Lab) -> None:
-    api, stop = Cluster(events_of={"gpu02": "x"}), threading.Event()
-    stop.set()
+    api, plan = Cluster(events_of={"gpu02": "x"}), plan_for(lab)
     with serving(api):
-        result, _ = run_pods(plan_for(lab), "r1", api.kubeconfig, lambda _: None, stop)
+        cluster = cluster_run(plan, api.kubeconfig)
+        cluster.stop.set()
+        result = run_pods(plan, cluster)
 
     assert result.outcome == "error"
     assert sorted(api.deleted) == ["bench-r1-gpu01", "bench-r1-gpu02"]
@@ -532,10 +532,9 @@ def test_an_image_that_is_nowhere_is_named_with_the_command_that_builds_it(
 ) -> None:
     monkeypatch.setattr(pods, "look", lambda _image: ImageStatus(outcome="missing"))
     api = Cluster()
+    plan = plan_for(changed(hardware(lab), **changes))
     with serving(api):
-        result, _ = run_pods(
-            plan_for(changed(hardware(lab), **changes)), "r1", api.kubeconfig, print, threading.Event()
-        )
+        result = run_pods(plan, cluster_run(plan, api.kubeconfig))
 
     assert result.outcome == "error"
     assert states(result.reason, *facts)

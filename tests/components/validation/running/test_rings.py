@@ -5,19 +5,17 @@ The two tables are recordings (tests/samples/README.md): four H200 of one host, 
 
 import os
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 
 from components.jobs.mpijob import APART
 from components.validation import mpijobs
-from components.validation.benchmarks.nccl import rings
 from components.validation.benchmarks.nccl.plan import node_ring_job
 from components.validation.benchmarks.nccl.rings import RING_LOG, read_rings, run_rings
 from components.validation.benchmarks.plan import Plan
 from stacks.lab import Lab
-from tests.components.validation.fake_api import FakeApi, serving, true
+from tests.components.validation.fake_api import FakeApi, cluster_run, serving, true
 from tests.components.validation.labs import hardware, plan_for
 from tests.components.validation.samples import nccl
 
@@ -117,14 +115,16 @@ def test_the_launcher_s_script_marks_each_node_s_lines_and_omits_nccl_s_noise(tm
 
 def test_the_run_names_the_node_of_each_pod_and_keeps_the_log(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpijobs, "POLL_S", 0.01)
-    monkeypatch.setattr(rings, "refuse_missing_image", lambda *_: None)
+    monkeypatch.setattr(mpijobs, "refuse_missing_image", lambda *_: None)
     log = prefixed("x-worker", SOUND) + prefixed("y-worker", SOUND)
+    assert plan.nccl
     api = FakeApi(statuses=[true("Created"), true("Running"), true("Succeeded")], log=log)
 
     with serving(api):
-        found, raw = run_rings(plan, "r1", api.kubeconfig, lambda _: None, threading.Event())
+        cluster = cluster_run(plan, api.kubeconfig)
+        found = run_rings(plan.nccl, cluster)
 
     # the fake server has one pod, on gpu01: of the other nobody saw the node
     assert [(ring.node, ring.outcome) for ring in found] == [("gpu01", "measured"), ("y-worker", "measured")]
-    assert raw[RING_LOG] == log
+    assert cluster.raw[RING_LOG] == log
     assert api.deleted == ["bench-r1-ring"]

@@ -11,14 +11,16 @@ from components.ssh import connection
 from components.ssh.credentials import LabAccess, Login
 from components.ssh.session import LARGEST_OUTPUT, session
 from components.validation import runner
+from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
 from components.validation.benchmarks.verbs.commands import TAKEN, bounded
 from components.validation.benchmarks.verbs.course import fewest, no_longer_gains
+from components.validation.benchmarks.verbs.hosts import taken
 from components.validation.benchmarks.verbs.ports import parse_ports
+from components.validation.mpijobs import ClusterRun
 from components.validation.records import PodFault, PodRails, RunRecord
 from components.validation.runner import Run, all_failed, measure
-from components.validation.running.hosts import taken
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Process,
@@ -70,7 +72,12 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
     plan = only_verbs.model_copy(update={"pods": whole.pods, "nccl": whole.nccl})
     fault = PodFault(code="MULTUS_DOWN", node="gpu02", what="Multus does not answer")
     found = PodRails(outcome="failed", faults=(fault,))
-    monkeypatch.setattr(runner, "run_pods", lambda *_: (found, {"pods/gpu01": "rocelab reported"}))
+
+    def checked(_plan: Plan, cluster: ClusterRun) -> PodRails:
+        cluster.raw["pods/gpu01"] = "rocelab reported"
+        return found
+
+    monkeypatch.setattr(runner, "run_pods", checked)
     lines: list[str] = []
 
     async def measured() -> Run:

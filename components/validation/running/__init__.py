@@ -1,1 +1,0 @@
-"""Carries a whole plan out on hosts and cluster; their faults are data."""
