@@ -1,4 +1,7 @@
-"""The verdict as test cases for CI systems, two a test: one per axis, since they are never mixed up. Pure."""
+"""The verdict as test cases for CI systems, two a test.
+
+One per axis, since they are never mixed up. Pure.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,6 +12,7 @@ from components.report.lines import counted, number, percent, test_title
 from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
 
+Axis = Literal["function", "performance"]
 Status = Literal["passed", "failed", "skipped", "error", "warned"]
 """warned: it works, and is slower than it should be. error: it could not be run or read."""
 
@@ -30,7 +34,7 @@ STATUS_OF: dict[str, Status] = {
 class Case:
     """One axis of one test, or of the whole lab."""
 
-    axis: Literal["function", "performance"]
+    axis: Axis
     name: str
     state: str
     """The state in the verdict."""
@@ -61,44 +65,33 @@ def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
     counts = counted(test) or f"{test.measured} measured"
     if test.function == "not run":
         counts = test.because
-    shown = "replayed" if test.function == "replayed" else "simulated" if simulated else ""
-    value = (
-        f"{number(test.median)} {unit_text(test.unit)}{f' ({shown})' if shown else ''}"
-        if test.median is not None
-        else ""
-    )
-    of = (
-        f"{value}; slowest {percent(test.ratio)} of {number(test.ceiling)} {unit_text(test.unit)}"
-        if test.ratio is not None
-        else value
-    )
-    yield Case(
-        axis="function",
-        name=name,
-        state=test.function,
-        status=STATUS_OF[test.function],
-        message="" if test.function == "pass" else counts,
-        value="",
-    )
-    yield Case(
-        axis="performance",
-        name=name,
-        state=test.performance,
-        status=STATUS_OF[test.performance],
-        message="" if test.performance == "pass" else test.because or of,
-        value=of,
-    )
+    value = _value(test, simulated=simulated)
+    yield _case("function", name, test.function, counts)
+    case = _case("performance", name, test.performance, test.because or value)
+    yield replace(case, value=value)
 
 
-def _whole(axis: Literal["function", "performance"], state: str, reasons: tuple[str, ...]) -> Case:
-    return Case(
-        axis=axis,
-        name=f"the lab's {axis}",
-        state=state,
-        status=STATUS_OF[state],
-        message="" if state == "pass" else "; ".join(filter(None, reasons)) or state,
-        value="",
-    )
+def _value(test: JudgedTest, *, simulated: bool) -> str:
+    if test.median is None:
+        return ""
+    unit = unit_text(test.unit)
+    value = f"{number(test.median)} {unit}"
+    if simulated or test.function == "replayed":
+        value += " (replayed)" if test.function == "replayed" else " (simulated)"
+    if test.ratio is not None:
+        value += f"; slowest {percent(test.ratio)} of {number(test.ceiling)} {unit}"
+    return value
+
+
+def _case(axis: Axis, name: str, state: str, message: str) -> Case:
+    if state == "pass":
+        message = ""
+    status = STATUS_OF[state]
+    return Case(axis=axis, name=name, state=state, status=status, message=message, value="")
+
+
+def _whole(axis: Axis, state: str, reasons: tuple[str, ...]) -> Case:
+    return _case(axis, f"the lab's {axis}", state, "; ".join(filter(None, reasons)) or state)
 
 
 def _stale(case: Case, why: str) -> Case:

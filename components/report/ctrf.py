@@ -1,4 +1,7 @@
-"""The verdict in the Common Test Report Format (ctrf.io), as NVIDIA's AICR and CI plug-ins read it. Pure."""
+"""The verdict in the Common Test Report Format (ctrf.io), as NVIDIA's AICR and CI plug-ins read it.
+
+Pure.
+"""
 
 import json
 
@@ -11,13 +14,16 @@ STATUS: dict[Status, str] = {
     "passed": "passed",
     "failed": "failed",
     "skipped": "skipped",
-    "error": "other",  # the format has no errors, and an unknown result is neither passed nor failed
+    "error": "other",  # the format has no errors, and an unknown result is no pass and no failure
     "warned": "other",
 }
 
 
 def render_ctrf(summary: Summary) -> str:
-    """The file's text. A single test's duration is 0: tests share rounds, so only the whole has one."""
+    """The file's text.
+
+    A single test's duration is 0: tests share rounds, so only the whole has one.
+    """
     every_case = cases(summary)
     began = began_ms(summary)
     counts = dict.fromkeys(("passed", "failed", "skipped", "pending", "other"), 0)
@@ -39,7 +45,11 @@ def render_ctrf(summary: Summary) -> str:
             "environment": {
                 "appName": summary.lab,
                 "testEnvironment": "simulated" if summary.simulated else "hardware",
-                "extra": {"run_id": summary.run_id, "fingerprint": summary.fingerprint, "mode": summary.mode},
+                "extra": {
+                    "run_id": summary.run_id,
+                    "fingerprint": summary.fingerprint,
+                    "mode": summary.mode,
+                },
             },
         },
     }

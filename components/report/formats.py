@@ -13,23 +13,33 @@ from stacks.files import write_file
 
 SCHEMA_VERSION = 2
 MOST_COMMANDS = 4000
-"""Outputs up to which the JSON repeats each one's command, which is also the output's own first line."""
+"""Outputs up to which the JSON repeats each one's command, which is also the output's own first
+line."""
 
 
 def _json(material: Material) -> str:
-    """The verdict as it is now, the run document and the raw outputs: one line per part, so that diffs are readable."""
+    """The verdict as it is now, the run document and the raw outputs.
+
+    One line per part, so that diffs are readable.
+    """
     brief = len(material.raw) > MOST_COMMANDS
+    outputs = []
+    for file in material.raw:
+        command = "" if brief else file.command
+        outputs.append([file.name, file.size_bytes, file.sha256, command])
     raw = {
         "file": material.bundle if material.raw else "",
         "sha256": material.summary.raw_sha256,
         "columns": ["name", "bytes", "sha256", "command"],
-        "outputs": [[file.name, file.size_bytes, file.sha256, "" if brief else file.command] for file in material.raw],
+        "outputs": outputs,
     }
     parts = {
         "schema_version": str(SCHEMA_VERSION),
         "verdict": material.summary.model_dump_json(),
         # as text: the objects of a large lab would take a hundred megabytes
-        "run": material.document.model_dump_json(exclude_defaults=True) if material.document else "null",
+        "run": material.document.model_dump_json(exclude_defaults=True)
+        if material.document
+        else "null",
         "raw": json.dumps(raw, separators=(",", ":")),
         "missing": json.dumps(list(material.missing), separators=(",", ":")),
     }
@@ -37,7 +47,8 @@ def _json(material: Material) -> str:
 
 
 def _html(material: Material) -> str:
-    from components.report.page import render_html  # noqa: PLC0415  # the page alone needs plots and templates
+    # the page alone needs plots and templates
+    from components.report.page import render_html  # noqa: PLC0415
 
     return render_html(material)
 
@@ -55,8 +66,16 @@ FORMATS = {
     "html": Format("html", "one page with charts, for a browser", _html),
     "markdown": Format("md", "tables and findings, for a pull request", render_markdown),
     "json": Format("json", "verdict, whole record and raw digests, for programs", _json),
-    "ctrf": Format("ctrf.json", "test cases as CTRF JSON, for CI systems", lambda found: render_ctrf(found.summary)),
-    "junit": Format("junit.xml", "test cases as JUnit XML, for CI systems", lambda found: render_junit(found.summary)),
+    "ctrf": Format(
+        "ctrf.json",
+        "test cases as CTRF JSON, for CI systems",
+        lambda material: render_ctrf(material.summary),
+    ),
+    "junit": Format(
+        "junit.xml",
+        "test cases as JUnit XML, for CI systems",
+        lambda material: render_junit(material.summary),
+    ),
 }
 
 

@@ -1,4 +1,7 @@
-"""The frame of every HTML page of rocelab: one style, no script, and nothing that a browser would fetch."""
+"""The frame of every HTML page of rocelab.
+
+One style, no script, and nothing that a browser would fetch.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +25,9 @@ def environment(*folders: Path, filters: Mapping[str, Any] | None = None) -> Env
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: (
+            plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
     )
     style = (TEMPLATES / "style.css").read_text().replace("\n", " ")
     made.globals |= {"policy": POLICY, "css": Markup(style)}  # noqa: S704  # our own file

@@ -35,7 +35,11 @@ def show(console: Console, lab: Lab, entries: list[Entry], history: History, sto
 
 def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> Table:
     """One line a run: when, how it was judged, and which of them can be compared."""
-    title = f"lab {lab.name}: {len(entries)} of {known} runs" if known > len(entries) else f"lab {lab.name}"
+    title = (
+        f"lab {lab.name}: {len(entries)} of {known} runs"
+        if known > len(entries)
+        else f"lab {lab.name}"
+    )
     shown = Table(title=title, title_justify="left", show_edge=False)
     letters = _letters(entries)
     for column in ("run", "began UTC", "took", "function", "performance"):
@@ -45,13 +49,22 @@ def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> 
     for entry, letter in zip(entries, letters, strict=True):
         mark = " *" if baseline and baseline.run_id == entry.run_id else ""
         began, took = entry.started_at[5:16].replace("T", " "), f"{entry.duration_s:.0f} s"
-        cells = [f"{entry.run_id}{mark}", began, took, _coloured(entry.function), _coloured(entry.performance)]
+        cells = [
+            f"{entry.run_id}{mark}",
+            began,
+            took,
+            _coloured(entry.function),
+            _coloured(entry.performance),
+        ]
         shown.add_row(*cells, *([letter] if len(set(letters)) > 1 else []))
     return shown
 
 
 def values(entries: list[Entry], width: int) -> Table:
-    """One line a value, one column a run, the last ones that fit; each with its change since the run before."""
+    """One line a value, one column a run, the last ones that fit.
+
+    Each with its change since the run before.
+    """
     names = list(dict.fromkeys(name for entry in entries for name in entry.values))
     titles = [_title(name, entries) for name in names]
     shown = Table(show_edge=False)
@@ -62,7 +75,9 @@ def values(entries: list[Entry], width: int) -> Table:
     for entry in columns:
         shown.add_column(entry.run_id.rpartition("-")[2], justify="right")
     for name, title in zip(names, titles, strict=True):
-        shown.add_row(escape(title), *(_cell(entry, before.get(entry.run_id), name) for entry in columns))
+        shown.add_row(
+            escape(title), *(_cell(entry, before.get(entry.run_id), name) for entry in columns)
+        )
     return shown
 
 
@@ -97,9 +112,17 @@ def _coloured(state: str) -> str:
 
 def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
     """Remarks on the tables, and the folder of the runs."""
-    lines = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
-    lines += ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
-    lines += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
+    lines = [
+        "* is the baseline: the last run that passed"
+        if history.baseline
+        else "no run has passed yet"
+    ]
+    lines += (
+        ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
+    )
+    lines += (
+        ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
+    )
     lines += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
     return f"{'; '.join(lines)}\nstore: {escape(str(store))}"
 
@@ -112,7 +135,9 @@ def how_to_measure(lab: Lab) -> str:
 
 
 def history_in_state(stack: str, lab: Lab, store: Path) -> History:
-    """The history of this lab that the stack's state keeps; that of another lab, which a file of its own names, is not.
+    """The history of this lab that the stack's state keeps.
+
+    That of another lab, which a file of its own names, is not.
 
     Raises:
         UnreachableError: when there is no such stack, or no engine to ask.
@@ -124,12 +149,20 @@ def history_in_state(stack: str, lab: Lab, store: Path) -> History:
         raise UnreachableError(f"the store has no runs, and {error}") from None
     except UnreachableError as error:
         raise UnreachableError(
-            f"no run of lab {lab.name} was found: {error}. Where it has never been measured, {how_to_measure(lab)}; "
+            f"no run of lab {lab.name} was found: {error}. Where it has never been measured, "
+            f"{how_to_measure(lab)}; "
             f"its store is {store}"
         ) from None
     try:
         resources = json.loads(text)["deployment"].get("resources", [])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise LabError(f"pulumi stack export --stack {stack}: no deployment in JSON was found") from None
-    measured: dict[str, object] = next((one.get("outputs", {}) for one in resources if MEASUREMENT in one["urn"]), {})
-    return history_of(entry for entry in history_in(measured.get("history", {})).known if entry.lab == lab.name)
+        raise LabError(
+            f"pulumi stack export --stack {stack}: no deployment in JSON was found"
+        ) from None
+    measured: dict[str, object] = next(
+        (resource.get("outputs", {}) for resource in resources if MEASUREMENT in resource["urn"]),
+        {},
+    )
+    return history_of(
+        entry for entry in history_in(measured.get("history", {})).known if entry.lab == lab.name
+    )

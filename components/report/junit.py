@@ -1,4 +1,7 @@
-"""The verdict as JUnit XML, which every CI system shows. Skipped is skipped, an error is an error. Pure."""
+"""The verdict as JUnit XML, which every CI system shows.
+
+Skipped is skipped, an error is an error. Pure.
+"""
 
 import re
 from collections.abc import Sequence
@@ -20,10 +23,16 @@ def render_junit(summary: Summary) -> str:
     root = Element("testsuites", {"name": _legal(summary.lab), **_counts(every_case), "time": time})
     for axis in ("function", "performance"):
         of_axis = [case for case in every_case if case.axis == axis]
-        suite = SubElement(root, "testsuite", {"name": axis, **_counts(of_axis), "time": time, "timestamp": began})
+        suite = SubElement(
+            root, "testsuite", {"name": axis, **_counts(of_axis), "time": time, "timestamp": began}
+        )
         properties = SubElement(suite, "properties")
         simulated = str(summary.simulated).lower()
-        properties_of_run = {"run_id": summary.run_id, "fingerprint": summary.fingerprint, "simulated": simulated}
+        properties_of_run = {
+            "run_id": summary.run_id,
+            "fingerprint": summary.fingerprint,
+            "simulated": simulated,
+        }
         for name, value in properties_of_run.items():
             SubElement(properties, "property", {"name": name, "value": _legal(value)})
         for case in of_axis:
@@ -34,14 +43,18 @@ def render_junit(summary: Summary) -> str:
 
 
 def _add_case(suite: Element, name: str, case: Case) -> None:
-    element = SubElement(suite, "testcase", {"classname": _legal(name), "name": _legal(case.name), "time": "0"})
+    element = SubElement(
+        suite, "testcase", {"classname": _legal(name), "name": _legal(case.name), "time": "0"}
+    )
     message = _legal(case.message or case.state)
     if case.status == "skipped":
         SubElement(element, "skipped", {"message": message})
     elif case.status in ELEMENT_OF:
         SubElement(element, ELEMENT_OF[case.status], {"type": case.state, "message": message})
     if case.value or case.status == "warned":
-        output = f"{case.state}: {case.message or case.value}" if case.status == "warned" else case.value
+        output = (
+            f"{case.state}: {case.message or case.value}" if case.status == "warned" else case.value
+        )
         SubElement(element, "system-out").text = _legal(output)
 
 

@@ -6,7 +6,17 @@ from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import some
 
-COLUMNS = ("test", "rail", "function", "performance", "median", "ceiling", "ratio", "slowest", "change")
+COLUMNS = (
+    "test",
+    "rail",
+    "function",
+    "performance",
+    "median",
+    "ceiling",
+    "ratio",
+    "slowest",
+    "change",
+)
 
 MORE = re.compile(r"and \d+ more")
 
@@ -19,13 +29,21 @@ def headline(summary: Summary) -> str:
 
 
 def other_hints(summary: Summary) -> tuple[str, ...]:
-    """Hints that belong to no finding: a finding shows its own one, and whole, where this list has it shortened."""
+    """Hints that belong to no finding.
+
+    A finding shows its own one, and whole, where this list has it shortened.
+    """
     shown = tuple(f"{finding.where}: " for finding in summary.findings if finding.hint)
-    return tuple(hint for hint in summary.hints if not hint.startswith(shown) and not MORE.fullmatch(hint))
+    return tuple(
+        hint for hint in summary.hints if not hint.startswith(shown) and not MORE.fullmatch(hint)
+    )
 
 
 def counted(test: JudgedTest) -> str:
-    """Counts of transfers that were not measured at once: `1 failed, 2 skipped of 12`; else empty."""
+    """Counts of transfers that were not measured at once.
+
+    `1 failed, 2 skipped of 12`; else empty.
+    """
     missing = (
         ("failed", test.failed),
         ("skipped", test.skipped),
@@ -57,11 +75,20 @@ def test_title(test: JudgedTest) -> str:
     return test_name(test.test, test.shape)
 
 
+def test_on_rail(test: JudgedTest) -> str:
+    """A test with its rail, if it runs on one."""
+    return f"{test_title(test)} on {test.rail}" if test.rail else test_title(test)
+
+
 def cells(test: JudgedTest, *, simulated: bool) -> tuple[str, ...]:
     """One test as the texts of `COLUMNS`."""
     because = f" ({test.because})" if test.because else ""
     label = _label(test, simulated=simulated)
-    worst = f"{test.worst.client} to {test.worst.server} {number(test.worst.value)}" if test.worst else ""
+    worst = (
+        f"{test.worst.client} to {test.worst.server} {number(test.worst.value)}"
+        if test.worst
+        else ""
+    )
     return (
         test_title(test),
         test.rail or "all",
@@ -91,7 +118,11 @@ def percent(share: float | None, *, signed: bool = False) -> str:
 
 def when(moment: str) -> str:
     """An RFC 3339 time for people: to the minute, and in UTC as it was written down."""
-    return f"{moment[:10]} {moment[11:16]} UTC" if len(moment) >= 16 and moment.endswith("Z") else moment
+    return (
+        f"{moment[:10]} {moment[11:16]} UTC"
+        if len(moment) >= 16 and moment.endswith("Z")
+        else moment
+    )
 
 
 def duration(seconds: float) -> str:
@@ -99,7 +130,11 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+    return (
+        f"{whole // 60} min {whole % 60} s"
+        if whole < 3600
+        else f"{whole // 3600} h {whole % 3600 // 60} min"
+    )
 
 
 def _function(test: JudgedTest) -> str:

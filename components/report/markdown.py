@@ -48,12 +48,16 @@ def _warnings(summary: Summary) -> Iterator[str]:
         yield ""
     if summary.simulated:
         yield (
-            "All of this was measured on the simulator: behavior is real, speed is not, and no number here says "
+            "All of this was measured on the simulator: behavior is real, speed is not, and no "
+            "number here says "
             "anything about hardware."
         )
         yield ""
     if any(test.function == "replayed" for test in summary.tests):
-        yield "*replayed*: the log was recorded on other machines and is only shown; it enters no verdict."
+        yield (
+            "*replayed*: the log was recorded on other machines and is only shown; it enters no "
+            "verdict."
+        )
         yield ""
 
 

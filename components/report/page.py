@@ -1,4 +1,7 @@
-"""The page: what its template shows, worked out from the material. Pure: the same material gives the same bytes."""
+"""The page: what its template shows, worked out from the material.
+
+Pure: the same material gives the same bytes.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +25,7 @@ from components.report.lines import (
     percent,
     rated,
     test_name,
+    test_on_rail,
     test_title,
     when,
 )
@@ -29,7 +33,15 @@ from components.report.shapes import Matrix, Trend, matrices, mtu_chains, sizes,
 from components.report.sources import Material, RawFile
 from components.validation.benchmarks.jobs.judge import comparisons
 from components.validation.benchmarks.jobs.plan import ALL_REDUCE, MPI_ALL_REDUCE
-from components.validation.records import CurvePoint, JobResult, MeasuredHost, RunRecord, TransferResult, unit_text
+from components.validation.records import (
+    CurvePoint,
+    JobResult,
+    LogResult,
+    MeasuredHost,
+    RunRecord,
+    TransferResult,
+    unit_text,
+)
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import bytes_text, plural, some
 
@@ -61,7 +73,18 @@ SIGNS = {
 }
 STILL = ("not rated", "replayed", "not run")
 """States that say nothing, neither good nor bad."""
-COLUMNS = ("test", "rail", "function", "performance", "median", "slowest", "ceiling", "of ceiling", "change", "note")
+COLUMNS = (
+    "test",
+    "rail",
+    "function",
+    "performance",
+    "median",
+    "slowest",
+    "ceiling",
+    "of ceiling",
+    "change",
+    "note",
+)
 UNKNOWN = "unknown"
 OTHERS = "other outputs"
 AGAIN = "again"
@@ -74,16 +97,21 @@ WIDE_NODES = 12
 MOST_LISTED = 20_000
 """Outputs listed one by one. The digest of the bundle covers the others too."""
 MOST_COMMANDS = 400
-"""Outputs up to which each one's command is written out; with more of them, the first of each group."""
+"""Outputs up to which each one's command is written out; with more of them, the first of each
+group."""
 
 Shown = Mapping[str, object]
+REPLAYED = ", replayed"
 Group = tuple[str, str, str]
 """Test, shape and rail."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """A drawing, what it shows and how to read it. `wide` scrolls on its own; `replayed` is not even simulated."""
+    """A drawing, what it shows and how to read it.
+
+    `wide` scrolls on its own; `replayed` is not even simulated.
+    """
 
     caption: str
     note: str
@@ -107,7 +135,7 @@ def render_html(material: Material) -> str:
         "inventory": _inventory(record.hosts) if record and record.hosts else None,
         "mtu": mtu_chains(material.document) if material.document else [],
         "counters": list(_counters(record)) if record else [],
-        "limits": [f"{test_title(t)}{f' on {t.rail}' if t.rail else ''}: {t.basis}" for t in summary.tests if t.basis],
+        "limits": [f"{test_on_rail(t)}: {t.basis}" for t in summary.tests if t.basis],
         "raw": sources.listed(material),
     }
     whole: dict[str, object] = {
@@ -122,7 +150,9 @@ def render_html(material: Material) -> str:
         "replayed": any(test.function == "replayed" for test in summary.tests),
         "missing": material.missing,
         "hints": hints,
-        "links": [(name, title) for name, title in TITLES.items() if sections[name] or name == "limits"],
+        "links": [
+            (name, title) for name, title in TITLES.items() if sections[name] or name == "limits"
+        ],
     }
     return str(_environment().get_template("page.html").render(sections | whole)) + "\n"
 
@@ -158,7 +188,10 @@ def anchor_of(*words: str) -> str:
 
 
 class Sources:
-    """The raw outputs behind the numbers: where on the page they are listed. An empty anchor: nowhere."""
+    """The raw outputs behind the numbers: where on the page they are listed.
+
+    An empty anchor: nowhere.
+    """
 
     def __init__(self, material: Material) -> None:
         self.files = {file.name: file for file in material.raw}
@@ -168,7 +201,9 @@ class Sources:
         """The outputs that a transfer is judged by: its own, or those of its repetitions."""
         record = material.record if self.files else None
         self._nccl = record.nccl.raw if record and record.nccl else ""
-        measured = [t for t in record.transfers if t.outcome == "measured" and t.raw] if record else []
+        measured = (
+            [t for t in record.transfers if t.outcome == "measured" and t.raw] if record else []
+        )
         for transfer in measured:
             group, repetitions = _group(transfer), (transfer.test, AGAIN, transfer.rail)
             # a repetition that failed gave no value, and one that is not here shows none
@@ -178,7 +213,9 @@ class Sources:
             if repeated:
                 self.groups.setdefault(repetitions, []).extend(repeated)
             if repeated or not transfer.retest:
-                self._judged[*group, transfer.client, transfer.server] = repetitions if repeated else group
+                self._judged[*group, transfer.client, transfer.server] = (
+                    repetitions if repeated else group
+                )
 
     def transfer(self, transfer: TransferResult) -> str:
         """Anchor of a transfer's outputs."""
@@ -188,7 +225,8 @@ class Sources:
         """Anchor of the outputs behind a test's median on a rail, or of the all-reduce's log."""
         if test.rail is None:
             # with a transport as its shape it is one of several jobs
-            return self._log(self._nccl if (test.test, test.shape) == ("nccl_all_reduce", "") else "")
+            alone = (test.test, test.shape) == ("nccl_all_reduce", "")
+            return self._log(self._nccl) if alone else ""
         group = (test.test, test.shape, test.rail)
         return anchor_of(*group) if group in self.groups else ""
 
@@ -196,7 +234,9 @@ class Sources:
         """Anchor of the outputs by which a test's slowest transfer is judged."""
         if test.worst is None:
             return ""
-        group = self._judged.get((test.test, test.shape, test.rail or "", test.worst.client, test.worst.server))
+        group = self._judged.get(
+            (test.test, test.shape, test.rail or "", test.worst.client, test.worst.server)
+        )
         return anchor_of(*group) if group else ""
 
     def job(self, job: JobResult) -> str:
@@ -207,22 +247,32 @@ class Sources:
         """Every output with its digest and the command that made it, by group."""
         brief, room, groups = len(self.files) > MOST_COMMANDS, MOST_LISTED, []
         for group, names in self.groups.items():
-            title = f"{test_name(group[0], group[1])} on {group[2]}: {plural(len(names), 'output')} of clients"
-            groups.append(self._listed(anchor_of(*group), title, names, room, commands=1 if brief else len(names)))
+            commands = 1 if brief else len(names)
+            title = f"{test_name(group[0], group[1])} on {group[2]}"
+            title += f": {plural(len(names), 'output')} of clients"
+            groups.append(self._listed(anchor_of(*group), title, names[:room], commands))
+            groups[-1]["more"] = max(len(names) - room, 0)
             room -= min(room, len(names))
-        used = {name for names in self.groups.values() for name in names}
-        if others := [name for name in self.files if name not in used]:
-            what = "other output" if len(others) == 1 else "other outputs"
-            title = f"{len(others)} {what}: ends of servers, logs of jobs, looks at hosts"
-            groups.append(self._listed(anchor_of(OTHERS), title, others, room, commands=0 if brief else len(others)))
+        used = set[str]().union(*self.groups.values())
+        others = [name for name in self.files if name not in used]
+        if others:
+            commands = 0 if brief else len(others)
+            title = f"{plural(len(others), 'other output')}: "
+            title += "ends of servers, logs of jobs, looks at hosts"
+            groups.append(self._listed(anchor_of(OTHERS), title, others[:room], commands))
+            groups[-1]["more"] = max(len(others) - room, 0)
         return {"count": len(self.files), "bundle": material.bundle, "groups": groups}
 
-    def _listed(self, anchor: str, title: str, names: list[str], room: int, *, commands: int) -> Shown:
+    def _listed(
+        self, anchor: str, title: str, names: list[str], commands: int
+    ) -> dict[str, object]:
         rows: list[tuple[str, RawFile | None, str]] = []
-        for at, name in enumerate(names[:room]):
-            file = self.files.get(name)
-            rows.append((name, file, (file.command or "command not recorded") if file and at < commands else ""))
-        return {"anchor": anchor, "title": title, "rows": rows, "more": len(names) - len(rows)}
+        for at, name in enumerate(names):
+            file, command = self.files.get(name), ""
+            if file and at < commands:
+                command = file.command or "command not recorded"
+            rows.append((name, file, command))
+        return {"anchor": anchor, "title": title, "rows": rows}
 
     def _log(self, name: str) -> str:
         return anchor_of(OTHERS) if name in self.files else ""
@@ -235,14 +285,20 @@ def _group(transfer: TransferResult) -> Group:
 def _passed(summary: Summary) -> str:
     tests = [test for test in summary.tests if test.function not in ("replayed", "not run")]
     passed = sum(test.function == "pass" for test in tests)
-    quarantined = f", {plural(len(summary.quarantined), 'host')} quarantined" if summary.quarantined else ""
+    quarantined = (
+        f", {plural(len(summary.quarantined), 'host')} quarantined" if summary.quarantined else ""
+    )
     return f"{passed} of {plural(len(tests), 'test')} pass{quarantined}"
 
 
 def _tests(summary: Summary, sources: Sources) -> Shown:
     """Every test in a line; columns of which no test has anything are left out."""
-    rows = [dict(zip(COLUMNS, _cells(test, summary, sources), strict=True)) for test in summary.tests]
-    return {"columns": [column for column in COLUMNS if any(row[column] for row in rows)], "rows": rows}
+    rows, used = [], set[str]()
+    for test in summary.tests:
+        row = dict(zip(COLUMNS, _cells(test, summary, sources), strict=True))
+        rows.append(row)
+        used.update(column for column in COLUMNS if row[column])
+    return {"columns": [column for column in COLUMNS if column in used], "rows": rows}
 
 
 def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> Iterator[object]:
@@ -255,7 +311,11 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> Iterator[obj
     median = {"value": test.median, "anchor": sources.median(test), "unit": unit, "note": label}
     yield median if test.median is not None else None
     pair = f"{worst.client} to {worst.server}" if worst else ""
-    yield {"value": worst.value, "anchor": sources.worst(test), "unit": "", "note": pair} if worst else None
+    yield (
+        {"value": worst.value, "anchor": sources.worst(test), "unit": "", "note": pair}
+        if worst
+        else None
+    )
     bound = "bound " if test.unit == "us" else ""
     yield f"{bound}{number(test.ceiling)}{unit}" if test.ceiling is not None else None
     yield percent(test.ratio)
@@ -265,26 +325,29 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> Iterator[obj
 
 def _pairs(record: RunRecord, drawn: list[Matrix]) -> Shown:
     """A heatmap per test and rail, and the slowest pairs in numbers."""
-    measured = [t for t in record.transfers if t.outcome == "measured" and t.samples and t.shape != "sizes"]
+    measured = [
+        t for t in record.transfers if t.outcome == "measured" and t.samples and t.shape != "sizes"
+    ]
     shown: list[TransferResult] = []
     for test in dict.fromkeys((t.test, t.shape) for t in measured):
         of_test = [t for t in measured if (t.test, t.shape) == test]
         shown += sorted(of_test, key=lambda t: -t.value if t.unit == "us" else t.value)[:MOST_PAIRS]
     return {
-        "charts": [
-            Chart(
-                caption=f"{test_name(m.test, m.shape)}, {m.rail}",
-                note=f"share of {m.basis}, {number(m.reference)} {unit_text(m.unit)}",
-                svg=_svg(pair_chart(m, f"pair{index}")),
-            )
-            for index, m in enumerate(drawn)
-        ],
+        "charts": [_heatmap(matrix, f"pair{at}") for at, matrix in enumerate(drawn)],
         "again": sum(bool(t.retest) for t in record.transfers),
         "later": sum(t.second_try for t in record.transfers),
         "shown": shown,
         "count": len(measured),
         "most": MOST_PAIRS,
     }
+
+
+def _heatmap(matrix: Matrix, name: str) -> Chart:
+    return Chart(
+        caption=f"{test_name(matrix.test, matrix.shape)}, {matrix.rail}",
+        note=f"share of {matrix.basis}, {number(matrix.reference)} {unit_text(matrix.unit)}",
+        svg=_svg(pair_chart(matrix, name)),
+    )
 
 
 def _nodes(measured: list[Matrix]) -> Iterator[Chart]:
@@ -294,35 +357,40 @@ def _nodes(measured: list[Matrix]) -> Iterator[Chart]:
         if len(matrix.nodes) > 2:
             groups.setdefault((matrix.test, matrix.shape), []).append(matrix)
     for index, (group, of_group) in enumerate(groups.items()):
+        kind = "wide" if len(of_group[0].nodes) > WIDE_NODES else ""
         yield Chart(
             caption=test_name(*group),
             note=f"share of {of_group[0].basis}",
             svg=_svg(node_chart(of_group, f"node{index}")),
-            kind="wide" if len(of_group[0].nodes) > WIDE_NODES else "",
+            kind=kind,
         )
 
 
 def _sizes(record: RunRecord) -> Shown | None:
     """Bandwidth and latency against message size: a chart per test, and the curves in numbers."""
     charts = []
-    for index, by_size in enumerate(sizes(record)):
-        pairs = max(band.curves for band in by_size.bands)
-        note = f"median of {pairs} pairs a rail, with their range" if pairs > 1 else "one pair a rail"
-        latency = by_size.unit == "us"
+    for index, test in enumerate(sizes(record)):
+        pairs = max(band.curves for band in test.bands)
+        note = (
+            f"median of {pairs} pairs a rail, with their range" if pairs > 1 else "one pair a rail"
+        )
+        latency = test.unit == "us"
         dashed = ""
         if latency:
             dashed = "; dashed: p99"
-        elif by_size.line_rate_gbit_s:
+        elif test.line_rate_gbit_s:
             dashed = "; dashed: the ceiling of a path MTU"
-        drawn = (latency_chart if latency else bandwidth_chart)(by_size, f"size{index}")
+        drawn = (latency_chart if latency else bandwidth_chart)(test, f"size{index}")
         kind = "latency" if latency else "bandwidth"
-        charts.append(Chart(caption=f"{by_size.test}: {kind}", note=note + dashed, svg=_svg(drawn)))
+        charts.append(Chart(caption=f"{test.test}: {kind}", note=note + dashed, svg=_svg(drawn)))
     curves = [t for t in record.transfers if t.curve and t.outcome == "measured"][:MOST_CURVES]
-    values = [(t, {point.message_bytes: point.value for point in t.curve}) for t in curves]
-    rows = [
-        (bytes_text(size), [(t, known.get(size)) for t, known in values])
-        for size in sorted({size for _, known in values for size in known})
-    ]
+    by_size: dict[int, dict[int, float]] = {}
+    for at, t in enumerate(curves):
+        for point in t.curve:
+            by_size.setdefault(point.message_bytes, {})[at] = point.value
+    rows = []
+    for size, values in sorted(by_size.items()):
+        rows.append((bytes_text(size), [(t, values.get(at)) for at, t in enumerate(curves)]))
     return {"charts": charts, "curves": curves, "rows": rows} if charts else None
 
 
@@ -330,34 +398,49 @@ def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
     """All-reduce and applications, and what the transports gained."""
     charts = []
     for program, caption in ((ALL_REDUCE, "NCCL all-reduce"), (MPI_ALL_REDUCE, "MPI all-reduce")):
-        found = [(str(one.transport), one.replayed, one.curve) for one in record.jobs if one.program == program]
+        curves: dict[str, Sequence[CurvePoint]] = {}
         if record.nccl and program == ALL_REDUCE:
-            found.insert(0, ("fabric", record.nccl.replayed, record.nccl.curve))
-        # a logarithmic axis has no room for a curve of zeros
-        drawn = [one for one in found if any(point.value > 0 for point in one[2])]
-        if drawn:
-            curves = {f"{name}{', replayed' if replayed else ''}": curve for name, replayed, curve in drawn}
+            _add_curve(curves, "fabric", record.nccl)
+        for job in record.jobs:
+            if job.program == program:
+                _add_curve(curves, job.transport, job)
+        if curves:
             ceiling = next((t.ceiling for t in summary.tests if t.test == program), None)
-            kind = "replayed" if any(replayed for _, replayed, _ in drawn) else ""
-            charts += _all_reduce(program, caption, curves, ceiling, kind)
+            charts += _all_reduce(program, caption, curves, ceiling)
     shown = {"charts": charts, "jobs": record.jobs, "compared": comparisons(record.jobs)}
     return shown if charts or record.jobs else None
 
 
+def _add_curve(curves: dict[str, Sequence[CurvePoint]], name: str, result: LogResult) -> None:
+    """A logarithmic axis has no room for a curve of zeros."""
+    if any(point.value > 0 for point in result.curve):
+        curves[f"{name}{REPLAYED if result.replayed else ''}"] = result.curve
+
+
+def _is_timed(points: Sequence[CurvePoint]) -> bool:
+    return any(point.time_us for point in points)
+
+
 def _all_reduce(
-    program: str, caption: str, curves: Mapping[str, Sequence[CurvePoint]], ceiling_gbyte_s: float | None, kind: str
+    program: str,
+    caption: str,
+    curves: Mapping[str, Sequence[CurvePoint]],
+    ceiling_gbyte_s: float | None,
 ) -> list[Chart]:
     """Bus bandwidth and, where the run kept it, time."""
     note = "out of place; both axes logarithmic"
+    kind = "replayed" if any(label.endswith(REPLAYED) for label in curves) else ""
     drawn = [(f"{caption}: bandwidth", busbw_chart(curves, ceiling_gbyte_s, program))]
-    timed = {label: points for label, points in curves.items() if any(point.time_us for point in points)}
+    timed = {label: points for label, points in curves.items() if _is_timed(points)}
     if timed:
         drawn.append((f"{caption}: time", time_chart(timed, f"{program}_time")))
     return [Chart(caption=title, note=note, svg=_svg(svg), kind=kind) for title, svg in drawn]
 
 
 def _said(job: JobResult) -> str:
-    details = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
+    details = [
+        f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)
+    ]
     return "; ".join([*job.reasons, *details])
 
 
@@ -370,19 +453,21 @@ def _history(material: Material) -> Shown | None:
     if compared is None and not drawn_trends:
         return None
     state = {"same": "pass", "better": "pass", "worse": "fail", "unconfirmed": "unstable"}
+    changes = []
+    for test in summary.tests:
+        if test.change is not None:
+            changes.append(f"{test_on_rail(test)}: {percent(test.change, signed=True)}")
     return {
-        "charts": [
-            Chart(caption=trend.title, note=_how_to_read(trend), svg=_svg(trend_chart(trend, f"trend{index}")))
-            for index, trend in enumerate(drawn_trends)
-        ],
+        "charts": [_drawn_trend(trend, f"trend{at}") for at, trend in enumerate(drawn_trends)],
         "began": next((when(run.started_at) for run in history if run.run_id == baseline), ""),
         "state": state_class(state.get(compared.verdict, "not rated")) if compared else "",
-        "changes": [
-            f"{test_title(t)}{f' on {t.rail}' if t.rail else ''}: {percent(t.change, signed=True)}"
-            for t in summary.tests
-            if t.change is not None
-        ],
+        "changes": changes,
     }
+
+
+def _drawn_trend(trend: Trend, name: str) -> Chart:
+    svg = _svg(trend_chart(trend, name))
+    return Chart(caption=trend.title, note=_how_to_read(trend), svg=svg)
 
 
 def _how_to_read(trend: Trend) -> str:
@@ -403,8 +488,9 @@ def _inventory(hosts: Mapping[str, MeasuredHost]) -> Shown:
 
 
 def _described(facts: MeasuredHost) -> tuple[str, ...]:
+    texts = (facts.nic, facts.driver, facts.firmware, facts.kernel, facts.perftest)
     return (
-        *(text or UNKNOWN for text in (facts.nic, facts.driver, facts.firmware, facts.kernel, facts.perftest)),
+        *(text or UNKNOWN for text in texts),
         _per_device({device: f"{rate:g}" for device, rate in facts.line_rate_gbit_s.items()}),
         _per_device(facts.pcie),
         _per_device({device: str(node) for device, node in facts.numa_node.items()}),
@@ -426,9 +512,17 @@ def _counters(record: RunRecord) -> Iterable[Shown]:
             pairs = grew.setdefault((name, transfer.rail), {})
             pair = f"{transfer.client} to {transfer.server}"
             pairs[pair] = pairs.get(pair, 0) + count
-    for (name, rail), pairs in sorted(grew.items(), key=lambda item: (-sum(item[1].values()), item[0])):
+    for (name, rail), pairs in sorted(
+        grew.items(), key=lambda item: (-sum(item[1].values()), item[0])
+    ):
         most = max(sorted(pairs), key=lambda pair: pairs[pair])
-        yield {"name": name, "rail": rail, "total": sum(pairs.values()), "pairs": pairs, "most": most}
+        yield {
+            "name": name,
+            "rail": rail,
+            "total": sum(pairs.values()),
+            "pairs": pairs,
+            "most": most,
+        }
 
 
 def _svg(text: str) -> Markup:

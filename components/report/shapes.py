@@ -1,7 +1,7 @@
 """The data of charts and tables, computed from a run document. Pure, no drawing."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median, quantiles
 
 from components.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
@@ -38,7 +38,10 @@ class Matrix:
         return self.unit == "us"
 
     def share(self, pair: tuple[str, str]) -> float:
-        """How good a pair is against the reference: 1 is as good as it, less is worse, whatever the unit."""
+        """How good a pair is against the reference.
+
+        1 is as good as it, less is worse, whatever the unit.
+        """
         value = self.values[pair]
         if value <= 0 or self.reference <= 0:
             return 0.0
@@ -71,7 +74,8 @@ class Sizes:
     unit: str
     bands: tuple[Band, ...]
     line_rate_gbit_s: float | None
-    """None where ports do not report it, where rails differ, and in the simulator; then no ceiling is drawn."""
+    """None where ports do not report it, where rails differ, and in the simulator; then no ceiling
+    is drawn."""
 
     @property
     def ceiling_sizes_bytes(self) -> tuple[int, ...]:
@@ -85,14 +89,12 @@ class Sizes:
         """The most that a port of this rate can carry at `ceiling_sizes_bytes`, by path MTU."""
         if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
             return {}
-        sizes, rate = self.ceiling_sizes_bytes, self.line_rate_gbit_s
-        return {
-            mtu: tuple(
-                bandwidth_ceiling(Path(line_rate_gbit_s=rate, path_mtu_bytes=mtu, message_bytes=size)).value
-                for size in sizes
-            )
-            for mtu in SHOWN_MTUS_BYTES
-        }
+        ceilings = {}
+        for mtu_bytes in SHOWN_MTUS_BYTES:
+            path = Path(line_rate_gbit_s=self.line_rate_gbit_s, path_mtu_bytes=mtu_bytes)
+            paths = [replace(path, message_bytes=size) for size in self.ceiling_sizes_bytes]
+            ceilings[mtu_bytes] = tuple(bandwidth_ceiling(path).value for path in paths)
+        return ceilings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +112,8 @@ class Trend:
     baseline: int | None
     """Which of the runs the last one is compared with."""
     parts: tuple[int, ...]
-    """By run: how often the configuration changed before it. Values of different parts are not compared."""
+    """By run: how often the configuration changed before it. Values of different parts are not
+    compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,27 +134,33 @@ def matrices(record: RunRecord, summary: Summary) -> list[Matrix]:
     for transfer in record.transfers:
         if transfer.shape in ("one_way", "both_ways"):
             by_test.setdefault((transfer.test, transfer.shape, transfer.rail), []).append(transfer)
-    ceilings = {(t.test, t.shape, t.rail): t.ceiling for t in summary.tests if t.ceiling and t.unit == "Gbit/s"}
-    return [
-        _matrix(transfers, ceilings.get(key))
-        for key, transfers in by_test.items()
-        if any(t.outcome == "measured" and t.samples for t in transfers)
-    ]
+    bandwidths = [test for test in summary.tests if test.ceiling and test.unit == "Gbit/s"]
+    ceilings = {(test.test, test.shape, test.rail): test.ceiling for test in bandwidths}
+    drawn = []
+    for key, transfers in by_test.items():
+        if any(t.has_value for t in transfers):
+            drawn.append(_matrix(transfers, ceilings.get(key)))
+    return drawn
 
 
 def _matrix(transfers: list[TransferResult], ceiling: float | None) -> Matrix:
-    first = transfers[0]
-    values = {(t.client, t.server): t.value for t in transfers if t.outcome == "measured" and t.samples}
+    first, nodes = transfers[0], set[str]()
+    for t in transfers:
+        nodes |= {t.client, t.server}
+    values = {(t.client, t.server): t.value for t in transfers if t.has_value}
+    reference, basis = median(values.values()), "the median of the rail"
+    if ceiling:
+        reference, basis = ceiling, "the ceiling"
     return Matrix(
         test=first.test,
         shape=first.shape,
         rail=first.rail,
         unit=first.unit,
-        nodes=tuple(sorted({node for t in transfers for node in (t.client, t.server)})),
+        nodes=tuple(sorted(nodes)),
         values=values,
         failed=frozenset((t.client, t.server) for t in transfers if t.outcome == "failed"),
-        reference=ceiling or median(values.values()),
-        basis="the ceiling" if ceiling else "the median of the rail",
+        reference=reference,
+        basis=basis,
     )
 
 
@@ -161,49 +170,52 @@ def sizes(record: RunRecord) -> list[Sizes]:
     for transfer in record.transfers:
         if transfer.curve and transfer.outcome == "measured":
             by_test.setdefault(transfer.test, []).append(transfer)
-    return [
-        _sizes(by_test[test], simulated=record.simulated)
-        for test in sorted(by_test, key=lambda test: (test.endswith("_lat"), test))
-    ]
+    last = sorted(by_test, key=lambda test: (test.endswith("_lat"), test))
+    return [_sizes(by_test[test], simulated=record.simulated) for test in last]
 
 
 def _sizes(transfers: list[TransferResult], *, simulated: bool) -> Sizes:
     rates = {None if simulated else t.line_rate_gbit_s for t in transfers}
-    rails = dict.fromkeys(t.rail for t in transfers)
+    line_rate_gbit_s = rates.pop() if len(rates) == 1 else None
+    curves: dict[str, list[tuple[CurvePoint, ...]]] = {}
+    for t in transfers:
+        curves.setdefault(t.rail, []).append(t.curve)
     return Sizes(
         test=transfers[0].test,
         unit=transfers[0].unit,
-        bands=tuple(_band(rail, [t.curve for t in transfers if t.rail == rail]) for rail in rails),
-        line_rate_gbit_s=rates.pop() if len(rates) == 1 else None,
+        bands=tuple(_band(rail, of_rail) for rail, of_rail in curves.items()),
+        line_rate_gbit_s=line_rate_gbit_s,
     )
 
 
 def _band(rail: str, curves: list[tuple[CurvePoint, ...]]) -> Band:
-    points: dict[int, list[CurvePoint]] = {}
+    values: dict[int, list[float]] = {}
+    tails: dict[int, list[float]] = {}
     for curve in curves:
         for point in curve:
-            points.setdefault(point.message_bytes, []).append(point)
-    ordered = [points[size] for size in sorted(points)]
-    tails = [_medians(point.tail for point in at) for at in ordered]
+            values.setdefault(point.message_bytes, []).append(point.value)
+            if point.tail is not None:
+                tails.setdefault(point.message_bytes, []).append(point.tail)
+    by_size = sorted(values.items())
+    tail = None
+    if tails.keys() == values.keys():
+        tail = tuple(median(of_size) for _, of_size in sorted(tails.items()))
     return Band(
         rail=rail,
-        sizes_bytes=tuple(sorted(points)),
-        middle=tuple(median([point.value for point in at]) for at in ordered),
-        least=tuple(min(point.value for point in at) for at in ordered),
-        greatest=tuple(max(point.value for point in at) for at in ordered),
-        tail=tuple(tail for tail in tails if tail is not None) if None not in tails else None,
+        sizes_bytes=tuple(sorted(values)),
+        middle=tuple(median(of_size) for _, of_size in by_size),
+        least=tuple(min(of_size) for _, of_size in by_size),
+        greatest=tuple(max(of_size) for _, of_size in by_size),
+        tail=tail,
         curves=len(curves),
     )
 
 
-def _medians(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
-
-
 def mtu_chains(document: RunDocument) -> list[tuple[MtuLink, ...]]:
-    """Per rail: switch port, PF as declared and as found, pods' VF, expected path MTU, and what queue pairs used."""
-    return [_chain(document, declared.rail, declared.switch_mtu_bytes) for declared in document.rails]
+    """Per rail: switch port, PF as declared and found, pods' VF, path MTU, and that in use."""
+    return [
+        _chain(document, declared.rail, declared.switch_mtu_bytes) for declared in document.rails
+    ]
 
 
 def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLink, ...]:
@@ -212,14 +224,20 @@ def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLin
     for pod_rail in record.pods.rails if record.pods else ():
         if pod_rail.rail == name:
             in_pods = pod_rail.mtu_bytes
-    measured_mtus = {
-        end.node: mtu
-        for end in rail.ends
-        if (facts := record.hosts.get(end.node)) and (mtu := facts.mtu_bytes.get(end.interface))
-    }
-    used = sorted({t.path_mtu_bytes for t in record.transfers if t.rail == name and t.path_mtu_bytes})
+    measured_mtus = {}
+    for end in rail.ends:
+        facts = record.hosts.get(end.node)
+        if facts and facts.mtu_bytes.get(end.interface):
+            measured_mtus[end.node] = facts.mtu_bytes[end.interface]
+    used = sorted(
+        {t.path_mtu_bytes for t in record.transfers if t.rail == name and t.path_mtu_bytes}
+    )
     small = f"smaller than the PF's {rail.mtu_bytes}" if switch and switch < rail.mtu_bytes else ""
-    low = f"{used[0]} where {rail.path_mtu_bytes} is expected" if used and used[0] < rail.path_mtu_bytes else ""
+    low = (
+        f"{used[0]} where {rail.path_mtu_bytes} is expected"
+        if used and used[0] < rail.path_mtu_bytes
+        else ""
+    )
     links = (
         ("switch port, declared", switch, small),
         ("PF, declared", rail.mtu_bytes, ""),
@@ -228,7 +246,10 @@ def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLin
         ("path MTU, expected", rail.path_mtu_bytes, ""),
         ("queue pairs used", _range(used), low),
     )
-    return tuple(MtuLink(rail=name, what=what, text=str(value or ""), fault=fault) for what, value, fault in links)
+    chain = []
+    for what, value, fault in links:
+        chain.append(MtuLink(rail=name, what=what, text=str(value or ""), fault=fault))
+    return tuple(chain)
 
 
 def _differs(by_node: Mapping[str, int], expected: int) -> str:
@@ -246,34 +267,47 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
     """A trend per test of the last run; nothing while there is only one run."""
     if len(runs) < 2:
         return []
-    known = [{_line_of(name): value for name, value in run.values.items()} for run in runs]
-    ids = [run.run_id for run in runs]
     drawn = []
-    for test, unit in {test: value.unit for (test, _), value in known[-1].items()}.items():
-        names = sorted({line for values in known for title, line in values if title == test})
-        lines = {
-            name: tuple(values[test, name].median if (test, name) in values else None for values in known)
-            for name in names
-        }
-        if any(sum(value is not None for value in line) > 1 for line in lines.values()):
-            drawn.append(
-                Trend(
-                    title=test,
-                    unit=unit,
-                    runs=tuple(run.started_at for run in runs),
-                    lines=lines,
-                    settled=tuple(run.passed for run in runs),
-                    baseline=ids.index(baseline_run) if baseline_run in ids else None,
-                    parts=tuple(_parts(runs)),
-                )
+    for test, unit in _tests(runs[-1]).items():
+        lines = _lines(test, runs)
+        if any(len(line) - line.count(None) > 1 for line in lines.values()):
+            ids = [run.run_id for run in runs]
+            baseline = ids.index(baseline_run) if baseline_run in ids else None
+            trend = Trend(
+                title=test,
+                unit=unit,
+                runs=tuple(run.started_at for run in runs),
+                lines=lines,
+                settled=tuple(run.passed for run in runs),
+                baseline=baseline,
+                parts=tuple(_parts(runs)),
             )
+            drawn.append(trend)
     return drawn
 
 
+def _tests(run: Entry) -> dict[str, str]:
+    """Unit by test."""
+    return {_line_of(name)[0]: value.unit for name, value in run.values.items()}
+
+
+def _lines(test: str, runs: Sequence[Entry]) -> dict[str, tuple[float | None, ...]]:
+    """The values of a test by line, one per run."""
+    lines: dict[str, list[float | None]] = {}
+    for at, run in enumerate(runs):
+        for name, value in run.values.items():
+            title, line = _line_of(name)
+            if title == test:
+                lines.setdefault(line, [None] * len(runs))[at] = value.median
+    return {line: tuple(values) for line, values in sorted(lines.items())}
+
+
 def _line_of(name: str) -> tuple[str, str]:
-    """Title and line of a value, which is named after test, shape and rail, or after job and transport."""
+    """Title and line of a value, named after test, shape and rail, or after job and transport."""
     words = name.split(" ")
-    return test_name(words[0], words[1]) if len(words) == 3 else words[0], words[-1] if words[1:] else "all"
+    return test_name(words[0], words[1]) if len(words) == 3 else words[0], words[-1] if words[
+        1:
+    ] else "all"
 
 
 def _parts(runs: Sequence[Entry]) -> Iterator[int]:
@@ -285,8 +319,13 @@ def _parts(runs: Sequence[Entry]) -> Iterator[int]:
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float, float, float]:
-    """Least, first quartile, median, third quartile and greatest; quartiles by linear interpolation."""
-    first, middle, third = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    """Least, first quartile, median, third quartile and greatest.
+
+    Quartiles by linear interpolation.
+    """
+    first, middle, third = (
+        quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    )
     return min(values), first, middle, third, max(values)
 
 

@@ -1,4 +1,7 @@
-"""The material of a report: the stack's verdict, the run document, and the list of the run's raw outputs."""
+"""The material of a report.
+
+The stack's verdict, the run document, and the list of the run's raw outputs.
+"""
 
 import gzip
 import hashlib
@@ -99,12 +102,15 @@ def summary_in(outputs: dict[str, JsonValue]) -> Summary | None:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))
         raise LabError(
-            f"the output `validation` is of another version of this program ({where}: {fault['msg']}): run pulumi up"
+            f"the output `validation` is of another version of this program ({where}: "
+            f"{fault['msg']}): run pulumi up"
         ) from None
 
 
 def gather(summary: Summary, *, root: Path, store: Path | None) -> Material:
-    """The material that this machine has. What is missing is listed, and is no fault of the verdict.
+    """The material that this machine has.
+
+    What is missing is listed, and is no fault of the verdict.
 
     Args:
         summary: the stack output `validation`.
@@ -114,12 +120,17 @@ def gather(summary: Summary, *, root: Path, store: Path | None) -> Material:
     folder = store or folder_of(summary.lab, root, simulated=summary.simulated, store=summary.store)
     document = read_document(folder, summary.run_id, summary.document_sha256)
     raw = raw_of(folder / f"{summary.run_id}{RAW}", summary.raw_sha256)
-    missing = ""
+    missing = []
     if document is None:
-        missing = f"Run {summary.run_id} is not in {folder.name}: pairs, curves and hosts are left out."
+        missing.append(
+            f"Run {summary.run_id} is not in {folder.name}: pairs, curves and hosts are left out."
+        )
     elif not raw:
-        missing = "The raw outputs of this run are not on this machine, so no number here can be checked on it."
-    return Material(summary=summary, document=document, raw=raw, missing=(missing,) if missing else ())
+        missing.append(
+            "The raw outputs of this run are not on this machine, so no number here can be "
+            "checked on it."
+        )
+    return Material(summary=summary, document=document, raw=raw, missing=tuple(missing))
 
 
 def raw_of(file: Path, sha256: str) -> tuple[RawFile, ...]:
@@ -133,7 +144,10 @@ def raw_of(file: Path, sha256: str) -> tuple[RawFile, ...]:
 
 
 def _outputs_in(file: Path) -> Iterator[tuple[str, str]]:
-    """Name and text of each output, one at a time: all of them together may be larger than memory should be."""
+    """Name and text of each output, one at a time.
+
+    All of them together may be larger than memory should be.
+    """
     with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:
             # the file is a JSON object with a line per entry, as the store writes it

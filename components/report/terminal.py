@@ -30,7 +30,9 @@ COLOUR = {
 
 def colour_of(state: str, *, stale: bool = False) -> str:
     """The style of a state; empty for any other text. A stale pass is not green."""
-    return COLOUR.get("warn" if stale and state == "pass" else state, "")
+    if stale and state == "pass":
+        state = "warn"
+    return COLOUR.get(state, "")
 
 
 SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
@@ -38,17 +40,7 @@ SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
 
 def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None:
     """Prints the table, what is wrong, both axes, and last where the files are."""
-    rows = [dict(zip(COLUMNS, cells(test, simulated=summary.simulated), strict=True)) for test in summary.tests]
-    for row in rows:
-        # beside the performance's own word the label of the number only takes room
-        row["median"] = row["median"].partition(",")[0]
-    shown = [column for column in SHOWN if any(row[column] for row in rows)]
-    table = Table(title=f"lab {summary.lab}, run {summary.run_id}", title_justify="left", show_edge=False)
-    for column in shown:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(_coloured(row[column], stale=bool(summary.stale)) for column in shown))
-    console.print(table)
+    console.print(_table(summary))
     for text in summary.reasons:
         _point(console, text)
     for finding in summary.findings:
@@ -62,17 +54,45 @@ def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None
         console.print(f"report: {escape(str(file))}", soft_wrap=True)
 
 
+def _table(summary: Summary) -> Table:
+    rows, shown = [], set[str]()
+    for test in summary.tests:
+        row = dict(zip(COLUMNS, cells(test, simulated=summary.simulated), strict=True))
+        # beside the performance's own word the label of the number only takes room
+        row["median"] = row["median"].partition(",")[0]
+        rows.append(row)
+        shown.update(column for column in SHOWN if row[column])
+    title = f"lab {summary.lab}, run {summary.run_id}"
+    table = Table(title=title, title_justify="left", show_edge=False)
+    columns = [column for column in SHOWN if column in shown]
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        cells_of_row = [_coloured(row[name], stale=bool(summary.stale)) for name in columns]
+        table.add_row(*cells_of_row)
+    return table
+
+
 def _point(console: Console, text: str, *, deeper: bool = False) -> None:
     """A text of several lines stays in its column."""
     room = " " * (6 if deeper else 2)
-    lines = fill(plain(text), console.width, initial_indent=room, subsequent_indent=room, break_on_hyphens=False)
+    lines = fill(
+        plain(text),
+        console.width,
+        initial_indent=room,
+        subsequent_indent=room,
+        break_on_hyphens=False,
+    )
     console.print(Text(lines), soft_wrap=True)
 
 
 def _headline(summary: Summary) -> Text:
     """Each axis in its own colour: one that passes says nothing of the other."""
     line, end = Text(plain(headline(summary))), 0
-    for name, state in (("function: ", summary.function), (" · performance: ", summary.performance)):
+    for name, state in (
+        ("function: ", summary.function),
+        (" · performance: ", summary.performance),
+    ):
         begin = end + len(name)
         end = begin + len(state)
         line.stylize(colour_of(state, stale=bool(summary.stale)), begin, end)

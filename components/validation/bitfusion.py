@@ -1,7 +1,10 @@
-"""What proves a lab's Bitfusion clients, run and judged: a sample on a GPU of each server, latency and bandwidth.
+"""What proves a lab's Bitfusion clients, run and judged.
 
-It runs by hand and enters no verdict: the product's servers are appliances that only their owner logs in to, and
-ib_send_lat and ib_send_bw want their other end there. Never run against the product, which VMware has ended.
+A sample on a GPU of each server, latency and bandwidth.
+
+It runs by hand and enters no verdict: the product's servers are appliances that only their owner
+logs in to, and ib_send_lat and ib_send_bw want their other end there. Never run against the
+product, which VMware has ended.
 """
 
 import asyncio
@@ -25,8 +28,11 @@ from stacks.guests import BitfusionClient
 from stacks.lab import Lab
 from stacks.nodes import Pf
 
-IN_IMAGE = "sudo docker run --rm -u root --ipc=host --privileged --net=host --cap-add=IPC_LOCK --pid=host"
-"""How the Bitfusion article starts the repaired image, without its -it, because there is no terminal.
+IN_IMAGE = (
+    "sudo docker run --rm -u root --ipc=host --privileged --net=host --cap-add=IPC_LOCK --pid=host"
+)
+"""How the Bitfusion article starts the repaired image, without its -it, because there is no
+terminal.
 
 The PVRDMA device uses the VM's own network addresses and /dev/infiniband.
 """
@@ -67,22 +73,26 @@ def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
     Raises:
         LabError: when the lab has no clients.
     """
-    asked = lab.bitfusion_client
-    if asked is None:
+    section = lab.bitfusion_client
+    if section is None:
         raise LabError("bitfusion_client: missing; this lab has no node that borrows GPUs")
-    clients = [node for node in lab.active_nodes if node.name in asked.nodes]
-    ways = ((node.name, way_to(server, node)) for node in clients for server in lab.bitfusion_addresses)
-    return tuple(check for client, way in ways if way for check in _between(client, *way, asked))
+    clients = [node for node in lab.active_nodes if node.name in section.nodes]
+    ways = (
+        (node.name, way_to(server, node)) for node in clients for server in lab.bitfusion_addresses
+    )
+    return tuple(check for client, way in ways if way for check in _between(client, *way, section))
 
 
-def _between(client: str, pf: Pf, address: IPv4Address, asked: BitfusionClient) -> Iterator[BitfusionCheck]:
+def _between(
+    client: str, pf: Pf, address: IPv4Address, section: BitfusionClient
+) -> Iterator[BitfusionCheck]:
     """One client and one server. Without -d, perftest would use the first device, on any rail."""
     server = str(address)
     yield BitfusionCheck(
         name="end-proof",
         client=client,
         server=server,
-        words=("bitfusion", "run", "-n", "1", "-l", server, "--", asked.sample),
+        words=("bitfusion", "run", "-n", "1", "-l", server, "--", section.sample),
     )
     # -F: ignore the CPU frequency, which means nothing in a VM
     yield BitfusionCheck(
@@ -91,7 +101,7 @@ def _between(client: str, pf: Pf, address: IPv4Address, asked: BitfusionClient) 
         server=server,
         words=("ib_send_lat", "-d", pf.rdma_device, "-F", "-n", "5000", server),
         server_words=("ib_send_lat", "-F", "-n", "5000"),
-        latency_max_us=asked.latency_max_us,
+        latency_max_us=section.latency_max_us,
     )
     yield BitfusionCheck(
         name="bandwidth",
@@ -108,81 +118,99 @@ class Proof:
 
     check: BitfusionCheck
     state: State
-    said: str
+    text: str
 
     def line(self) -> str:
         """The printed line."""
-        return f"{self.check.client}  {self.check.server}  {self.check.name}  {self.state}  {self.said}"
+        return (
+            f"{self.check.client}  {self.check.server}  {self.check.name}  {self.state}  "
+            f"{self.text}"
+        )
 
 
 async def prove(
-    asked: Sequence[BitfusionCheck], program: Program, say: Say, *, wait_s: float, simulated: bool
+    planned: Sequence[BitfusionCheck], program: Program, say: Say, *, wait_s: float, simulated: bool
 ) -> list[Proof]:
     """Runs the checks one after another: two clients at once would measure each other.
 
     Args:
-        asked: what to run.
+        planned: what to run.
         program: runs words on a client.
         say: receives what each server must run, and each result.
         wait_s: how long a measurement waits for its other end.
         simulated: a latency there says nothing about the product's limit.
     """
     proofs = []
-    for check in asked:
+    for check in planned:
         try:
             if check.name == "end-proof":
                 proofs.append(_ended(check, await program(check.client, check.words, PROOF_S)))
             else:
                 proofs.append(await _measured(check, program, say, wait_s, simulated=simulated))
         except LabError as error:
-            proofs.append(Proof(check=check, state="error", said=str(error)))
+            proofs.append(Proof(check=check, state="error", text=str(error)))
         say(proofs[-1].line())
     return proofs
 
 
 def _ended(check: BitfusionCheck, done: CommandResult) -> Proof:
     if done.code == 0:
-        return Proof(check=check, state="pass", said="ran on a GPU of the server")
+        return Proof(check=check, state="pass", text="ran on a GPU of the server")
     how = "did not end in time" if done.code == LATE else f"exit {done.code}"
-    return Proof(check=check, state="fail", said=f"{shlex.join(check.words)}: {how}; {_last(done)}")
+    return Proof(check=check, state="fail", text=f"{shlex.join(check.words)}: {how}; {_last(done)}")
 
 
-async def _measured(check: BitfusionCheck, program: Program, say: Say, wait_s: float, *, simulated: bool) -> Proof:
-    say(f"{check.client}  {check.server}  {check.name}  wants there: {shlex.join(check.server_words)}")
+async def _measured(
+    check: BitfusionCheck, program: Program, say: Say, wait_s: float, *, simulated: bool
+) -> Proof:
+    say(
+        f"{check.client}  {check.server}  {check.name}  wants there: "
+        f"{shlex.join(check.server_words)}"
+    )
     until = time.monotonic() + wait_s
     done = await program(check.client, check.words, PERFTEST_S)
     while UNHEARD in done.out + done.err and time.monotonic() < until:
         await asyncio.sleep(AGAIN_S)
         done = await program(check.client, check.words, PERFTEST_S)
     if UNHEARD in done.out + done.err:
-        return Proof(check=check, state="skip", said=f"nothing listened on {check.server} for {wait_s:.0f} s")
+        return Proof(
+            check=check, state="skip", text=f"nothing listened on {check.server} for {wait_s:.0f} s"
+        )
     if done.code != 0:
         why = cause_of(done.out + done.err) or _last(done)
-        return Proof(check=check, state="fail", said=f"exit {done.code}: {why}")
+        return Proof(check=check, state="fail", text=f"exit {done.code}: {why}")
     return judged(check, done.out, simulated=simulated)
 
 
 def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
-    """Judges a client's output: the largest typical latency against the limit, or the bandwidth, which has none."""
+    """Judges a client's output.
+
+    The largest typical latency against the limit, or the bandwidth, which has none.
+    """
     try:
         if check.name == "bandwidth":
             average_gbit_s = min(row.average_gbit_s for row in parse_bandwidth(text).rows)
             return _reported(check, average_gbit_s, simulated=simulated)
         value_us = max(row.value_us for row in parse_latency(text).rows)
     except ResultFormatError as error:
-        return Proof(check=check, state="error", said=f"{check.words[0]} printed no result: {error}")
-    said = f"{value_us:.2f} us, at most {check.latency_max_us:g}"
+        return Proof(
+            check=check, state="error", text=f"{check.words[0]} printed no result: {error}"
+        )
+    shown = f"{value_us:.2f} us, at most {check.latency_max_us:g}"
     if simulated:
-        return Proof(check=check, state="not rated", said=f"{said} (simulated)")
-    return Proof(check=check, state="pass" if value_us <= (check.latency_max_us or 0) else "fail", said=said)
+        return Proof(check=check, state="not rated", text=f"{shown} (simulated)")
+    state: State = "fail"
+    if value_us <= (check.latency_max_us or 0):
+        state = "pass"
+    return Proof(check=check, state=state, text=shown)
 
 
 def _reported(check: BitfusionCheck, average_gbit_s: float, *, simulated: bool) -> Proof:
     """The Bitfusion article wants a report of both ends, and names no limit."""
-    said = f"{average_gbit_s:.2f} Gbit/s on average, and no limit"
+    shown = f"{average_gbit_s:.2f} Gbit/s on average, and no limit"
     if simulated:
-        return Proof(check=check, state="not rated", said=f"{said} (simulated)")
-    return Proof(check=check, state="pass", said=said)
+        return Proof(check=check, state="not rated", text=f"{shown} (simulated)")
+    return Proof(check=check, state="pass", text=shown)
 
 
 def _last(done: CommandResult) -> str:

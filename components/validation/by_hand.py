@@ -1,4 +1,7 @@
-"""A run by hand: measures a lab, keeps the raw outputs, and judges them by this run alone. It changes no state."""
+"""A run by hand: measures a lab, keeps the raw outputs, and judges them by this run alone.
+
+It changes no state.
+"""
 
 import asyncio
 import os
@@ -23,7 +26,14 @@ from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.records import RunRecord
 from components.validation.redact import needles_of
 from components.validation.runner import RunContext, measure
-from components.validation.store import RAW, RunDocument, declared_rails, store_of, write_bundle, write_document
+from components.validation.store import (
+    RAW,
+    RunDocument,
+    declared_rails,
+    store_of,
+    write_bundle,
+    write_document,
+)
 from components.validation.summary import Summary
 from components.validation.verdict import verdict_on
 from stacks.base import LabError
@@ -55,7 +65,10 @@ class Screen:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._bar.stop()
 
@@ -70,7 +83,10 @@ class Screen:
 
 
 async def until_told(work: Coroutine[object, object, T]) -> T:
-    """Does the work; SIGTERM, SIGINT and SIGHUP end it cleanly, as both ends of a test must be stopped."""
+    """Does the work.
+
+    SIGTERM, SIGINT and SIGHUP end it cleanly, as both ends of a test must be stopped.
+    """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -121,7 +137,9 @@ class HandRun:
     def busy(self) -> bool:
         """Whether nothing was measured because the fabric is in use."""
         transfers = self.record.transfers
-        return bool(transfers) and all(t.reasons[:1] and t.reasons[0].startswith("busy:") for t in transfers)
+        return bool(transfers) and all(
+            t.reasons[:1] and t.reasons[0].startswith("busy:") for t in transfers
+        )
 
 
 def planned(lab: Lab, names: Sequence[str]) -> Plan:
@@ -159,11 +177,16 @@ def measured(stack: Stack, lab: Lab, plan: Plan) -> HandRun:
 
 
 def _needles(secret: Setting, access: LabAccess) -> tuple[str, ...]:
-    """Texts that must not be stored. Without the engine the run still measures, and warns about its secrets."""
+    """Texts that must not be stored.
+
+    Without the engine the run still measures, and warns about its secrets.
+    """
     try:
         return needles_of(secret, access)
     except LabError as error:
-        sys.stderr.write(f"the stack's secrets are unknown, so they are not redacted from the outputs: {error}\n")
+        sys.stderr.write(
+            f"the stack's secrets are unknown, so they are not redacted from the outputs: {error}\n"
+        )
         return needles_of(lambda _: None, access)
 
 
@@ -172,5 +195,7 @@ def described(summary: Summary) -> str:
     because = f" ({summary.performance_because})" if summary.performance_because else ""
     lines = [f"function: {summary.function} · performance: {summary.performance}{because}"]
     lines += [f"  {text}" for text in (*summary.reasons, *summary.hints)]
-    lines += [f"  {found.code} {found.where}: {found.evidence}. {found.hint}".rstrip() for found in summary.findings]
+    for finding in summary.findings:
+        text = f"  {finding.code} {finding.where}: {finding.evidence}. {finding.hint}"
+        lines.append(text.rstrip())
     return "".join(f"{line}\n" for line in lines)

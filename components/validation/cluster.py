@@ -1,4 +1,7 @@
-"""What benchmarks read of a cluster: objects, images that cannot be pulled, and evidence of a failed job."""
+"""What benchmarks read of a cluster.
+
+Objects, images that cannot be pulled, and evidence of a failed job.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -78,11 +81,17 @@ class Pod(Node):
         """Namespace and name."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def ready(self) -> bool:
+        return any(c.type == "Ready" and c.status == "True" for c in self.conditions)
+
     def held(self, resources: Collection[str]) -> list[str]:
         """Which of these resources the pod holds; an ended pod holds none."""
         if self.phase in ("Succeeded", "Failed"):
             return []
-        return sorted({name for one in self.containers for name in one.limits} & set(resources))
+        return sorted(
+            {name for container in self.containers for name in container.limits} & set(resources)
+        )
 
 
 class Event(_Part):
@@ -96,26 +105,49 @@ class Event(_Part):
 T = TypeVar("T", bound=_Part)
 
 
-def objects(api: KubernetesApi, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
+def objects(
+    api: KubernetesApi, path: str, kind: type[T], query: Mapping[str, str] | None = None
+) -> list[T]:
     """The objects of a collection."""
     return [kind.model_validate(item) for item in api.items(path, query)]
 
 
 def holders(api: KubernetesApi, resources: Collection[str], nodes: Collection[str]) -> list[str]:
-    """Pods on these nodes that hold one of the resources, except pods of a run, which the next run deletes."""
-    return [
-        f"{pod.node}: pod {pod.full_name} holds {held[0]}"
-        for pod in objects(api, "/api/v1/pods", Pod)
-        if pod.node in nodes and RUN_LABEL not in pod.labels and (held := pod.held(resources))
-    ]
+    """Pods on these nodes that hold one of the resources.
+
+    Pods of a run are left out: the next run deletes them.
+    """
+    lines = []
+    for pod in objects(api, "/api/v1/pods", Pod):
+        held = pod.held(resources)
+        if held and pod.node in nodes and RUN_LABEL not in pod.labels:
+            lines.append(f"{pod.node}: pod {pod.full_name} holds {held[0]}")
+    return lines
 
 
-REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+REASONS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+)
 FINAL_REASONS = ("InvalidImageName", "ErrImageNeverPull")
-FINAL_WORDS = ("not found", "manifest unknown", "unauthorized", "denied", "server gave HTTP response to HTTPS client")
-"""A kubelet retries forever; after these it cannot succeed, while a timeout of the registry may pass."""
+FINAL_WORDS = (
+    "not found",
+    "manifest unknown",
+    "unauthorized",
+    "denied",
+    "server gave HTTP response to HTTPS client",
+)
+"""A kubelet retries forever; after these it cannot succeed, while a timeout of the registry may
+pass."""
 BUILD_IT = "Build and push it: rocelab image push"
-FIELDS = {"benchmark": "benchmarks.nccl.image", "training": "images.training", "mpi": "benchmarks.mpi.image"}
+FIELDS = {
+    "benchmark": "benchmarks.nccl.image",
+    "training": "images.training",
+    "mpi": "benchmarks.mpi.image",
+}
 """The field of the lab file that names each image."""
 
 
@@ -135,10 +167,12 @@ def pull_fault(pods: Sequence[Pod], image: str) -> PullFault | None:
         for container in pod.statuses:
             if container.waiting not in REASONS:
                 continue
-            said = container.message or container.waiting
-            final = container.waiting in FINAL_REASONS or any(words in said for words in FINAL_WORDS)
+            why = container.message or container.waiting
+            final = container.waiting in FINAL_REASONS or any(words in why for words in FINAL_WORDS)
             where = pod.node or pod.name
-            text = f"{container.image or image} cannot be pulled on {where}: {said[:160]}. {BUILD_IT}"
+            text = (
+                f"{container.image or image} cannot be pulled on {where}: {why[:160]}. {BUILD_IT}"
+            )
             faults.append(PullFault(text, final))
     return max(faults, key=lambda fault: fault.final, default=None)
 
@@ -152,8 +186,8 @@ def not_in_registry(which: str, image: str) -> str:
 def refuse_missing_image(workers: Workers, say: Say, which: str = "benchmark") -> None:
     """One error before any job, where the registry says that there is no such image.
 
-    The nodes may reach registries that this machine does not, or have a login, without which some registries call a
-    private image unknown: then the pods show it.
+    The nodes may reach registries that this machine does not, or have a login, without which some
+    registries call a private image unknown: then the pods show it.
 
     Args:
         workers: the job's, with its image.
@@ -163,13 +197,13 @@ def refuse_missing_image(workers: Workers, say: Say, which: str = "benchmark") -
     Raises:
         LabError: naming the image and the command that builds it.
     """
-    found = look(workers.image)
-    if found.outcome == "missing" and workers.pull_secret:
+    answer = look(workers.image)
+    if answer.outcome == "missing" and workers.pull_secret:
         say(f"image not checked ahead: its registry requires the login of {workers.pull_secret}")
-    elif found.outcome == "missing":
+    elif answer.outcome == "missing":
         raise LabError(not_in_registry(which, workers.image))
-    if found.outcome == "unknown":
-        say(f"image not checked ahead: {found.why}")
+    if answer.outcome == "unknown":
+        say(f"image not checked ahead: {answer.why}")
 
 
 LARGEST_LOG_BYTES = 200_000
@@ -183,20 +217,27 @@ NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
 def evidence_of(api: KubernetesApi, namespace: str, job: str) -> dict[str, str]:
-    """The texts by name. A text that cannot be read says why, so a second fault does not hide the first."""
+    """The texts by name.
+
+    A text that cannot be read says why, so a second fault does not hide the first.
+    """
     core = f"/api/v1/namespaces/{namespace}"
     selector = {"labelSelector": f"training.kubeflow.org/job-name={job}"}
-    found = {
-        "job.json": _asked(lambda: _document(api, f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{job}")),
+    texts = {
+        "job.json": _asked(
+            lambda: _document(api, f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{job}")
+        ),
         "pods.json": _asked(lambda: _document(api, f"{core}/pods", selector)),
         "events.json": _asked(lambda: _document(api, f"{core}/events")),
         "nodes.json": _asked(lambda: _document(api, "/api/v1/nodes")),
     }
-    pods = list(_pods(found["pods.json"]))
-    found["network-status.json"] = json.dumps({name: status for name, status in pods if status}, indent=1)
+    pods = list(_pods(texts["pods.json"]))
+    texts["network-status.json"] = json.dumps(
+        {name: status for name, status in pods if status}, indent=1
+    )
     for name, _ in pods[:MOST_PODS]:
-        found[f"logs/{name}.log"] = _asked(partial(api.text, f"{core}/pods/{name}/log", LIMIT))
-    return {f"evidence/{job}/{name}": text for name, text in found.items()}
+        texts[f"logs/{name}.log"] = _asked(partial(api.text, f"{core}/pods/{name}/log", LIMIT))
+    return {f"evidence/{job}/{name}": text for name, text in texts.items()}
 
 
 def _asked(read: Callable[[], str]) -> str:
@@ -213,13 +254,13 @@ def _document(api: KubernetesApi, path: str, query: Mapping[str, str] | None = N
 def cleaned(value: JsonValue) -> JsonValue:
     """A document without values of environment variables and without what only machines read."""
     if isinstance(value, list):
-        return [cleaned(one) for one in value]
+        return [cleaned(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: cleaned(one) for key, one in value.items() if key not in NOISE}
+    kept = {key: cleaned(inner) for key, inner in value.items() if key not in NOISE}
     variables = kept.get("env")
     if isinstance(variables, list):
-        kept["env"] = [_variable(one) for one in variables]
+        kept["env"] = [_variable(inner) for inner in variables]
     return kept
 
 

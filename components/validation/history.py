@@ -1,4 +1,7 @@
-"""The history of a lab: a few numbers per run, what makes two runs comparable, and the comparison. Pure."""
+"""The history of a lab: a few numbers per run, what makes two runs comparable, and the comparison.
+
+Pure.
+"""
 
 import hashlib
 import math
@@ -10,9 +13,16 @@ from pydantic import ValidationError
 
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.pvrdma import NOT_PROVEN, PATH, proof_in_words
-from components.validation.records import Frozen, JobResult, RunHead, RunRecord, TransferResult, median_of, unit_of
-from components.validation.statistics import cv
-from components.validation.summary import Regression, Summary, function_of_tests
+from components.validation.records import (
+    Frozen,
+    RunHead,
+    RunRecord,
+    TransferResult,
+    median_of,
+    unit_of,
+)
+from components.validation.repeats import cv
+from components.validation.summary import Comparison, Regression, Summary, function_of_tests
 
 KEPT = 10
 """Runs in the stack's state; the store has all."""
@@ -24,7 +34,8 @@ class Value(Frozen):
     median: float
     unit: str
     cv: float | None = None
-    """Coefficient of variation over the repeats, pooled over all pairs; None where nothing was repeated."""
+    """Coefficient of variation over the repeats, pooled over all pairs; None where nothing was
+    repeated."""
     again: float | None = None
     """Value of the confirming run, if the first run was worse than the baseline."""
 
@@ -71,7 +82,10 @@ class History(Frozen):
         return next((entry for entry in self.entries if entry.run_id == run_id), None)
 
     def baseline_for(self, config: dict[str, str]) -> Entry | None:
-        """The last run that passed with the same configuration; else the last one that passed at all."""
+        """The last run that passed with the same configuration.
+
+        Else the last one that passed at all.
+        """
         passing = [entry for entry in self.known if entry.passed and entry.values]
         same = [entry for entry in passing if entry.config == config]
         return (same or passing)[-1] if passing else None
@@ -92,11 +106,15 @@ def history_of(entries: Iterable[Entry]) -> History:
     by_run = {entry.run_id: entry for entry in entries}
     ordered = sorted(by_run.values(), key=lambda entry: (entry.started_at, entry.run_id))
     passing = [entry for entry in ordered if entry.passed and entry.values]
-    return History(entries=tuple(ordered[-KEPT:]), baseline=passing[-1] if passing else None)
+    baseline = passing[-1] if passing else None
+    return History(entries=tuple(ordered[-KEPT:]), baseline=baseline)
 
 
 def history_in(kept: object) -> History:
-    """The history in a stack's state; an unreadable one counts as empty, so it never prevents a measurement."""
+    """The history in a stack's state.
+
+    An unreadable one counts as empty, so it never prevents a measurement.
+    """
     try:
         return History.model_validate(kept)
     except ValidationError:
@@ -130,10 +148,12 @@ def entry_of(plan: Plan, record: RunRecord, rebaselined: str = "") -> Entry:
 
 
 def passes(summary: Summary) -> bool:
-    """Whether a run may be a baseline. Warnings pass: otherwise a lab with a known warning could never be compared.
+    """Whether a run may be a baseline.
 
-    A run over an unproven PVRDMA path passes too: the path is part of its configuration, so it is only compared with
-    runs of the same kind.
+    Warnings pass: otherwise a lab with a known warning could never be compared.
+
+    A run over an unproven PVRDMA path passes too: the path is part of its configuration, so it is
+    only compared with runs of the same kind.
     """
     unknown = [test for test in summary.tests if test.test == PATH and test.function == "skip"]
     rest = [test.function for test in summary.tests if test not in unknown]
@@ -155,36 +175,52 @@ def judged(entry: Entry, summary: Summary) -> Entry:
 
 
 def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
-    """The values that two runs are compared by: medians over all pairs of a rail, and those of jobs."""
-    found: dict[str, Value] = {}
+    """The values that two runs are compared by.
+
+    Medians over all pairs of a rail, and those of jobs.
+    """
+    values: dict[str, Value] = {}
     for stage in plan.stages:
         for rail in plan.rails:
             measured = record.measured_of(stage.test, stage.shape, rail.name)
             middle = median_of(measured)
             if middle is not None and stage.shape in RATED:
                 value = Value(median=middle, unit=unit_of(stage.test), cv=_pooled_cv(measured))
-                found[f"{stage.test} {stage.shape} {rail.name}"] = value
-    direct = [one for one in record.gpu_memory if one.outcome == "measured" and one.gbit_s and not one.far]
-    if slowest := min(direct, key=lambda one: one.ratio, default=None):
-        found["gpu_memory"] = Value(median=slowest.gbit_s or 0.0, unit="Gbit/s")
-    if alone := [ring.of_itself for ring in record.rings if ring.outcome == "measured"]:
-        found["nccl_one_node"] = Value(median=min(alone), unit="GB/s")
-    if record.nccl and record.nccl.busbw_gbyte_s is not None and not record.nccl.replayed:
-        found["nccl_all_reduce"] = Value(median=record.nccl.busbw_gbyte_s, unit="GB/s")
-    jobs: dict[str, list[JobResult]] = {}
+                values[f"{stage.test} {stage.shape} {rail.name}"] = value
+    return values | _values_of_gpus(record) | _values_of_jobs(record)
+
+
+def _values_of_gpus(record: RunRecord) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    near = [t for t in record.gpu_memory if t.outcome == "measured" and t.gbit_s and not t.far]
+    if near:
+        slowest = min(near, key=lambda t: t.ratio)
+        values["gpu_memory"] = Value(median=slowest.gbit_s or 0.0, unit="Gbit/s")
+    alone = [ring.of_itself for ring in record.rings if ring.outcome == "measured"]
+    if alone:
+        values["nccl_one_node"] = Value(median=min(alone), unit="GB/s")
+    nccl = record.nccl
+    if nccl and nccl.busbw_gbyte_s is not None and not nccl.replayed:
+        values["nccl_all_reduce"] = Value(median=nccl.busbw_gbyte_s, unit="GB/s")
+    return values
+
+
+def _values_of_jobs(record: RunRecord) -> dict[str, Value]:
+    measured: dict[tuple[str, str], list[float]] = {}
     for job in record.jobs:
         if job.value is not None and not job.replayed:
-            jobs.setdefault(f"{job.program} {job.transport}", []).append(job)
-    for name, several in jobs.items():
-        values = [job.value for job in several if job.value is not None]
-        found[name] = Value(median=median(values), unit=several[0].unit)
-    return found
+            name = f"{job.program} {job.transport}"
+            measured.setdefault((name, job.unit), []).append(job.value)
+    return {name: Value(median=median(of), unit=unit) for (name, unit), of in measured.items()}
 
 
 def _pooled_cv(transfers: Iterable[TransferResult]) -> float | None:
-    """Coefficient of variation over the repeats of all transfers; None where nothing was repeated."""
-    found = [cv(t.samples) for t in transfers if len(t.samples) > 1]
-    return round(math.sqrt(math.fsum(one * one for one in found) / len(found)), 4) if found else None
+    """Coefficient of variation over the repeats of all transfers.
+
+    None where nothing was repeated.
+    """
+    squares = [cv(t.samples) ** 2 for t in transfers if len(t.samples) > 1]
+    return round(math.sqrt(math.fsum(squares) / len(squares)), 4) if squares else None
 
 
 def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:
@@ -217,7 +253,8 @@ LEAST_BANDWIDTH, LEAST_LATENCY = 0.05, 0.10
 SPREADS = 3.0
 """Coefficients of variation that a change has to exceed."""
 CREEP = 0.08
-"""Loss against the best known run that counts as a slow decline: many steps, each too small to report."""
+"""Loss against the best known run that counts as a slow decline: many steps, each too small to
+report."""
 LEAST_CREEP_RUNS = 2
 MOST_REASONS = 6
 
@@ -230,24 +267,32 @@ def change(now: float, before: float) -> float:
 def limit(now: Value, before: Value) -> float:
     """The relative loss that noise explains."""
     pooled = math.sqrt(((now.cv or 0.0) ** 2 + (before.cv or 0.0) ** 2) / 2)
-    return max(LEAST_LATENCY if now.lower_is_better else LEAST_BANDWIDTH, SPREADS * pooled)
+    least = LEAST_LATENCY if now.lower_is_better else LEAST_BANDWIDTH
+    return max(least, SPREADS * pooled)
 
 
 def loss(now: Value, before: float, value: float | None = None) -> float:
     """Relative loss of a value; negative if it is better."""
-    moved = change(now.median if value is None else value, before)
+    if value is None:
+        value = now.median
+    moved = change(value, before)
     return moved if now.lower_is_better else -moved
 
 
 def worse_values(entry: Entry, history: History) -> tuple[str, ...]:
-    """Names of the values that lost more than noise against the baseline; a confirming run measures them again."""
+    """Names of the values that lost more than noise against the baseline.
+
+    A confirming run measures them again.
+    """
     return tuple(name for name, pair in _comparable(entry, history).items() if _is_worse(*pair))
 
 
 def relative_changes(entry: Entry, history: History) -> dict[str, float]:
     """Relative change of each value against the baseline; empty where nothing can be compared."""
     pairs = _comparable(entry, history)
-    return {name: round(change(now.median, before.median), 4) for name, (now, before) in pairs.items()}
+    return {
+        name: round(change(now.median, before.median), 4) for name, (now, before) in pairs.items()
+    }
 
 
 def confirmed_losses(entry: Entry, history: History) -> tuple[str, ...]:
@@ -263,21 +308,31 @@ def compared(entry: Entry, history: History) -> Regression | None:
         return None
     if baseline.config != entry.config:
         reasons = (*_other_config(entry, baseline), *_moved(entry, baseline))
-        return Regression(baseline_run=baseline.run_id, verdict="not comparable", reasons=reasons[:MOST_REASONS])
-    pairs, found, creeping = _shared(entry, baseline), worse_values(entry, history), tuple(_creep(entry, history))
-    if not found and not creeping:
-        better = any(_is_better(*pair) for pair in pairs.values())
-        return Regression(baseline_run=baseline.run_id, verdict="better" if better else "same")
-    reasons = (*(_line(name, *pairs[name]) for name in found), *creeping)
-    return Regression(
-        baseline_run=baseline.run_id,
-        verdict="unconfirmed" if found and not confirmed_losses(entry, history) else "worse",
-        reasons=reasons[:MOST_REASONS],
+        return Regression(
+            baseline_run=baseline.run_id, verdict="not comparable", reasons=reasons[:MOST_REASONS]
+        )
+    pairs, worse, creeping = (
+        _shared(entry, baseline),
+        worse_values(entry, history),
+        tuple(_creep(entry, history)),
     )
+    if not worse and not creeping:
+        verdict: Comparison = "same"
+        if any(_is_better(*pair) for pair in pairs.values()):
+            verdict = "better"
+        return Regression(baseline_run=baseline.run_id, verdict=verdict)
+    reasons = (*(_line(name, *pairs[name]) for name in worse), *creeping)[:MOST_REASONS]
+    verdict = "worse"
+    if worse and not confirmed_losses(entry, history):
+        verdict = "unconfirmed"
+    return Regression(baseline_run=baseline.run_id, verdict=verdict, reasons=reasons)
 
 
 def _comparable(entry: Entry, history: History) -> dict[str, tuple[Value, Value]]:
-    """The values that run and baseline share; none where the configurations differ, or in the simulator."""
+    """The values that run and baseline share.
+
+    None where the configurations differ, or in the simulator.
+    """
     baseline = history.baseline_for(entry.config)
     if baseline is None or baseline.config != entry.config or entry.simulated or baseline.simulated:
         return {}
@@ -286,7 +341,11 @@ def _comparable(entry: Entry, history: History) -> dict[str, tuple[Value, Value]
 
 def _shared(entry: Entry, baseline: Entry) -> dict[str, tuple[Value, Value]]:
     """The values that both have, now and before, by name."""
-    return {name: (now, baseline.values[name]) for name, now in entry.values.items() if name in baseline.values}
+    shared = {}
+    for name, now in entry.values.items():
+        if name in baseline.values:
+            shared[name] = (now, baseline.values[name])
+    return shared
 
 
 def _is_worse(now: Value, before: Value) -> bool:
@@ -309,9 +368,11 @@ def _creep(entry: Entry, history: History) -> Iterator[str]:
             continue
         best = (min if now.lower_is_better else max)(value.median for value in known)
         spread = median([value.cv or 0.0 for value in (*known, now)])
-        if loss(now, best) > max(CREEP, SPREADS * spread, LEAST_LATENCY if now.lower_is_better else 0.0):
+        least = LEAST_LATENCY if now.lower_is_better else CREEP
+        if loss(now, best) > max(CREEP, SPREADS * spread, least):
             yield (
-                f"{name}: {now.median:.4g} {now.unit} is {loss(now, best):.1%} worse than the best of the last "
+                f"{name}: {now.median:.4g} {now.unit} is {loss(now, best):.1%} worse than the "
+                "best of the last "
                 f"{len(known)} runs ({best:.4g}), in small steps"
             )
 
@@ -325,7 +386,10 @@ def _line(name: str, now: Value, before: Value) -> str:
     else:
         again = f"a second run does not: {now.again:.4g}"
     more = "more" if now.lower_is_better else "less"
-    return f"{name}: {now.median:.4g} {now.unit} is {lost:.1%} {more} than {before.median:.4g}; {again}"
+    return (
+        f"{name}: {now.median:.4g} {now.unit} is {lost:.1%} {more} than {before.median:.4g}; "
+        f"{again}"
+    )
 
 
 def _other_config(entry: Entry, baseline: Entry) -> Iterator[str]:
@@ -339,4 +403,6 @@ def _moved(entry: Entry, baseline: Entry) -> Iterator[str]:
     """Values that changed together with the configuration: shown, not judged."""
     for name, (now, before) in _shared(entry, baseline).items():
         if abs(change(now.median, before.median)) > limit(now, before):
-            yield f"{name} was {before.median:.4g} {now.unit}, is {now.median:.4g}: seen, not judged"
+            yield (
+                f"{name} was {before.median:.4g} {now.unit}, is {now.median:.4g}: seen, not judged"
+            )

@@ -89,21 +89,30 @@ async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Meas
     verdict = verdict.model_copy(update=kept | {"store": lab.report.store or ""})
     entry = judged(entry, verdict)
     whole = {"record": record.model_copy(update=kept), "history": (*before, entry)}
-    update = {"document_sha256": store.write_document(folder, document.model_copy(update=whole), request.secrets)}
+    update = {
+        "document_sha256": store.write_document(
+            folder, document.model_copy(update=whole), request.secrets
+        )
+    }
     entry = entry.model_copy(update=update)
     store.append(folder, entry)
     after = history.with_entry(entry)
-    store.prune(folder, [after.baseline.run_id] if after.baseline else [])
-    return Measured(verdict=verdict.model_copy(update=update), history=after, settled=judgement.settled)
+    baseline_run = after.baseline.run_id if after.baseline else ""
+    store.prune(folder, baseline_run)
+    return Measured(
+        verdict=verdict.model_copy(update=update), history=after, settled=judgement.settled
+    )
 
 
 def _trend(history: History, earlier: list[Entry], entry: Entry) -> tuple[Entry, ...]:
     """The last runs before this one, and the baseline."""
-    before = {one.run_id: one for one in (*earlier, *history.known) if one.started_at < entry.started_at}
-    ordered = sorted(before.values(), key=lambda one: (one.started_at, one.run_id))
+    before = {
+        run.run_id: run for run in (*earlier, *history.known) if run.started_at < entry.started_at
+    }
+    ordered = sorted(before.values(), key=lambda run: (run.started_at, run.run_id))
     baseline = history.baseline.run_id if history.baseline else ""
-    recent = {one.run_id for one in ordered[1 - TREND :]}
-    return tuple(one for one in ordered if one.run_id in recent or one.run_id == baseline)
+    recent = {run.run_id for run in ordered[1 - TREND :]}
+    return tuple(run for run in ordered if run.run_id in recent or run.run_id == baseline)
 
 
 def _asked(request: MeasurementRequest, history: History, record: RunRecord) -> str:
@@ -116,7 +125,10 @@ def _asked(request: MeasurementRequest, history: History, record: RunRecord) -> 
 async def _confirmed(  # noqa: PLR0913, PLR0917 # one step of the above
     plan: Plan, entry: Entry, names: tuple[str, ...], runs: Runs, say: Say, raw: dict[str, str]
 ) -> Entry:
-    """The entry with the values of a second run over what was worse; its raw outputs join those of the first."""
+    """The entry with the values of a second run over what was worse.
+
+    Its raw outputs join those of the first.
+    """
     part = confirming(plan, names)
     if part is None:
         return entry
@@ -124,10 +136,10 @@ async def _confirmed(  # noqa: PLR0913, PLR0917 # one step of the above
     run = await runs(part)
     again = values_of(part, run.record)
     raw |= {f"again/{name}": text for name, text in run.raw.items()}
-    values = {
-        name: value.model_copy(update={"again": again[name].median}) if name in names and name in again else value
-        for name, value in entry.values.items()
-    }
+    values = dict(entry.values)
+    for name in names:
+        if name in again:
+            values[name] = values[name].model_copy(update={"again": again[name].median})
     return entry.model_copy(update={"values": values})
 
 

@@ -158,7 +158,10 @@ class MpiJobs:
 
     @contextmanager
     def created(self, name: str, document: dict[str, JsonValue]) -> Iterator[None]:
-        """Creates a job that exists within the block; if it cannot be deleted, the next run does it."""
+        """Creates a job that exists within the block.
+
+        If it cannot be deleted, the next run does it.
+        """
         self._api.create(self._jobs, document)
         try:
             yield
@@ -166,7 +169,9 @@ class MpiJobs:
             try:
                 self._delete(name)
             except LabError as error:
-                self._cluster.say(f"job {name} could not be deleted ({error}); the next run does it")
+                self._cluster.say(
+                    f"job {name} could not be deleted ({error}); the next run does it"
+                )
 
     def finished(self, name: str, what: str) -> FinishedJob:
         """Waits until the job has succeeded or cannot succeed.
@@ -219,7 +224,13 @@ class MpiJobs:
             raise JobError(fault.text, ran=False)
 
     def _refuse_late(
-        self, name: str, conditions: dict[str, str], waited_s: float, start_s: float, *, running: bool
+        self,
+        name: str,
+        conditions: dict[str, str],
+        waited_s: float,
+        start_s: float,
+        *,
+        running: bool,
     ) -> None:
         if not running and waited_s > start_s:
             why = "the MPI operator ignores it: is it running?"
@@ -274,7 +285,10 @@ class MpiJobs:
         return {pod.name: pod.node for pod in self._pods(name, "worker") if pod.node}
 
     def _replayed(self, name: str) -> bool:
-        """Whether any node that the job may run on shows recorded logs: one is enough to distrust the log."""
+        """Whether any node that the job may run on shows recorded logs.
+
+        One is enough to distrust the log.
+        """
         nodes = {pod.node for pod in self._pods(name)}
         return replayed_on(self._api, nodes | set(self._workers.nodes))
 

@@ -1,4 +1,7 @@
-"""The verdict as the stack output: complete where it is small, the worst of it where it is not. Pure."""
+"""The verdict as the stack output: complete where it is small, the worst of it where it is not.
+
+Pure.
+"""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +13,8 @@ from components.validation.summary import ORDER, JudgedTest, Summary, few, short
 from stacks.words import plural
 
 LARGEST_BYTES = 8_000
-"""Half of what all outputs of a stack may take together: each read of another stack fetches all of them."""
+"""Half of what all outputs of a stack may take together: each read of another stack fetches all of
+them."""
 MOST_QUARANTINED = 8
 LONGEST = 160
 
@@ -18,12 +22,19 @@ FUNCTIONS = ("fail", "error", "skip", "replayed", "not run", "pass")
 
 
 def output_of(summary: Summary) -> dict[str, JsonValue]:
-    """The summary as plain values of at most `LARGEST_BYTES`, without fields of tests and findings that say nothing."""
+    """The summary as plain values of at most `LARGEST_BYTES`.
+
+    Fields of tests and findings that say nothing are left out.
+    """
     shown: dict[str, JsonValue] = {}
     for smaller in _smaller(summary):
         shown = smaller.model_dump(mode="json")
-        shown["tests"] = [test.model_dump(mode="json", exclude_defaults=True) for test in smaller.tests]
-        shown["findings"] = [found.model_dump(mode="json", exclude_defaults=True) for found in smaller.findings]
+        shown["tests"] = [
+            test.model_dump(mode="json", exclude_defaults=True) for test in smaller.tests
+        ]
+        shown["findings"] = [
+            finding.model_dump(mode="json", exclude_defaults=True) for finding in smaller.findings
+        ]
         if len(json.dumps(shown).encode()) <= LARGEST_BYTES:
             break
     return shown
@@ -33,18 +44,24 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
     """The summary, then always less of it: what is in order goes first, and is counted."""
     few_hosts = dict(list(summary.quarantined.items())[:MOST_QUARANTINED])
     if more := len(summary.quarantined) - len(few_hosts):
-        few_hosts["..."] = f"and {plural(more, 'more host')}: `pulumi stack output hosts` and the report have all"
-    summary = summary.model_copy(update={"quarantined": {k: shortened(v, 2 * LONGEST) for k, v in few_hosts.items()}})
+        few_hosts["..."] = (
+            f"and {plural(more, 'more host')}: `pulumi stack output hosts` and the report have all"
+        )
+    summary = summary.model_copy(
+        update={"quarantined": {k: shortened(v, 2 * LONGEST) for k, v in few_hosts.items()}}
+    )
     yield summary
     compared = summary.regression
     if compared:
-        compared = compared.model_copy(update={"reasons": tuple(shortened(one, LONGEST) for one in compared.reasons)})
+        compared = compared.model_copy(
+            update={"reasons": tuple(shortened(reason, LONGEST) for reason in compared.reasons)}
+        )
     summary = summary.model_copy(
         update={
             "regression": compared,
             "reasons": few([shortened(text, LONGEST) for text in summary.reasons], most=6),
             "hints": few([shortened(text, LONGEST) for text in summary.hints], most=3),
-            "findings": tuple(_short(found) for found in summary.findings[:5]),
+            "findings": tuple(_short(finding) for finding in summary.findings[:5]),
             "quarantined": {name: shortened(text, LONGEST) for name, text in few_hosts.items()},
         }
     )
@@ -55,7 +72,10 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
         if left <= 0:
             continue
         chosen = set(map(id, tests[:count]))
-        counted = f"{plural(left, 'more test is', 'more tests are')} in the report, none worse than those shown"
+        counted = (
+            f"{plural(left, 'more test is', 'more tests are')} in the report, none worse "
+            "than those shown"
+        )
         yield summary.model_copy(
             update={
                 "tests": tuple(test for test in summary.tests if id(test) in chosen),
@@ -64,11 +84,17 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
         )
 
 
-def _short(found: Finding) -> Finding:
+def _short(finding: Finding) -> Finding:
     texts = ("where", "evidence", "hint")
-    return found.model_copy(update={name: shortened(getattr(found, name), LONGEST) for name in texts})
+    return finding.model_copy(
+        update={name: shortened(getattr(finding, name), LONGEST) for name in texts}
+    )
 
 
 def _worst_first(test: JudgedTest) -> tuple[int, int, int]:
     states = (*ORDER, "not rated")
-    return FUNCTIONS.index(test.function), states.index(test.performance), int(test.shape not in ("one_way", ""))
+    return (
+        FUNCTIONS.index(test.function),
+        states.index(test.performance),
+        int(test.shape not in ("one_way", "")),
+    )

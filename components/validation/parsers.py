@@ -25,17 +25,22 @@ _STAMP = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,}(?:Z|[+-][0-9]{2}:[
 _POD = re.compile(r"^\[pod/[^\]]{1,300}\] ")
 """Of `kubectl logs --prefix`."""
 _TAG = re.compile(r"^[A-Za-z0-9: ]{0,40}\[([^\[\]]{1,100})\]<std(?:out|err|diag)>:? ?")
-"""`[1,0]<stdout>:` of mpirun --tag-output, `[job@1,0]<stdout>: ` of PRRTE, `[0]<stdout>:` of horovodrun; a time stamp
-may stand before each."""
+"""`[1,0]<stdout>:` of mpirun --tag-output, `[job@1,0]<stdout>: ` of PRRTE, `[0]<stdout>:` of
+horovodrun; a time stamp may stand before each."""
 
 INTEGER = r"[0-9]{1,19}"
 NUMBER = r"-?[0-9]{1,19}(?:\.[0-9]{1,12})?(?:e[-+]?[0-9]{1,3})?"
-"""Neither nan nor inf, no underscores, no other scripts' digits: all of them are numbers to `float`."""
+"""Neither nan nor inf, no underscores, no other scripts' digits: all of them are numbers to
+`float`."""
 _NUMBER = re.compile(NUMBER)
 
 
 def lines_of(text: str) -> list[Line]:
-    """The lines. A carriage return ends one as well: with a terminal in between there is one before each line feed."""
+    """The lines.
+
+    A carriage return ends one as well: with a terminal in between there is one before each line
+    feed.
+    """
     return [_line(raw) for raw in re.split(r"\r*\n|\r+", text)]
 
 
@@ -58,7 +63,9 @@ def of_one_rank(lines: list[Line], what: str) -> list[Line]:
     """
     ranks = {line.rank for line in lines}
     if len(ranks) > 1:
-        raise ResultFormatError(f"{what} of {len(ranks)} ranks are mixed: only one of them prints results")
+        raise ResultFormatError(
+            f"{what} of {len(ranks)} ranks are mixed: only one of them prints results"
+        )
     return lines
 
 
@@ -85,10 +92,16 @@ def integer(cell: str, what: str) -> int:
 
 
 def decimals(cell: str) -> int:
-    """Digits behind the point: a cell that has lost its last ones is damaged, though still a number."""
+    """Digits behind the point.
+
+    A cell that has lost its last ones is damaged, though still a number.
+    """
     return len(cell.partition("e")[0].partition(".")[2])
 
 
 def rounding(cell: str) -> float:
-    """Half of the last printed digit: how far the number may lie from what the tool had worked out."""
+    """Half of the last printed digit.
+
+    How far the number may lie from what the tool had worked out.
+    """
     return 0.5 * 10.0 ** (int(cell.partition("e")[2] or 0) - decimals(cell))

@@ -1,7 +1,7 @@
 """The record of a run: measured facts, without any verdict that a threshold could change."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
@@ -10,11 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from stacks.benchmarks import Shape, VerbsTest
 
 Outcome = Literal["measured", "failed", "skipped", "error"]
-"""failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error: it could not be run,
-or its output cannot be read, so nothing is known about the fabric. Only measured is ever a pass."""
+"""failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error:
+it could not be run, or its output cannot be read, so nothing is known about the fabric. Only
+measured is ever a pass."""
 
 Unit = Literal["Gbit/s", "us", "GB/s", "img/s"]
-"""Gbit/s are 10^9 bits, GB/s 10^9 bytes a second; us one way, but for ib_read_lat, which is a round trip."""
+"""Gbit/s are 10^9 bits, GB/s 10^9 bytes a second; us one way, but for ib_read_lat, which is a round
+trip."""
+
+
+def outcome_of(faults: Sized) -> Outcome:
+    """The outcome of what ran, and contradicts its plan in so many ways."""
+    return "failed" if faults else "measured"
 
 
 def unit_of(test: VerbsTest) -> Unit:
@@ -28,7 +35,10 @@ def unit_text(unit: str) -> str:
 
 
 def raw_names(rail: str, stage: str, client: str, server: str, runs: int) -> tuple[str, ...]:
-    """Names of the client outputs of a transfer, from which its values were read; the server's are named alike."""
+    """Names of the client outputs of a transfer, from which its values were read.
+
+    The server's are named alike.
+    """
     return tuple(f"{rail}/{stage}/{client}-to-{server}/{number}.client" for number in range(runs))
 
 
@@ -105,17 +115,20 @@ class TransferResult(FlowResult):
     curve: tuple[CurvePoint, ...] = ()
     """Values by message size, of shape sizes."""
     retest: tuple[float, ...] = ()
-    """Values of the same transfer measured again with half as many at once; 0 for a repetition that failed."""
+    """Values of the same transfer measured again with half as many at once; 0 for a repetition that
+    failed."""
     retest_raw: tuple[str, ...] = ()
     """Names of their outputs."""
     retest_at_once: int = 0
-    """Most transfers that ran at the same time as the repetitions; usually fewer than in the plan."""
+    """Most transfers that ran at the same time as the repetitions; usually fewer than in the
+    plan."""
     failed_once: str = ""
     """Why one of its tries failed, as `outcome: reason`, where another one was measured."""
     failed_at_once: int = 0
     """Transfers that ran at the same time as the try that failed."""
     at_once: int = 0
-    """Transfers that ran at the same time as the samples were taken, this one included; 0 if unknown."""
+    """Transfers that ran at the same time as the samples were taken, this one included; 0 if
+    unknown."""
     after_s: float = 0
     """Seconds from the start of the run to its own, which shows drift."""
     path_mtu_bytes: int | None = None
@@ -131,11 +144,13 @@ class TransferResult(FlowResult):
     client_gid_index: int | None = None
     server_gid_index: int | None = None
     counters: dict[str, int] = {}
-    """Growth of the ports' error and congestion counters during the transfer, only those that grew."""
+    """Growth of the ports' error and congestion counters during the transfer, only those that
+    grew."""
     hcas: tuple[HcaCount, ...] = ()
     """Of a bandwidth over PVRDMA: the sender, then the receiver of the data."""
     same_host: str = ""
-    """ESXi host of both ends: the transfer was left out, since a memory copy does not use the fabric."""
+    """ESXi host of both ends: the transfer was left out, since a memory copy does not use the
+    fabric."""
     raw: tuple[str, ...] = ()
     """Names of the outputs in the run's bundle that the values were read from."""
 
@@ -150,8 +165,13 @@ class TransferResult(FlowResult):
         return median(self.samples)
 
     @property
+    def has_value(self) -> bool:
+        """Whether it was measured and has one value, not a curve of them."""
+        return self.outcome == "measured" and bool(self.samples)
+
+    @property
     def second_try(self) -> bool:
-        """Whether it failed in its round, so that its values are those of another try with fewer at once."""
+        """Whether it failed in its round, and its values are those of a try with fewer at once."""
         return bool(self.failed_once) and not self.retest
 
 
@@ -179,11 +199,14 @@ class LogResult(Frozen):
     reasons: tuple[str, ...] = ()
     job: str = ""
     replayed: bool = False
-    """The log was recorded elsewhere and replayed by a simulated node: it says nothing about this lab."""
+    """The log was recorded elsewhere and replayed by a simulated node: it says nothing about this
+    lab."""
     off_rail: tuple[str, ...] = ()
-    """Channels of NCCL over an adapter of no rail, or from one rail to another; a few of them, in words."""
+    """Channels of NCCL over an adapter of no rail, or from one rail to another; a few of them, in
+    words."""
     unchecked: tuple[str, ...] = ()
-    """A few hosts whose rails could not be checked: their channels use adapters that NCCL's log does not name."""
+    """A few hosts whose rails could not be checked: their channels use adapters that NCCL's log
+    does not name."""
     curve: tuple[CurvePoint, ...] = ()
     """Out-of-place busbw by message size, of a collective."""
     raw: str = ""
@@ -202,17 +225,22 @@ class NcclResult(LogResult):
     busbw_gbyte_s: float | None = None
     """Out-of-place busbw of the largest row, in 10^9 bytes a second."""
     average_busbw_gbyte_s: float | None = None
-    """Mean over all sizes: depends on the size range, so it is no metric; it proves that the table is whole."""
+    """Mean over all sizes: depends on the size range, so it is no metric; it proves that the table
+    is whole."""
     wrong: int | None = None
     """Elements that came out wrong; None where the run did not check."""
     transport: Literal["ib", "socket"] | None = None
     """What NCCL reports to use; None if the log does not say."""
     network: dict[str, JsonValue] = {}
-    """Other facts from the log: version, CUDA driver, pinned algorithm and net, GPUDirect, devices in use."""
+    """Other facts from the log: version, CUDA driver, pinned algorithm and net, GPUDirect, devices
+    in use."""
 
 
 class GpuTransfer(FlowResult):
-    """One transfer between the memories of the GPUs nearest to its two NICs; skipped where a host cannot do that."""
+    """One transfer between the memories of the GPUs nearest to its two NICs.
+
+    Skipped where a host cannot do that.
+    """
 
     reason: str = ""
     gbit_s: float | None = None
@@ -240,7 +268,8 @@ class NodeRing(Frozen):
     busbw_gbyte_s: float | None = None
     """As `NcclResult.busbw_gbyte_s`."""
     through_host: bool = False
-    """Whether GPUs exchanged data through the host's memory, since they do not reach each other's."""
+    """Whether GPUs exchanged data through the host's memory, since they do not reach each
+    other's."""
 
     @property
     def of_itself(self) -> float:
@@ -259,7 +288,8 @@ class RailInPods(Frozen):
     reached: int
     """Pairs whose pods answered frames of the full MTU."""
     apart: int = 0
-    """Interfaces of other rails that did not answer on this one, though the pod's own interface here did."""
+    """Interfaces of other rails that did not answer on this one, though the pod's own interface
+    here did."""
     mtu_bytes: dict[str, int] = {}
     """Of the pod's interface, by node."""
 
@@ -293,7 +323,10 @@ class PodRails(Frozen):
 
 
 class JobResult(LogResult):
-    """One job of a comparison of transports or of an application; a transport may have several, in their order."""
+    """One job of a comparison of transports or of an application.
+
+    A transport may have several, in their order.
+    """
 
     program: str
     transport: Literal["roce", "tcp", "host"]
@@ -301,7 +334,7 @@ class JobResult(LogResult):
     samples: tuple[float, ...] = ()
     """Per iteration, or one value."""
     dropped: tuple[float, ...] = ()
-    """Outliers among the samples, by the rule of `statistics.py`; still part of samples."""
+    """Outliers among the samples, by the rule of `repeats.py`; still part of samples."""
     value: float | None = None
     """Median without the outliers."""
     details: dict[str, JsonValue] = {}
@@ -327,7 +360,8 @@ class MeasuredHost(Frozen):
     numa_node: dict[str, int] = {}
     """By RDMA device."""
     slot: dict[str, str] = {}
-    """PCI address by RDMA device, without the function: both ports of a NIC have the same, and share its link."""
+    """PCI address by RDMA device, without the function: both ports of a NIC have the same, and
+    share its link."""
 
 
 class RunHead(Frozen):

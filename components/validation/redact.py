@@ -1,4 +1,7 @@
-"""Takes secrets out of texts that are kept: those that are configured, and whatever looks like one. Pure."""
+"""Takes secrets out of texts that are kept: those that are configured, and whatever looks like one.
+
+Pure.
+"""
 
 import base64
 import binascii
@@ -28,7 +31,8 @@ PRIVATE_KEY = re.compile(
 BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}")
 JSON_WEB_TOKEN = re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*")
 NAMED = re.compile(
-    r"(?i)(passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client-key-data|credential)"
+    r"(?i)(passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
+    r"|client-key-data|credential)"
     r"""([\w.-]*["']?[ \t]*[:=][ \t]*)("(?:[^"\\\n]|\\.)+"|'[^'\n]+'|[^\s"',;}\])]{3,})"""
 )
 """A value after a name that marks it as a secret, in shell, YAML and JSON."""
@@ -36,12 +40,16 @@ USER_IN_URL = re.compile(r"(\w+://[^\s:/@]+:)[^\s/@]+@")
 ENVIRONMENT = re.compile(r'"env"\s*:\s*\[(?:\s*"(?:[^"\\]|\\.)*"\s*,?)*\s*\]')
 """nccl-tests write the whole environment of a rank into their JSON."""
 KUBECONFIG_SECRET = re.compile(
-    r"^\s*(?:token|password|client-key-data|client-certificate-data):\s*[\"']?([^\s\"']+)", re.MULTILINE
+    r"^\s*(?:token|password|client-key-data|client-certificate-data):\s*[\"']?([^\s\"']+)",
+    re.MULTILINE,
 )
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without secrets; what is no secret stays as it was, so that numbers can still be read from it."""
+    """The text without secrets.
+
+    What is no secret stays as it was, so that numbers can still be read from it.
+    """
     for secret in sorted(set(secrets), key=len, reverse=True):
         text = text.replace(secret, GONE)
     text = PRIVATE_KEY.sub(GONE, text)
@@ -53,7 +61,10 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue:
-    """The fields with each text redacted separately: in JSON text a replaced quotation mark would do damage."""
+    """The fields with each text redacted separately.
+
+    In JSON text a replaced quotation mark would do damage.
+    """
     known = tuple(secrets)
     texts: dict[str, str] = {}
 
@@ -70,22 +81,29 @@ def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue
 
 
 def needles_of(setting: "Setting", access: "LabAccess | None") -> tuple[str, ...]:
-    """The texts of a stack that must not be stored: its secrets, and the keys to hosts and cluster, if it has any."""
-    configured = [value for name in SECRETS if isinstance(value := setting(name), str)]
+    """The texts of a stack that must not be stored.
+
+    Its secrets, and the keys to hosts and cluster, if it has any.
+    """
+    values = [setting(name) for name in SECRETS]
+    configured = [value for value in values if isinstance(value, str)]
     opened = [access.login.private_key, access.kubeconfig] if access else []
     return needles([*configured, *opened])
 
 
 def needles(configured: Iterable[str | None]) -> tuple[str, ...]:
-    """The texts that must not be kept, from what is configured: passwords, keys, and what a kubeconfig holds."""
+    """The texts that must not be kept, from what is configured.
+
+    Passwords, keys, and what a kubeconfig holds.
+    """
     return tuple(dict.fromkeys(needle for value in configured if value for needle in _of(value)))
 
 
 def _of(value: str) -> Iterator[str]:
     if "apiVersion:" in value and "clusters:" in value:
-        for found in KUBECONFIG_SECRET.findall(value):
-            yield found
-            yield from _lines(_decoded(found))
+        for secret in KUBECONFIG_SECRET.findall(value):
+            yield secret
+            yield from _lines(_decoded(secret))
         return
     yield from _lines(value)
 

@@ -74,7 +74,10 @@ async def measure(
             raw, bench.hcas = bench.raw, around.hcas
             hosts = {node: ports.facts for node, ports in bench.ports.items()}
             pinned_bytes = plan.verbs.pinned_bytes
-            for warning in (differing_versions(bench.ports), low_memlock(bench.ports, pinned_bytes)):
+            for warning in (
+                differing_versions(bench.ports),
+                low_memlock(bench.ports, pinned_bytes),
+            ):
                 if warning:
                     say(f"warning: {warning}")
                     notes.append(warning)
@@ -130,12 +133,17 @@ async def _results(course: Course, cluster: ClusterRun | None) -> dict[str, obje
 def shown(plan: Plan) -> str:
     """The plan in one line."""
     jobs = f", {plural(len(in_turn(plan.jobs)), 'job')}" if plan.jobs else ""
-    return f"{plan.rounds_in_words or 'no verbs'}{', NCCL' if plan.nccl else ''}{jobs}; about {plan.estimate_s:.0f} s"
+    return (
+        f"{plan.rounds_in_words or 'no verbs'}{', NCCL' if plan.nccl else ''}{jobs}; about "
+        f"{plan.estimate_s:.0f} s"
+    )
 
 
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     """The result of a run that could not start."""
-    return Run(record=_begun(plan, fingerprint).model_copy(update=_all(plan, "error", reason)), raw={})
+    return Run(
+        record=_begun(plan, fingerprint).model_copy(update=_all(plan, "error", reason)), raw={}
+    )
 
 
 def _begun(plan: Plan, fingerprint: str) -> RunRecord:
@@ -167,7 +175,10 @@ def _pods_in_words(pods: PodRails) -> str:
         return f"{pods.outcome}: {'; '.join(fault.code for fault in pods.faults[:2])}"
     if pods.reason:
         return f"{'not run' if pods.played else pods.outcome}: {pods.reason}"
-    reached, pairs = sum(rail.reached for rail in pods.rails), sum(rail.pairs for rail in pods.rails)
+    reached, pairs = (
+        sum(rail.reached for rail in pods.rails),
+        sum(rail.pairs for rail in pods.rails),
+    )
     return f"{pods.outcome}: {reached} of {plural(pairs, 'pair')}"
 
 
@@ -206,7 +217,10 @@ async def _jobs(plan: Plan, cluster: ClusterRun | None, broken: str) -> tuple[Jo
 
 
 async def _in_thread(cluster: ClusterRun, run: Callable[..., T], *args: object) -> T:
-    """Runs what blocks; if the run is cancelled, the thread deletes its pods and jobs within seconds."""
+    """Runs what blocks.
+
+    If the run is cancelled, the thread deletes its pods and jobs within seconds.
+    """
     try:
         return await asyncio.to_thread(run, *args)
     except asyncio.CancelledError:

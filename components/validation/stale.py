@@ -1,4 +1,7 @@
-"""Decides when a verdict is stale: the hosts' facts that results depend on, and what changed in them. Pure."""
+"""Decides when a verdict is stale.
+
+The hosts' facts that results depend on, and what changed in them. Pure.
+"""
 
 import hashlib
 import json
@@ -7,30 +10,50 @@ from collections.abc import Iterator, Mapping
 from components.validation.benchmarks.plan import Plan
 from components.validation.summary import Summary, closed, few
 
-FACTS = ("machine_id", "boot_id", "repairs", "kernel", "driver", "nics", "gpu", "gpudirect", "roce_qos")
+FACTS = (
+    "machine_id",
+    "boot_id",
+    "repairs",
+    "kernel",
+    "driver",
+    "nics",
+    "gpu",
+    "gpudirect",
+    "roce_qos",
+)
 """Facts whose change can change a result; other facts may differ from run to run."""
 
 WORDS = {"machine_id": "machine", "boot_id": "boot", "repairs": "repairs"}
 """Facts whose values mean nothing to a reader, by the word to show instead."""
 STALE = "stale"
 AGAIN = {True: "make validate", False: "ROCELAB_VALIDATE=again pulumi up --refresh"}
-"""The command that measures again, by simulated or not; the refresh reads the hosts as they are now."""
+"""The command that measures again, by simulated or not; the refresh reads the hosts as they are
+now."""
 
 HostStates = Mapping[str, Mapping[str, object]]
 
 
-def host_states(results: Mapping[str, object], facts: Mapping[str, object]) -> dict[str, dict[str, object]]:
+def host_states(
+    results: Mapping[str, object], facts: Mapping[str, object]
+) -> dict[str, dict[str, object]]:
     """The relevant facts of each host, by its name."""
     names = sorted({*results, *facts})
-    return {name: _part(results.get(name), ("status",)) | _part(facts.get(name), FACTS) for name in names}
+    states = {}
+    for name in names:
+        states[name] = _part(results.get(name), ("status",)) | _part(facts.get(name), FACTS)
+    return states
 
 
 def fingerprint_of(plan: Plan, states: HostStates) -> str:
     """Digest of everything whose change requires a new measurement."""
-    return hashlib.sha256(f"{plan.digest}\n{json.dumps(states, sort_keys=True)}".encode()).hexdigest()
+    return hashlib.sha256(
+        f"{plan.digest}\n{json.dumps(states, sort_keys=True)}".encode()
+    ).hexdigest()
 
 
-def changed_since(measured: HostStates, now: HostStates, *, plan_changed: bool = False) -> tuple[str, ...]:
+def changed_since(
+    measured: HostStates, now: HostStates, *, plan_changed: bool = False
+) -> tuple[str, ...]:
     """What changed on the hosts since the measurement: a few lines, one per node.
 
     Args:

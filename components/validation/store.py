@@ -1,11 +1,14 @@
-"""A lab's runs on disk: the document and the raw outputs of each, and one line per run in the history."""
+"""A lab's runs on disk.
+
+The document and the raw outputs of each, and one line per run in the history.
+"""
 
 import gzip
 import hashlib
 import json
 import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -32,7 +35,11 @@ class DeclaredRail(Frozen):
 
 
 class RunDocument(Frozen):
-    """One run. The stored file is the truth; the stack's state has its digest and the verdict by the lab's bounds."""
+    """One run.
+
+    The stored file is the truth; the stack's state has its digest and the verdict by the lab's
+    bounds.
+    """
 
     schema_version: Literal[4] = 4
     plan: Plan
@@ -45,7 +52,11 @@ class RunDocument(Frozen):
     @property
     def leaves(self) -> dict[tuple[str, str], str]:
         """Leaf switch by (node, rail)."""
-        return {(node, one.rail): switch for one in self.rails for node, switch in one.leaves.items()}
+        leaves = {}
+        for declared in self.rails:
+            for node, switch in declared.leaves.items():
+                leaves[node, declared.rail] = switch
+        return leaves
 
 
 def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
@@ -58,35 +69,33 @@ def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
             if rail := rail_of.get((node, interface)):
                 leaves.setdefault(rail, {})[node] = switch.name
                 ports.setdefault(rail, []).append(switch.mtu_bytes)
-    return tuple(
-        DeclaredRail(
-            rail=rail.name,
-            switch_mtu_bytes=min(ports.get(rail.name, ()), default=None),
-            leaves=leaves.get(rail.name, {}),
-        )
-        for rail in lab.rails
-    )
+    declared = []
+    for name in (rail.name for rail in lab.rails):
+        mtu_bytes = min(ports.get(name, ()), default=None)
+        of_rail = leaves.get(name, {})
+        declared.append(DeclaredRail(rail=name, switch_mtu_bytes=mtu_bytes, leaves=of_rail))
+    return tuple(declared)
 
 
 def with_inventory(record: RunRecord, hosts: HostStates) -> RunRecord:
     """The record with what the hosts reported to the Fleet of their kernels and NICs."""
     return record.model_copy(
-        update={"hosts": {name: _described(facts, hosts.get(name, {})) for name, facts in record.hosts.items()}}
+        update={
+            "hosts": {
+                name: _described(facts, hosts.get(name, {})) for name, facts in record.hosts.items()
+            }
+        }
     )
 
 
 def _described(facts: MeasuredHost, printed: Mapping[str, object]) -> MeasuredHost:
+    update = {"nic": "", "driver": "", "firmware": "", "kernel": str(printed.get("kernel", ""))}
     nics = printed.get("nics")
-    found = [nic for nic in nics.values() if isinstance(nic, Mapping)] if isinstance(nics, Mapping) else []
-    first = {key: next((str(nic[key]) for nic in found if nic.get(key)), "") for key in ("model", "driver", "firmware")}
-    return facts.model_copy(
-        update={
-            "nic": first["model"],
-            "driver": first["driver"],
-            "firmware": first["firmware"],
-            "kernel": str(printed.get("kernel", "")),
-        }
-    )
+    for nic in nics.values() if isinstance(nics, Mapping) else ():
+        for field, key in (("nic", "model"), ("driver", "driver"), ("firmware", "firmware")):
+            if isinstance(nic, Mapping) and nic.get(key) and not update[field]:
+                update[field] = str(nic[key])
+    return facts.model_copy(update=update)
 
 
 KEPT = 20
@@ -97,7 +106,10 @@ LARGEST_READ_BYTES = 8_000_000
 
 
 def folder_of(lab: str, root: Path, *, simulated: bool, store: str | None = None) -> Path:
-    """The folder of a lab's runs: as the lab file says, else in the state of the simulator or of the user (XDG)."""
+    """The folder of a lab's runs.
+
+    As the lab file says, else in the state of the simulator or of the user (XDG).
+    """
     if store:
         return root / store / lab
     if simulated:
@@ -111,7 +123,9 @@ def store_of(lab: Lab, root: Path) -> Path:
     return folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
 
 
-def write_bundle(folder: Path, run_id: str, raw: Mapping[str, str], secrets: Iterable[str] = ()) -> str:
+def write_bundle(
+    folder: Path, run_id: str, raw: Mapping[str, str], secrets: Iterable[str] = ()
+) -> str:
     """Writes the raw outputs of a run without secrets; returns the SHA-256 of the file."""
     known = tuple(secrets)
     texts = {name: redacted(text, known) for name, text in raw.items()}
@@ -120,13 +134,15 @@ def write_bundle(folder: Path, run_id: str, raw: Mapping[str, str], secrets: Ite
 
 def write_document(folder: Path, document: RunDocument, secrets: Iterable[str] = ()) -> str:
     """Writes a run without secrets; returns the SHA-256 of the file."""
-    fields = document.model_dump(mode="json", exclude_defaults=True) | {"schema_version": document.schema_version}
+    fields = document.model_dump(mode="json", exclude_defaults=True) | {
+        "schema_version": document.schema_version
+    }
     text = json.dumps(redacted_fields(fields, secrets), separators=(",", ":"))
     return _write(folder, f"{document.record.run_id}{DOCUMENT}", text)
 
 
 def read_document(folder: Path, run_id: str, sha256: str) -> RunDocument | None:
-    """A run; None when it is not on this machine, is not the one with that digest, or is of another version."""
+    """A run; None if it is not here, has another digest, or is of another version."""
     try:
         data = (folder / f"{run_id}{DOCUMENT}").read_bytes()
         if hashlib.sha256(data).hexdigest() != sha256:
@@ -136,17 +152,20 @@ def read_document(folder: Path, run_id: str, sha256: str) -> RunDocument | None:
         return None
 
 
-def prune(folder: Path, protected: Collection[str] = ()) -> None:
-    """Removes what is older than the last `KEPT` runs; `protected` are run ids that stay."""
+def prune(folder: Path, baseline_run: str = "") -> None:
+    """Removes what is older than the last `KEPT` runs, but for the baseline."""
     runs = sorted(path.name.removesuffix(DOCUMENT) for path in folder.glob(f"*{DOCUMENT}"))
     for run_id in runs[:-KEPT]:
-        if run_id not in protected:
+        if run_id != baseline_run:
             (folder / f"{run_id}{RAW}").unlink(missing_ok=True)
             (folder / f"{run_id}{DOCUMENT}").unlink(missing_ok=True)
 
 
 def append(folder: Path, entry: Entry) -> None:
-    """Adds a run to the history. One write at the end of the file: two writers never mix their lines."""
+    """Adds a run to the history.
+
+    One write at the end of the file: two writers never mix their lines.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
     handle = os.open(folder / HISTORY, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -168,7 +187,8 @@ def read(folder: Path, lab: str) -> list[Entry]:
             lines = file.read().split(b"\n")
     except OSError:
         return []
-    return [entry for line in lines if line.strip() and (entry := _entry(line)) and entry.lab == lab]
+    entries = [_entry(line) for line in lines if line.strip()]
+    return [entry for entry in entries if entry and entry.lab == lab]
 
 
 def _entry(line: bytes) -> Entry | None:

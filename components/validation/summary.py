@@ -1,4 +1,4 @@
-"""The stack output `validation`: the judgement as a typed, versioned document, and how states of tests combine."""
+"""The stack output `validation`, a typed and versioned verdict, and how states of tests combine."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -10,8 +10,8 @@ from components.validation.records import Frozen, RunHead, TransferResult
 from stacks.benchmarks import Threshold
 
 Function = Literal["pass", "fail", "skip", "error", "replayed", "not run"]
-"""skip: not run, on purpose. error: could not be run or read. replayed: shown only. not run: this lab has nothing that
-it could run on. None of the four is a pass."""
+"""skip: not run, on purpose. error: could not be run or read. replayed: shown only. not run: this
+lab has nothing that it could run on. None of the four is a pass."""
 Performance = Literal["pass", "warn", "fail", "unstable", "not rated"]
 """unstable: repeats differ too much for a number."""
 
@@ -50,15 +50,20 @@ class JudgedTest(Frozen):
     failed_once: int = 0
     """Measured transfers with one failed try; the finding FAILED_ONCE names them."""
     change: float | None = None
-    """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be compared."""
+    """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be
+    compared."""
+
+
+Comparison = Literal["same", "better", "worse", "unconfirmed", "not comparable"]
 
 
 class Regression(Frozen):
     """This run against the baseline."""
 
     baseline_run: str
-    verdict: Literal["same", "better", "worse", "unconfirmed", "not comparable"]
-    """unconfirmed: worse, and the confirming run was not. not comparable: the configuration differs."""
+    verdict: Comparison
+    """unconfirmed: worse, and the confirming run was not. not comparable: the configuration
+    differs."""
     reasons: tuple[str, ...] = ()
 
 
@@ -88,12 +93,16 @@ class Summary(RunHead):
 
 
 def closed(mode: str, function: str, performance: str) -> bool:
-    """Whether a verdict fails the deployment. A skipped test is no pass, but no fault of the lab either.
+    """Whether a verdict fails the deployment.
 
-    A lab that works only in part, or whose state is unknown, does not do what its file demands, so `enforce` fails.
-    Warnings and unstable numbers are in the verdict and do not fail it.
+    A skipped test is no pass, but no fault of the lab either.
+
+    A lab that works only in part, or whose state is unknown, does not do what its file demands, so
+    `enforce` fails. Warnings and unstable numbers are in the verdict and do not fail it.
     """
-    return mode == "enforce" and ("fail" in (function, performance) or function in ("partial", "error"))
+    return mode == "enforce" and (
+        "fail" in (function, performance) or function in ("partial", "error")
+    )
 
 
 SIMULATED = "simulated"
@@ -104,6 +113,8 @@ FAR = "far: not judged"
 NO_DEMAND = (SHOWN_ONLY, FAR)
 """Reasons for which a test that is not rated leaves the whole rated."""
 NOTHING = "nothing measured"
+REPLAYED = {"function": "replayed", "because": "replayed"}
+"""Fields of a test whose log was recorded elsewhere."""
 IGNORED = ("replayed", "not run")
 """Functions of tests that do not affect the whole."""
 
@@ -116,7 +127,9 @@ MOST_TEXTS = 8
 LONGEST_TEXT = 300
 
 
-def function_of_counts(planned: int, *, measured: int, failed: int, skipped: int, errors: int) -> Overall:
+def function_of_counts(
+    planned: int, *, measured: int, failed: int, skipped: int, errors: int
+) -> Overall:
     """State of a test from the outcomes of its transfers; a missing result fails it."""
     if failed or measured + failed + skipped + errors != planned:
         return "fail"
@@ -149,18 +162,25 @@ def function_of_tests(functions: Sequence[Function]) -> Overall:
     return "pass" if real else "skip"
 
 
-def performance_of_tests(tests: Sequence[JudgedTest], *, simulated: bool) -> tuple[Performance, str]:
-    """The worst state of all tests, and why it is not rated; the whole passes only if every test is rated."""
+def performance_of_tests(
+    tests: Sequence[JudgedTest], *, simulated: bool
+) -> tuple[Performance, str]:
+    """The worst state of all tests, and why it is not rated.
+
+    The whole passes only if every test is rated.
+    """
     if simulated:
         return "not rated", SIMULATED
-    rated = [test for test in tests if test.function not in IGNORED and test.because not in NO_DEMAND]
-    found = {test.performance: test for test in rated}
+    rated = [
+        test for test in tests if test.function not in IGNORED and test.because not in NO_DEMAND
+    ]
+    by_state = {test.performance: test for test in rated}
     for state in ("fail", "unstable"):
-        if state in found:
+        if state in by_state:
             return state, ""
-    if not rated or "not rated" in found:
-        return "not rated", found["not rated"].because if rated else NOTHING
-    return ("warn" if "warn" in found else "pass"), ""
+    if not rated or "not rated" in by_state:
+        return "not rated", by_state["not rated"].because if rated else NOTHING
+    return ("warn" if "warn" in by_state else "pass"), ""
 
 
 ORDER: tuple[Performance, ...] = ("fail", "unstable", "warn", "pass")
@@ -179,7 +199,10 @@ def rate(ratio: float, threshold: Threshold) -> Performance:
 
 
 def too_many(torn: int, count: int) -> bool:
-    """Whether too many transfers have inconsistent repeats for the test to have a value; a single one is tolerated."""
+    """Whether too many transfers have inconsistent repeats for the test to have a value.
+
+    A single one is tolerated.
+    """
     return torn > max(1, UNSTABLE_SHARE * count) or torn == count
 
 
@@ -191,7 +214,10 @@ def where_of(transfers: Sequence[TransferResult]) -> str:
 
 
 def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:
-    """The first different texts, shortened, and how many more there are; the record has all of them."""
+    """The first different texts, shortened, and how many more there are.
+
+    The record has all of them.
+    """
     unique = list(dict.fromkeys(texts))
     shown = tuple(shortened(text) for text in unique[:most])
     return (*shown, f"and {len(unique) - most} more") if len(unique) > most else shown

@@ -1,4 +1,7 @@
-"""The validation of a lab: the plan where a review sees it, the measurement, the verdict, and the gate."""
+"""The validation of a lab.
+
+The plan where a review sees it, the measurement, the verdict, and the gate.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +18,25 @@ from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.gate import Gate
 from components.validation.measurement import Measurement
 from components.validation.output import output_of
-from components.validation.stale import HostStates, changed_since, fingerprint_of, host_states, made_stale
+from components.validation.stale import (
+    HostStates,
+    changed_since,
+    fingerprint_of,
+    host_states,
+    made_stale,
+)
 from components.validation.summary import Summary
 from components.validation.verdict import in_cluster, verdict_by
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
-OFF: dict[str, JsonValue] = {"schema_version": 2, "function": "skip", "performance": "not rated", "mode": "off"}
+OFF: dict[str, JsonValue] = {
+    "schema_version": 2,
+    "function": "skip",
+    "performance": "not rated",
+    "mode": "off",
+}
 
 
 class RunningCluster(Protocol):
@@ -52,7 +66,9 @@ class Validation(pulumi.ComponentResource):
     summary: pulumi.Output[Mapping[str, JsonValue]]
     """A `Summary`: the stack output `validation`."""
 
-    def __init__(self, name: str, args: ValidationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: ValidationArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("rocelab:validation:Validation", name, None, opts)
         plan, benchmarks = _plan(args.lab), args.lab.benchmarks
         if plan is None or benchmarks is None:
@@ -60,9 +76,11 @@ class Validation(pulumi.ComponentResource):
             self.register_outputs({"summary": self.summary})
             return
         child = pulumi.ResourceOptions(parent=self)
+        ready: pulumi.Input[bool] = True
+        faults: pulumi.Input[Mapping[str, list[str]]] = {}
         if args.cluster is not None:
             _place(f"{name}-plan", plan, benchmarks, args.cluster, self)
-        ready = args.cluster.ready if args.cluster else True
+            ready, faults = args.cluster.ready, args.cluster.faults
         # the cluster's readiness orders the measurement behind it; what it is does not count
         hosts = pulumi.Output.all(args.host_results, args.host_facts or {}, ready).apply(
             lambda known: host_states(known[0], known[1])
@@ -84,7 +102,7 @@ class Validation(pulumi.ComponentResource):
             hosts=measurement.hosts,
             hosts_now=hosts,
             # the faults are known before the measurement, and join its verdict
-            faults=args.cluster.faults if args.cluster else {},
+            faults=faults,
             results=args.host_results,
         )
         self.summary = measured.apply(lambda known: summarise(args.lab, plan, MeasuredLab(**known)))
@@ -113,12 +131,15 @@ class MeasuredLab:
 def summarise(lab: Lab, plan: Plan, measured: MeasuredLab) -> Mapping[str, JsonValue]:
     """The verdict over a run and over the cluster that it was measured in, as plain values.
 
-    What a cluster says of a host that is not ready follows from that, and is no second fault. A run of another plan is
-    judged by that plan, and is stale.
+    What a cluster says of a host that is not ready follows from that, and is no second fault. A run
+    of another plan is judged by that plan, and is stale.
     """
     judged = verdict_by(lab, Summary.model_validate(measured.verdict), Path.cwd())
     left_out = quarantined(plan, measured.results)
-    faults = [f"{name}: {'; '.join(texts)}" for name, texts in measured.faults.items() if name not in left_out]
+    faults = []
+    for name, texts in measured.faults.items():
+        if name not in left_out:
+            faults.append(f"{name}: {'; '.join(texts)}")
     plan_changed = measured.plan_digest != plan.digest
     changes = changed_since(measured.hosts, measured.hosts_now, plan_changed=plan_changed)
     return output_of(made_stale(in_cluster(judged, faults, left_out), changes))

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.finding import Finding
-from components.validation.benchmarks.gpu_memory import gpu_memory_findings, gpu_memory_reasons, judge_gpu_memory
-from components.validation.benchmarks.jobs.judge import comparison_findings, job_findings, job_reasons, judge_jobs
+from components.validation.benchmarks.gpu_memory import (
+    gpu_memory_findings,
+    gpu_memory_reasons,
+    judge_gpu_memory,
+)
+from components.validation.benchmarks.jobs.judge import (
+    comparison_findings,
+    job_findings,
+    job_reasons,
+    judge_jobs,
+)
 from components.validation.benchmarks.nccl.judge import judge_nccl, nccl_reasons, network_findings
 from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings, ring_reasons
 from components.validation.benchmarks.plan import Plan
@@ -21,7 +30,12 @@ from components.validation.benchmarks.verbs.judge import (
     second_try_findings,
     transfer_reasons,
 )
-from components.validation.benchmarks.verbs.pvrdma import PATH, path_findings, path_reasons, path_tests
+from components.validation.benchmarks.verbs.pvrdma import (
+    PATH,
+    path_findings,
+    path_reasons,
+    path_tests,
+)
 from components.validation.benchmarks.verbs.signs import (
     counter_findings,
     jitter_findings,
@@ -69,13 +83,17 @@ class Judgement:
 
     @property
     def settled(self) -> bool:
-        """Whether everything planned ran and works as declared, whatever its speed: else the next up measures again."""
+        """Whether everything planned ran and works as declared, whatever its speed.
+
+        Else the next up measures again.
+        """
         # another measurement would neither find a missing counter nor run a job that is impossible
         impossible = {(job.program, job.transport) for job in self.plan.jobs if job.workers is None}
-        known = [
-            test.function for test in self.tests if test.test != PATH and (test.test, test.shape) not in impossible
-        ]
-        return function_of_tests(known) == "pass" and all(test.function != "fail" for test in self.tests)
+        if any(test.function == "fail" for test in self.tests):
+            return False
+        tests = [test for test in self.tests if (test.test, test.shape) not in impossible]
+        known = [test.function for test in tests if test.test != PATH]
+        return function_of_tests(known) == "pass"
 
     def verdict(self, history: History = NO_HISTORY) -> Summary:
         """The verdict; of the history, this run's own entry is compared with the others."""
@@ -88,7 +106,10 @@ class Judgement:
             tests = [_compared(test, changes, confirmed) for test in tests]
         performance, because = performance_of_tests(tests, simulated=plan.simulated)
         if compared and compared.verdict == "worse":
-            performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
+            performance, because = (
+                worse_of(performance, "warn"),
+                because if performance == "not rated" else "",
+            )
         reasons = [
             *transfer_reasons(record),
             *gpu_memory_reasons(record),
@@ -103,7 +124,7 @@ class Judgement:
         ]
         if all(test.function == "not run" for test in tests):
             reasons.append("nothing to measure: a rail needs two active nodes")
-        hints = (f"{found.where}: {found.hint}" for found in self.findings if found.hint)
+        hints = (f"{finding.where}: {finding.hint}" for finding in self.findings if finding.hint)
         return Summary(
             **record.head,
             lab=plan.lab,
@@ -120,11 +141,18 @@ class Judgement:
         )
 
 
-def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topology = NO_TOPOLOGY) -> Judgement:
-    """Judges the measurements against the lab's demands. A planned test without a result never passes."""
+def judge(
+    plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topology = NO_TOPOLOGY
+) -> Judgement:
+    """Judges the measurements against the lab's demands.
+
+    A planned test without a result never passes.
+    """
     findings, states = _findings(plan, benchmarks, record, topology)
     tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
-    return Judgement(plan=plan, benchmarks=benchmarks, record=record, tests=tests, findings=findings)
+    return Judgement(
+        plan=plan, benchmarks=benchmarks, record=record, tests=tests, findings=findings
+    )
 
 
 def verdict_on(document: RunDocument, benchmarks: Benchmarks) -> Summary:
@@ -134,7 +162,10 @@ def verdict_on(document: RunDocument, benchmarks: Benchmarks) -> Summary:
 
 
 def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
-    """The verdict by the current bounds; after an edit of the bounds, the stored run is judged again."""
+    """The verdict by the current bounds.
+
+    After an edit of the bounds, the stored run is judged again.
+    """
     benchmarks = lab.benchmarks or Benchmarks()
     mode = {"mode": benchmarks.mode}
     if verdict.bounds == bounds_digest(benchmarks):
@@ -142,7 +173,10 @@ def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
     folder = folder_of(verdict.lab, root, simulated=verdict.simulated, store=verdict.store)
     document = read_document(folder, verdict.run_id, verdict.document_sha256)
     if document is None:
-        why = f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store here: judged as before"
+        why = (
+            f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store "
+            "here: judged as before"
+        )
         return made_stale(verdict.model_copy(update=mode), (why,))
     kept = {"store": verdict.store, "document_sha256": verdict.document_sha256}
     return verdict_on(document, benchmarks).model_copy(update=kept)
@@ -157,8 +191,8 @@ def bounds_digest(benchmarks: Benchmarks) -> str:
 def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str, str]) -> Summary:
     """The verdict together with the cluster's faults and the quarantined hosts.
 
-    Any fault of the cluster fails the function, whatever the other nodes measured. With quarantined hosts a pass is
-    only partial.
+    Any fault of the cluster fails the function, whatever the other nodes measured. With quarantined
+    hosts a pass is only partial.
     """
     if not faults and not quarantined:
         return judged
@@ -174,12 +208,11 @@ def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str,
 
 
 def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[JudgedTest]:
-    tests = [
-        judge_stage(plan, benchmarks, stage, rail, record)
-        for stage in plan.stages
-        for rail in plan.rails
-        if plan.planned(stage, rail.name)
-    ]
+    tests = []
+    for stage in plan.stages:
+        for rail in plan.rails:
+            if plan.planned(stage, rail.name):
+                tests.append(judge_stage(plan, benchmarks, stage, rail, record))
     tests += path_tests(plan, record)
     tests += judge_pods(plan, record)
     tests += judge_gpu_memory(plan, benchmarks, record)
@@ -194,7 +227,10 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
 def _findings(
     plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topology
 ) -> tuple[list[Finding], dict[tuple[str, str, str], Performance]]:
-    """All findings, the most important first, and the states that they give to tests by (test, shape, rail)."""
+    """All findings, the most important first, and the states that they give to tests by.
+
+    Test, shape, rail.
+    """
     findings: list[Finding] = []
     states: dict[tuple[str, str, str], Performance] = {}
     where = located(plan, record, topology)
@@ -233,10 +269,16 @@ def value_name(test: JudgedTest) -> str:
     return " ".join(part for part in (test.test, test.shape, test.rail or "") if part)
 
 
-def _compared(test: JudgedTest, changes: Mapping[str, float], confirmed: Collection[str]) -> JudgedTest:
+def _compared(
+    test: JudgedTest, changes: Mapping[str, float], confirmed: Collection[str]
+) -> JudgedTest:
     """The test with its change against the baseline; a confirmed loss fails it."""
     name = value_name(test)
-    worse = {"performance": "fail", "because": ""} if name in confirmed and test.because != SHOWN_ONLY else {}
+    worse = (
+        {"performance": "fail", "because": ""}
+        if name in confirmed and test.because != SHOWN_ONLY
+        else {}
+    )
     return test.model_copy(update={"change": changes.get(name), **worse})
 
 
@@ -259,9 +301,13 @@ def _slow(test: JudgedTest) -> str:
         return f"{name}: repeats differ so much that no number stands for them: unstable"
     also = f", {once}" if test.failed_once else ""
     if test.ratio is None:
-        return f"{name}{who}: {value:.2f} {test.unit}, {test.ceiling or 0:g} is the bound{also}: {test.performance}"
+        return (
+            f"{name}{who}: {value:.2f} {test.unit}, {test.ceiling or 0:g} is the bound{also}: "
+            f"{test.performance}"
+        )
     return (
-        f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} ({test.basis}){also}: "
+        f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} "
+        f"({test.basis}){also}: "
         f"{test.performance}"
     )
 

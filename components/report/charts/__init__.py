@@ -1,1 +1,1 @@
-"""Charts of a run as SVG that takes its colours from the page around it. matplotlib is loaded only from here."""
+"""Charts of a run as SVG in the colours of the page around it. Only they load matplotlib."""

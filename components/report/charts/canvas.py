@@ -1,7 +1,7 @@
-"""One drawing: matplotlib with its defaults turned off, so that the same values give the same bytes everywhere.
+"""One drawing: matplotlib without its defaults, so that equal values give equal bytes everywhere.
 
-A drawing is made in stand-ins for colours, which become the page's CSS variables in the finished SVG: no fonts, no
-colours, no names of its own, so that it fits into a page with others.
+A drawing is made in stand-ins for colours, which become the page's CSS variables in the finished
+SVG: no fonts, no colours, no names of its own, so that it fits into a page with others.
 """
 
 import io
@@ -59,12 +59,14 @@ def series_colour(number: int) -> str:
 
 
 def prepare() -> None:
-    """Sets everything that decides how a drawing looks, whatever the user's own settings of matplotlib are."""
+    """Sets everything that decides how a drawing looks, whatever the user's own settings are."""
     mpl.rcdefaults()
     # text stays text: it is found, copied, and set in the reader's own font
     mpl.rc("svg", fonttype="none", hashsalt="rocelab", image_inline=True)
     mpl.rc("text", parse_math=False, color=INK)  # a dollar sign in a name is a dollar sign
-    mpl.rc("font", family="DejaVu Sans", size=TEXT)  # comes with matplotlib, and is wider than what a browser uses
+    mpl.rc(
+        "font", family="DejaVu Sans", size=TEXT
+    )  # comes with matplotlib, and is wider than what a browser uses
     mpl.rc("axes", edgecolor=GRID, facecolor="none", labelcolor=MUTED, labelsize=SMALL, linewidth=1)
     mpl.rc("axes.spines", top=False, right=False)
     mpl.rc("figure", facecolor="none")
@@ -77,7 +79,10 @@ def prepare() -> None:
 
 
 class Canvas:
-    """A figure of a fixed size in CSS pixels with fixed margins: nothing in it depends on a measured font."""
+    """A figure of a fixed size in CSS pixels with fixed margins.
+
+    Nothing in it depends on a measured font.
+    """
 
     def __init__(self, width: int, height: int, margins: tuple[int, int, int, int]) -> None:
         """Margins are left, right, top and bottom."""
@@ -90,13 +95,13 @@ class Canvas:
     def axes(self, row: int = 0, rows: int = 1, gap: int = 0) -> Axes:
         """The axes of one of `rows` panels, the first one on top."""
         inner = self.height - self.top - self.bottom
-        each = (inner - gap * (rows - 1)) / rows
-        below = self.bottom + (rows - 1 - row) * (each + gap)
+        panel = (inner - gap * (rows - 1)) / rows
+        below = self.bottom + (rows - 1 - row) * (panel + gap)
         box = (
             self.left / self.width,
             below / self.height,
             (self.width - self.left - self.right) / self.width,
-            each / self.height,
+            panel / self.height,
         )
         axes = self.figure.add_axes(box)
         axes.tick_params(length=3)
@@ -113,7 +118,12 @@ class Canvas:
 
 
 def end_labels(
-    axes: Axes, height: float, labels: Sequence[tuple[float, str, str]], *, least: float = 13, offset: float = 6
+    axes: Axes,
+    height: float,
+    labels: Sequence[tuple[float, str, str]],
+    *,
+    least: float = 13,
+    offset: float = 6,
 ) -> None:
     """Names lines at their right ends, moved apart where they would cover each other.
 
@@ -141,15 +151,22 @@ def end_labels(
 
 
 def _apart(places: list[float], least: float, height: float) -> list[float]:
-    """The nearest places in the same order that keep their distance; texts too close form a block."""
+    """The nearest places in the same order that keep their distance.
+
+    Texts too close form a block.
+    """
     blocks: list[list[float]] = []
     for place in places:
         blocks.append([place])
-        while len(blocks) > 1 and _start(blocks[-1], least, height) < _start(blocks[-2], least, height) + least * len(
-            blocks[-2]
-        ):
+        while len(blocks) > 1 and _start(blocks[-1], least, height) < _start(
+            blocks[-2], least, height
+        ) + least * len(blocks[-2]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]
-    return [_start(block, least, height) + index * least for block in blocks for index in range(len(block))]
+    apart = []
+    for block in blocks:
+        start = _start(block, least, height)
+        apart += [start + index * least for index in range(len(block))]
+    return apart
 
 
 def _start(block: list[float], least: float, height: float) -> float:
@@ -199,14 +216,14 @@ def _references(root: ET.Element) -> Iterator[str]:
 
 
 def _tidy(element: ET.Element, name: str, used: set[str]) -> None:
-    found = dict(element.attrib)
+    attributes = dict(element.attrib)
     element.attrib.clear()
-    for key, value in found.items():
+    for key, value in attributes.items():
         if key == "id":
             if value in used:
                 element.set("id", f"{name}-{value}")
         elif key == LINK:
-            element.set("href", f"#{name}-{value[1:]}" if value.startswith("#") else value)
+            element.set("href", re.sub("^#", f"#{name}-", value))
         elif key in ("d", "x", "y", "transform", "points", "width", "height"):
             element.set(key, _DECIMALS.sub(r"\1", value))
         elif key == "style" or key in ("clip-path", "fill", "stroke"):
@@ -220,10 +237,12 @@ def _tidy(element: ET.Element, name: str, used: set[str]) -> None:
 
 def _style(value: str, name: str) -> str:
     value = _FONT.sub(_font, value)
-    value = _COLOUR.sub(lambda found: VARIABLE_OF.get(found[0], found[0]), value)
-    return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", value).replace("; ", ";").replace(": ", ":")
+    value = _COLOUR.sub(lambda match: VARIABLE_OF.get(match[0], match[0]), value)
+    return (
+        re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", value).replace("; ", ";").replace(": ", ":")
+    )
 
 
-def _font(found: re.Match[str]) -> str:
-    weight = f"font-weight:{found['weight']};" if found["weight"] else ""
-    return f"{weight}font-size:{float(found['size']):g}px"
+def _font(match: re.Match[str]) -> str:
+    weight = f"font-weight:{match['weight']};" if match["weight"] else ""
+    return f"{weight}font-size:{float(match['size']):g}px"

@@ -4,6 +4,7 @@ from components.report.charts.canvas import FAILED, INK, SMALL, Canvas, frame, s
 from components.report.shapes import Matrix, quartiles, short
 
 PANEL = 96
+MOST_UPRIGHT = 12
 GAP = 26
 OUTLIER_SHARE, LATENCY_OUTLIER_SHARE = 0.05, 0.15
 """A node whose median is this much worse than that of all nodes is marked."""
@@ -32,16 +33,23 @@ def node_chart(matrices: list[Matrix], name: str) -> str:
         axes.tick_params(axis="x", length=0)
         if row == len(matrices) - 1:
             labels = [short(node) for node in nodes[::step]]
-            axes.set_xticks(range(0, len(nodes), step), labels, rotation=90 if len(nodes) > 12 else 0)
+            rotation = 90 if len(nodes) > MOST_UPRIGHT else 0
+            axes.set_xticks(range(0, len(nodes), step), labels, rotation=rotation)
         else:
             axes.set_xticks([])
     first = matrices[0]
-    return canvas.svg(name, f"{first.test} per node: spread over its pairs, as share of {first.basis}")
+    return canvas.svg(
+        name, f"{first.test} per node: spread over its pairs, as share of {first.basis}"
+    )
 
 
 def _panel(canvas: Canvas, matrix: Matrix, nodes: list[str], colour: str) -> None:
     axes = canvas.figure.axes[-1]
-    boxes = {at: quartiles(shares) for at, node in enumerate(nodes) if (shares := matrix.of_node(node))}
+    boxes = {}
+    for at, node in enumerate(nodes):
+        shares = matrix.of_node(node)
+        if shares:
+            boxes[at] = quartiles(shares)
     if not boxes:
         return
     middle = sorted(box[2] for box in boxes.values())[len(boxes) // 2]

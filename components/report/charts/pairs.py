@@ -18,7 +18,10 @@ LOWEST_SHARE = 0.8
 
 
 def pair_chart(matrix: Matrix, name: str) -> str:
-    """Row: client. Column: server. Colour: share of the reference. Grey: not tested. Cross: failed."""
+    """Rows are clients, columns servers.
+
+    Colour: share of the reference. Grey: not tested. Cross: failed.
+    """
     count = len(matrix.nodes)
     longest = max(len(short(node)) for node in matrix.nodes)
     margin = 34 + int(longest * 6.4)
@@ -33,9 +36,18 @@ def pair_chart(matrix: Matrix, name: str) -> str:
     top = max(1.0, float(np.nanmax(shares)))
     scale, colours = Normalize(floor, top), colormaps["cividis"]
     axes.set_facecolor(UNTESTED)
-    axes.imshow(np.ma.masked_invalid(shares), cmap=colours, norm=scale, interpolation="none", aspect="auto")
+    axes.imshow(
+        np.ma.masked_invalid(shares), cmap=colours, norm=scale, interpolation="none", aspect="auto"
+    )
     for client, server in sorted(matrix.failed):
-        axes.plot(place[server], place[client], "x", color=FAILED, markersize=max(3, 90 / count), markeredgewidth=1.6)
+        axes.plot(
+            place[server],
+            place[client],
+            "x",
+            color=FAILED,
+            markersize=max(3, 90 / count),
+            markeredgewidth=1.6,
+        )
     if count <= MOST_NUMBERS:
         _numbers(canvas, matrix, place, (floor, top))
     step = -(-count // MOST_LABELS)
@@ -55,20 +67,19 @@ def pair_chart(matrix: Matrix, name: str) -> str:
     )
 
 
-def _numbers(canvas: Canvas, matrix: Matrix, place: dict[str, int], span: tuple[float, float]) -> None:
+def _numbers(
+    canvas: Canvas, matrix: Matrix, place: dict[str, int], span: tuple[float, float]
+) -> None:
     axes = canvas.figure.axes[0]
+    size = SMALL if len(matrix.nodes) > 4 else SMALL + 1
     for pair in matrix.values:
         share = matrix.share(pair)
         dark = (share - span[0]) / (span[1] - span[0]) < 0.55
-        axes.text(
-            place[pair[1]],
-            place[pair[0]],
-            three(matrix.values[pair]),
-            ha="center",
-            va="center",
-            fontsize=SMALL if len(matrix.nodes) > 4 else SMALL + 1,
-            color="#ffffff" if dark else "#111111",  # on the cell's colour, which is the same in light and dark
-        )
+        text = three(matrix.values[pair])
+        # on the cell's colour, which is the same in light and dark
+        colour = "#ffffff" if dark else "#111111"
+        x, y = place[pair[1]], place[pair[0]]
+        axes.text(x, y, text, ha="center", va="center", fontsize=size, color=colour)
 
 
 def _bar(canvas: Canvas, span: tuple[float, float]) -> None:
@@ -79,7 +90,9 @@ def _bar(canvas: Canvas, span: tuple[float, float]) -> None:
     axes = canvas.figure.add_axes(box)
     steps = np.linspace(span[0], span[1], 64).reshape(-1, 1)
     extent = (0.0, 1.0, span[0], span[1])
-    axes.imshow(steps, cmap="cividis", origin="lower", aspect="auto", extent=extent, interpolation="none")
+    axes.imshow(
+        steps, cmap="cividis", origin="lower", aspect="auto", extent=extent, interpolation="none"
+    )
     axes.yaxis.tick_right()
     step = 0.05 if span[1] - span[0] < 0.45 else 0.1
     marks = [count * step for count in range(round(span[0] / step), round(span[1] / step) + 1)]

@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from components.report.charts.canvas import FAILED, MUTED, SURFACE, Canvas, end_labels, frame, series_colour
+from components.report.charts.canvas import (
+    FAILED,
+    MUTED,
+    SURFACE,
+    Canvas,
+    end_labels,
+    frame,
+    series_colour,
+)
 from components.report.shapes import Trend
 from components.validation.records import unit_text
 
@@ -12,7 +20,10 @@ INNER = HEIGHT - MARGINS[2] - MARGINS[3]
 
 
 def trend_chart(trend: Trend, name: str) -> str:
-    """Filled: the run passed. Hollow: it did not, or was not rated. Runs stand at equal distances."""
+    """A filled mark is a run that passed.
+
+    Hollow: it did not, or was not rated. Runs stand at equal distances.
+    """
     canvas = Canvas(WIDTH, HEIGHT, MARGINS)
     axes = canvas.axes()
     frame(axes)
@@ -30,7 +41,10 @@ def trend_chart(trend: Trend, name: str) -> str:
         for part in dict.fromkeys(trend.parts):
             of_part = [place for place, index in enumerate(at) if trend.parts[index] == part]
             axes.plot(
-                [at[place] for place in of_part], [known[place] for place in of_part], color=colour, linewidth=1.5
+                [at[place] for place in of_part],
+                [known[place] for place in of_part],
+                color=colour,
+                linewidth=1.5,
             )
         _marks(canvas, at, known, [trend.settled[index] for index in at], colour)
         ends.append(((known[-1] - bottom) / (top - bottom), f"{label}: {known[-1]:.4g}", colour))
@@ -43,7 +57,9 @@ def trend_chart(trend: Trend, name: str) -> str:
     if trend.baseline is not None:
         axes.axvline(trend.baseline, color=MUTED, linewidth=1, dashes=(3, 2))
     end_labels(axes, INNER, ends)
-    return canvas.svg(name, f"{trend.title} over the last {len(trend.runs)} runs, in {unit_text(trend.unit)}")
+    return canvas.svg(
+        name, f"{trend.title} over the last {len(trend.runs)} runs, in {unit_text(trend.unit)}"
+    )
 
 
 def _moments(runs: Sequence[str]) -> list[str]:
@@ -52,8 +68,10 @@ def _moments(runs: Sequence[str]) -> list[str]:
     return days if len(set(days)) == len(days) else [f"{run[5:10]} {run[11:16]}" for run in runs]
 
 
-def _marks(canvas: Canvas, at: Sequence[int], values: Sequence[float], passed: Sequence[bool], colour: str) -> None:
+def _marks(
+    canvas: Canvas, at: Sequence[int], values: Sequence[float], passed: Sequence[bool], colour: str
+) -> None:
     axes = canvas.figure.axes[0]
     for index, value, good in zip(at, values, passed, strict=True):
-        face = colour if good else SURFACE
-        axes.plot([index], [value], "o", markersize=6, markerfacecolor=face, markeredgecolor=colour if good else FAILED)
+        face, edge = (colour, colour) if good else (SURFACE, FAILED)
+        axes.plot([index], [value], "o", markersize=6, markerfacecolor=face, markeredgecolor=edge)

@@ -1,8 +1,10 @@
-"""ib_write_bw between the memories of the GPUs nearest to two NICs: GPUDirect on the wire, without NCCL."""
+"""ib_write_bw between the memories of the GPUs nearest to two NICs.
+
+GPUDirect on the wire, without NCCL.
+"""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from components.finding import Finding
 from components.ssh.connection import NoAnswerError
@@ -12,8 +14,21 @@ from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.ports import NO_CUDA, NO_GPU
 from components.validation.benchmarks.verbs.read import NoResultError
 from components.validation.benchmarks.verbs.run import Bench, BusyError
-from components.validation.records import Flow, GpuTransfer, RunRecord, TransferResult, outcome_counts
-from components.validation.summary import FAR, NOTHING, JudgedTest, function_of_counts, not_run, rate
+from components.validation.records import (
+    Flow,
+    GpuTransfer,
+    RunRecord,
+    TransferResult,
+    outcome_counts,
+)
+from components.validation.summary import (
+    FAR,
+    NOTHING,
+    JudgedTest,
+    function_of_counts,
+    not_run,
+    rate,
+)
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural
@@ -23,7 +38,9 @@ PROOF = "allocated GPU buffer"
 """perftest's src/cuda_memory.c says so at each end, in all versions that know CUDA."""
 
 
-async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], say: Say) -> tuple[GpuTransfer, ...]:
+async def measure_gpu_memory(
+    bench: Bench, transfers: Sequence[TransferResult], say: Say
+) -> tuple[GpuTransfer, ...]:
     """Every transfer of the plan; whatever happens is a result.
 
     Args:
@@ -34,11 +51,10 @@ async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], 
     stage = bench.plan.write_stage
     if stage is None:
         return ()
-    host = {
-        one.flow: one.value
-        for one in transfers
-        if (one.test, one.shape, one.outcome) == (stage.test, stage.shape, "measured") and one.samples
-    }
+    host = {}
+    for t in transfers:
+        if (t.test, t.shape) == (stage.test, stage.shape) and t.has_value:
+            host[t.flow] = t.value
     results: list[GpuTransfer] = []
     rounds = bench.plan.gpu_memory
     for number, together in enumerate(rounds, 1):
@@ -48,20 +64,23 @@ async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], 
         good = [t for t in done if t.outcome == "measured"]
         worst = min(good, key=lambda t: t.ratio, default=None)
         count = f"{plural(len(good), 'transfer')} measured" if good else "nothing measured"
-        least = f", slowest {worst.gbit_s:.1f} Gbit/s, {worst.ratio:.0%} of host memory" if worst else ""
+        least = (
+            f", slowest {worst.gbit_s:.1f} Gbit/s, {worst.ratio:.0%} of host memory"
+            if worst
+            else ""
+        )
         say(f"gpu_memory round {number}/{len(rounds)}: {'; '.join([count + least, *bad[:2]])}")
     return tuple(results)
 
 
-async def _one(bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[Flow, float]) -> GpuTransfer:
+async def _one(
+    bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[Flow, float]
+) -> GpuTransfer:
     base = GpuTransfer(**transfer.flow._asdict(), outcome="skipped")
     if transfer.flow not in host:
         return base.model_copy(update={"reason": "between the hosts' memories it was not measured"})
     try:
-        client, server = (
-            replace(side, gpu=bench.ports[side.end.node].gpu_words(side.end))
-            for side in bench.sides_of(stage, transfer)
-        )
+        client, server = map(bench.with_gpu, bench.sides_of(stage, transfer))
     except LabError as error:
         return base.model_copy(update={"reason": str(error)})
     name = f"{FOLDER}/{transfer.rail}/{transfer.client}-to-{transfer.server}"
@@ -81,8 +100,13 @@ async def _one(bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[Flo
         return known.model_copy(update={"outcome": "error", "reason": str(error)})
     except LabError as error:
         return known.model_copy(update={"outcome": "failed", "reason": str(error)})
-    silent = [end for end in ("client", "server") if PROOF not in bench.raw.get(f"{name}.{end}", "")]
-    faults = [*reading.faults, *(f"the {end} does not say that its buffer is in GPU memory" for end in silent)]
+    silent = [
+        end for end in ("client", "server") if PROOF not in bench.raw.get(f"{name}.{end}", "")
+    ]
+    faults = [
+        *reading.faults,
+        *(f"the {end} does not say that its buffer is in GPU memory" for end in silent),
+    ]
     return known.model_copy(
         update={
             "outcome": "failed" if faults else "measured",
@@ -93,27 +117,31 @@ async def _one(bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[Flo
 
 
 HINT = (
-    "the network is fine, GPUDirect is not: look for nvidia_peermem or DMA-BUF, at ACS and IOMMU, and whether NIC and "
+    "the network is fine, GPUDirect is not: look for nvidia_peermem or DMA-BUF, at ACS and IOMMU, "
+    "and whether NIC and "
     "GPU share a PCIe switch (nvidia-smi topo -m)"
 )
 
 
 WITHOUT_CUDA = (
-    "Debian, Ubuntu and RHEL build their perftest without CUDA: build 25.07 or later where cuda.h is installed, and "
+    "Debian, Ubuntu and RHEL build their perftest without CUDA: build 25.07 or later where cuda.h "
+    "is installed, and "
     "install it on every node in /usr/local/bin"
 )
 """25.07 finds cuda.h by itself and loads libcuda when it runs (perftest c543c84, README)."""
-WITHOUT_GPUS = "where a node has no GPUs, set its gpus to 0; otherwise check lspci and the NVIDIA driver"
+WITHOUT_GPUS = (
+    "where a node has no GPUs, set its gpus to 0; otherwise check lspci and the NVIDIA driver"
+)
 
 
 def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[JudgedTest]:
-    """One test over all rails, judged by its slowest transfer between GPUs that are near their NICs."""
+    """One test over all rails, judged by its slowest transfer between GPUs near their NICs."""
     planned = sum(map(len, plan.gpu_memory))
     if not planned:
         return
-    counts = outcome_counts(one.outcome for one in record.gpu_memory)
+    counts = outcome_counts(t.outcome for t in record.gpu_memory)
     unable = counts["skipped"]
-    if unable == planned and any(one.outcome == "measured" for one in record.transfers):
+    if unable == planned and any(t.outcome == "measured" for t in record.transfers):
         yield not_run("gpu_memory", record.gpu_memory[0].reason)
         return
     # a finding names those that cannot run; without any value of the verbs nothing was run at all
@@ -128,12 +156,12 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
         unit="Gbit/s",
         **counts,
     )
-    measured = [one for one in record.gpu_memory if one.outcome == "measured" and one.ratio]
+    measured = [t for t in record.gpu_memory if t.outcome == "measured" and t.ratio]
     if not measured:
         yield shown
         return
-    near = [one for one in measured if not one.far]
-    worst = min(near or measured, key=lambda one: one.ratio)
+    near = [t for t in measured if not t.far]
+    worst = min(near or measured, key=lambda t: t.ratio)
     if worst.far:
         yield shown.model_copy(update={"because": FAR, "median": worst.gbit_s})
         return
@@ -157,28 +185,30 @@ def gpu_memory_reasons(record: RunRecord) -> Iterator[str]:
 
 
 def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:
-    """GPUDirect that fails or is slow where the same NICs carry host memory, and transfers that could not run."""
+    """GPUDirect that fails or is slow where NICs carry host memory, and what could not run."""
     if not plan.gpu_memory:
         return
     threshold = benchmarks.verbs.threshold_pair
-    failed = [one for one in record.gpu_memory if one.outcome == "failed"]
-    near = [one for one in record.gpu_memory if one.outcome == "measured" and not one.far]
-    slow = [one for one in near if rate(one.ratio, threshold) != "pass"]
-    far = [one for one in record.gpu_memory if one.far]
+    failed = [t for t in record.gpu_memory if t.outcome == "failed"]
+    near = [t for t in record.gpu_memory if t.outcome == "measured" and not t.far]
+    slow = [t for t in near if rate(t.ratio, threshold) != "pass"]
+    far = [t for t in record.gpu_memory if t.far]
     if failed:
         first = failed[0]
         yield Finding(
             code="GPUDIRECT_FAILED",
             where=_all(failed),
-            evidence=f"{first.host_gbit_s or 0:.1f} Gbit/s between hosts' memories, between GPUs': {first.reason}",
+            evidence=f"{first.host_gbit_s or 0:.1f} Gbit/s between hosts' memories, between "
+            f"GPUs': {first.reason}",
             hint=HINT,
         )
     if slow:
-        worst = min(slow, key=lambda one: one.ratio)
+        worst = min(slow, key=lambda t: t.ratio)
         yield Finding(
             code="GPUDIRECT_SLOW",
-            where=_all(sorted(slow, key=lambda one: one.ratio)),
-            evidence=f"{worst.gbit_s or 0:.1f} Gbit/s between the GPUs' memories ({' and '.join(worst.gpus)}), "
+            where=_all(sorted(slow, key=lambda t: t.ratio)),
+            evidence=f"{worst.gbit_s or 0:.1f} Gbit/s between the GPUs' memories "
+            f"({' and '.join(worst.gpus)}), "
             f"{worst.host_gbit_s or 0:.1f} between the hosts'",
             hint=HINT,
         )
@@ -187,18 +217,21 @@ def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -
         yield Finding(
             code="GPU_FAR",
             where=_all(far),
-            evidence=f"on {' and '.join(first.far)} no GPU shares a PCIe bridge or a NUMA node with the NIC; "
-            f"{first.gbit_s or 0:.1f} Gbit/s between GPUs, {first.host_gbit_s or 0:.1f} between hosts' memories",
-            hint="the interconnect of the sockets limits such a pair, so its value is not judged; put NIC and GPU "
+            evidence=f"on {' and '.join(first.far)} no GPU shares a PCIe bridge or a NUMA node "
+            "with the NIC; "
+            f"{first.gbit_s or 0:.1f} Gbit/s between GPUs, {first.host_gbit_s or 0:.1f} between "
+            "hosts' memories",
+            hint="the interconnect of the sockets limits such a pair, so its value is not judged; "
+            "put NIC and GPU "
             "behind one socket (nvidia-smi topo -m shows SYS)",
         )
-    if unable := [one for one in record.gpu_memory if one.outcome == "skipped"]:
+    if unable := [t for t in record.gpu_memory if t.outcome == "skipped"]:
         why = unable[0].reason
         remedies = {NO_CUDA: WITHOUT_CUDA, NO_GPU: WITHOUT_GPUS}
         hint = "".join(remedy for fault, remedy in remedies.items() if fault in why)
         yield Finding(code="GPUDIRECT_UNTESTED", where=_all(unable), evidence=why, hint=hint)
 
 
-def _all(found: Sequence[GpuTransfer]) -> str:
-    more = f" and {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
-    return f"{found[0].flow}{more}"
+def _all(transfers: Sequence[GpuTransfer]) -> str:
+    more = f" and {plural(len(transfers) - 1, 'other')}" if len(transfers) > 1 else ""
+    return f"{transfers[0].flow}{more}"

@@ -1,4 +1,4 @@
-"""Parts of a plan: without hosts that are not ready, only what you name, or only what needs confirmation."""
+"""Parts of a plan: without some hosts, only what you name, or only what needs confirmation."""
 
 from collections.abc import Collection, Mapping
 
@@ -8,28 +8,33 @@ from stacks.base import LabError
 from stacks.words import some
 
 TAKES_PART = ("ready", "drained", "undone", "left")
-"""Statuses of hosts that are as the lab wants them; hosts that are not active are in no plan anyway."""
+"""Statuses of hosts that are as the lab wants them; hosts that are not active are in no plan
+anyway."""
 
 
 def quarantined(plan: Plan, results: Mapping[str, object]) -> dict[str, str]:
     """The hosts of the plan that are not ready, each with step, reason and hint in one line."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     planned = plan.nodes
     for name, result in results.items():
-        if name in planned and isinstance(result, Mapping) and result.get("status") not in TAKES_PART:
-            said = [str(result[key]) for key in ("step", "reason", "hint") if result.get(key)]
-            found[name] = f"{result.get('status')}: {'; '.join(said)}"
-    return found
+        if (
+            name in planned
+            and isinstance(result, Mapping)
+            and result.get("status") not in TAKES_PART
+        ):
+            parts = [str(result[key]) for key in ("step", "reason", "hint") if result.get(key)]
+            reasons[name] = f"{result.get('status')}: {'; '.join(parts)}"
+    return reasons
 
 
 def without(plan: Plan, names: Collection[str]) -> Plan:
-    """The plan without some hosts. NCCL needs two workers; a further job with fewer says why it cannot run."""
+    """The plan without some hosts.
+
+    NCCL needs two workers; a further job with fewer says why it cannot run.
+    """
     if not names:
         return plan
-    rails = tuple(
-        rail.model_copy(update={"ends": tuple(end for end in rail.ends if end.node not in names)})
-        for rail in plan.rails
-    )
+    rails = tuple(rail.without(names) for rail in plan.rails)
     pods = plan.pods.without(names) if plan.pods else None
     not_run = dict(plan.not_run)
     why = f"fewer than two nodes with GPUs are left without {some(sorted(names), 3)}"
@@ -42,17 +47,31 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
         nccl = nccl.model_copy(update={"nodes": nodes}) if len(nodes) > 1 else None
         if nccl is None:
             not_run["nccl_all_reduce"] = why
-    update = {"rails": rails, "pods": pods, "gpu_nodes": gpu_nodes, "nccl": nccl, "not_run": not_run}
-    return plan.model_copy(update={**update, "jobs": tuple(_job_without(job, names) for job in plan.jobs)})
+    update = {
+        "rails": rails,
+        "pods": pods,
+        "gpu_nodes": gpu_nodes,
+        "nccl": nccl,
+        "not_run": not_run,
+    }
+    return plan.model_copy(
+        update={**update, "jobs": tuple(_job_without(job, names) for job in plan.jobs)}
+    )
 
 
 def _job_without(job: PlannedJob, names: Collection[str]) -> PlannedJob:
-    """The job on the remaining nodes: it would wait for a pod on a host that is not ready, and fail."""
+    """The job on the remaining nodes.
+
+    It would wait for a pod on a host that is not ready, and fail.
+    """
     if job.workers is None or not (gone := [node for node in job.workers.nodes if node in names]):
         return job
     nodes = tuple(node for node in job.workers.nodes if node not in names)
     if len(nodes) < 2:
-        why = f"fewer than two workers are left without {', '.join(gone[:3])}{' …' if gone[3:] else ''}"
+        why = (
+            "fewer than two workers are left without "
+            f"{', '.join(gone[:3])}{' …' if gone[3:] else ''}"
+        )
         return job.model_copy(update={"workers": None, "impossible": why})
     return job.model_copy(update={"workers": job.workers.model_copy(update={"nodes": nodes})})
 
@@ -66,9 +85,14 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     parts = {"gpu_memory": plan.gpu_memory, "nccl": plan.nccl, "pods": plan.pods}
     all_tests: set[str] = {*plan.verbs.tests, *(name for name, part in parts.items() if part)}
     known = {"tests": all_tests, "rails": {rail.name for rail in plan.rails}, "nodes": plan.nodes}
-    if unknown := [name for name in names if not any(name in of_kind for of_kind in known.values())]:
-        there = "; ".join(f"{kind}: {', '.join(sorted(of_kind)[:12])}" for kind, of_kind in known.items())
-        raise LabError(f"--only {unknown[0]}: the plan has no such test, rail or node. It has {there}")
+    everything = frozenset[str]().union(*known.values())
+    unknown = [name for name in names if name not in everything]
+    if unknown:
+        there = [f"{kind}: {', '.join(sorted(of_kind)[:12])}" for kind, of_kind in known.items()]
+        raise LabError(
+            f"--only {unknown[0]}: the plan has no such test, rail or node. "
+            f"It has {'; '.join(there)}"
+        )
     tests, rails, nodes = (of_kind & set(names) for of_kind in known.values())
     if nodes:
         plan = without(plan, plan.nodes - nodes)
@@ -84,7 +108,9 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     part = plan.model_copy(
         update={
             "verbs": plan.verbs.model_copy(update=update),
-            "rails": chosen if verbs else tuple(rail.model_copy(update={"ends": ()}) for rail in chosen),
+            "rails": chosen
+            if verbs
+            else tuple(rail.model_copy(update={"ends": ()}) for rail in chosen),
             "pods": pods.on(rails) if pods and rails else pods,
             "gpu_nodes": plan.gpu_nodes if not tests or "gpu_memory" in tests else (),
             "nccl": plan.nccl if whole and (not tests or "nccl" in tests) else None,
@@ -108,18 +134,32 @@ def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
         plan: of the whole run.
         names: of values in the history: test, shape and rail in one text, or the name of a job.
     """
-    verbs_values = [parts for name in names if len(parts := name.split()) == 3]
-    tests, shapes, rails = ({parts[at] for parts in verbs_values} for at in range(3))
+    tests, shapes, rails = set[str](), set[str](), set[str]()
+    for name in names:
+        if name.count(" ") == 2:
+            test, shape, rail = name.split()
+            tests.add(test)
+            shapes.add(shape)
+            rails.add(rail)
     nccl = plan.nccl if JOBS & set(names) else None
     gpu_nodes = plan.gpu_nodes if JOBS & set(names) else ()
     if nccl is not None or gpu_nodes:
         # the ceiling of both is the bandwidth of the rails at the same time
-        rails |= set(nccl.rails if nccl else (rail.name for rail in plan.rails))
+        used = nccl.rails if nccl else [rail.name for rail in plan.rails]
+        rails.update(used)
         tests |= {plan.verbs.test}
     kept = tuple(test for test in plan.verbs.tests if test in tests)
     if not kept:
         return None
-    verbs = plan.verbs.model_copy(update={"tests": kept, "both_ways": "both_ways" in shapes, "sizes": (), "incast": 0})
+    verbs = plan.verbs.model_copy(
+        update={"tests": kept, "both_ways": "both_ways" in shapes, "sizes": (), "incast": 0}
+    )
     chosen = tuple(rail for rail in plan.rails if rail.name in rails)
-    also: dict[str, object] = {"gpu_nodes": gpu_nodes, "nccl": nccl, "pods": None, "jobs": (), "not_run": {}}
+    also: dict[str, object] = {
+        "gpu_nodes": gpu_nodes,
+        "nccl": nccl,
+        "pods": None,
+        "jobs": (),
+        "not_run": {},
+    }
     return plan.model_copy(update={"verbs": verbs, "rails": chosen, **also})

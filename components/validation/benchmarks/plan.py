@@ -1,8 +1,11 @@
-"""The plan of a measurement: what, how, in which order and for how long. A pure function of the lab file."""
+"""The plan of a measurement: what, how, in which order and for how long.
+
+A pure function of the lab file.
+"""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 from itertools import islice
 
@@ -11,7 +14,12 @@ from pydantic import Field
 from components.physics.ceilings import goodput_ratio
 from components.validation.benchmarks.jobs.plan import PlannedJob, jobs_of
 from components.validation.benchmarks.jobs.plan import estimate_s as jobs_estimate_s
-from components.validation.benchmarks.nccl.plan import NcclPlan, all_reduce_job, nccl_of, node_ring_job
+from components.validation.benchmarks.nccl.plan import (
+    NcclPlan,
+    all_reduce_job,
+    nccl_of,
+    node_ring_job,
+)
 from components.validation.benchmarks.pods.plan import HARDWARE_S, SIMULATED_S, PodPlan, pods_of
 from components.validation.benchmarks.verbs.plan import (
     HARDWARE_GBIT_S,
@@ -72,6 +80,15 @@ class PlannedRail(Frozen):
     """Whether any of its ends is a VM's PVRDMA adapter."""
     ends: tuple[End, ...]
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(end.node for end in self.ends)
+
+    def without(self, names: Collection[str]) -> "PlannedRail":
+        """The rail without some nodes."""
+        left = tuple(end for end in self.ends if end.node not in names)
+        return self.model_copy(update={"ends": left})
+
     def end(self, node: str) -> End:
         """The PF of a node."""
         return next(end for end in self.ends if end.node == node)
@@ -103,7 +120,10 @@ class Plan(Frozen):
         return self.verbs.stages if any(len(rail.ends) > 1 for rail in self.rails) else ()
 
     def rounds_of(self, stage: Stage) -> list[list[Transfer]]:
-        """The schedule of a stage: transfers of a round run at once and share no NIC, but for an incast."""
+        """The schedule of a stage.
+
+        Transfers of a round run at once and share no NIC, but for an incast.
+        """
         return list(self._rounds_on(stage, self._nodes))
 
     @property
@@ -114,14 +134,18 @@ class Plan(Frozen):
     @property
     def rounds_in_words(self) -> str:
         """How many rounds each of its verbs tests has."""
-        return ", ".join(f"{stage.name} {plural(len(self.rounds_of(stage)), 'round')}" for stage in self.stages)
+        return ", ".join(
+            f"{stage.name} {plural(len(self.rounds_of(stage)), 'round')}" for stage in self.stages
+        )
 
     @property
     def _nodes(self) -> dict[str, tuple[str, ...]]:
         """The nodes of each rail."""
-        return {rail.name: tuple(end.node for end in rail.ends) for rail in self.rails}
+        return {rail.name: rail.nodes for rail in self.rails}
 
-    def _rounds_on(self, stage: Stage, ends: Mapping[str, Sequence[str]]) -> Iterator[list[Transfer]]:
+    def _rounds_on(
+        self, stage: Stage, ends: Mapping[str, Sequence[str]]
+    ) -> Iterator[list[Transfer]]:
         """The schedule on some of the rails."""
         verbs = self.verbs
         if stage.shape == "incast":
@@ -144,24 +168,36 @@ class Plan(Frozen):
         """The transfers between GPU memories: each NIC sends once and receives once."""
         if self.write_stage is None:
             return []
-        ends = {rail: [node for node in nodes if node in self.gpu_nodes] for rail, nodes in self._nodes.items()}
+        ends = {}
+        for rail, nodes in self._nodes.items():
+            ends[rail] = [node for node in nodes if node in self.gpu_nodes]
         turn = directed if len(self.gpu_nodes) == 2 else in_one_direction
         return list(turn(ring_rounds(self.gpu_nodes), ends, self.verbs.first_port))
 
     @property
     def main_stage(self) -> Stage | None:
         """The bandwidth by which rails and nodes are compared."""
-        return next((stage for stage in self.stages if stage.bandwidth and stage.shape == "one_way"), None)
+        for stage in self.stages:
+            if stage.bandwidth and stage.shape == "one_way":
+                return stage
+        return None
 
     @property
     def write_stage(self) -> Stage | None:
         """The plain ib_write_bw, where the plan has it."""
-        return next((one for one in self.stages if (one.test, one.shape) == ("ib_write_bw", "one_way")), None)
+        for stage in self.stages:
+            if (stage.test, stage.shape) == ("ib_write_bw", "one_way"):
+                return stage
+        return None
 
     @property
     def rings(self) -> int:
         """How many nodes run NCCL's ring on their own first; a simulated node has no GPU."""
-        return 0 if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2 else len(self.nccl.nodes)
+        return (
+            0
+            if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2
+            else len(self.nccl.nodes)
+        )
 
     def planned(self, stage: Stage, rail: str) -> int:
         """How many transfers a stage has on a rail: with fewer results it is not whole."""
@@ -170,14 +206,19 @@ class Plan(Frozen):
     @property
     def digest(self) -> str:
         """Changes when anything changes that is measured."""
-        return hashlib.sha256("\n".join(text for _, text in sorted(self.documents())).encode()).hexdigest()
+        return hashlib.sha256(
+            "\n".join(text for _, text in sorted(self.documents())).encode()
+        ).hexdigest()
 
     @property
     def verbs_estimate_s(self) -> float:
         """How long the verbs tests will take, from assumed speeds."""
         if not self.stages:
             return 0.0
-        times = [stage_s(self.verbs, one, len(self.rounds_of(one)), simulated=self.simulated) for one in self.stages]
+        times = []
+        for stage in self.stages:
+            rounds = len(self.rounds_of(stage))
+            times.append(stage_s(self.verbs, stage, rounds, simulated=self.simulated))
         if self.write_stage:
             once = self.write_stage.model_copy(update={"repeats": 1})
             times.append(stage_s(self.verbs, once, len(self.gpu_memory), simulated=self.simulated))
@@ -188,7 +229,11 @@ class Plan(Frozen):
         """How long it will take, from assumed speeds."""
         total, start_s, pods_s = self.verbs_estimate_s, JOB_START_S, HARDWARE_S
         if self.simulated:
-            start_s, pods_s = (EMULATED_JOB_S, EMULATED_JOB_S) if self.emulated_pods else (SIMULATED_JOB_S, SIMULATED_S)
+            start_s, pods_s = (
+                (EMULATED_JOB_S, EMULATED_JOB_S)
+                if self.emulated_pods
+                else (SIMULATED_JOB_S, SIMULATED_S)
+            )
         if self.pods and not self.pods.impossible:
             total += pods_s
         if self.nccl:
@@ -197,7 +242,9 @@ class Plan(Frozen):
             rate = HARDWARE_GBIT_S * len(self.nccl.rails)
             total += start_s if self.rings else 0.0
             total += start_s + (0.0 if self.simulated else moved_bytes * 8 / 1e9 / rate)
-        return total + jobs_estimate_s(self.jobs, HARDWARE_GBIT_S, start_s, simulated=self.simulated)
+        return total + jobs_estimate_s(
+            self.jobs, HARDWARE_GBIT_S, start_s, simulated=self.simulated
+        )
 
     def rail(self, name: str) -> PlannedRail:
         """The rail of that name."""
@@ -259,10 +306,13 @@ def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
                 return smaller
     sampled = "" if benchmarks.verbs.schedule == "auto" else ", set verbs.schedule to auto"
     raise LabError(
-        f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({plan.rounds_in_words}, "
+        f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s "
+        f"({plan.rounds_in_words}, "
         f"{plural(benchmarks.repeats, 'time')}"
-        f"{', and NCCL' if plan.nccl else ''}{', and further jobs' if plan.jobs else ''}); {budget_s} s are allowed. "
-        f"Raise budget_s, or lower repeats or verbs.{'iterations' if plan.verbs.duration_s is None else 'duration_s'}"
+        f"{', and NCCL' if plan.nccl else ''}{', and further jobs' if plan.jobs else ''}); "
+        f"{budget_s} s are allowed. "
+        "Raise budget_s, or lower repeats or "
+        f"verbs.{'iterations' if plan.verbs.duration_s is None else 'duration_s'}"
         f"{sampled}"
     )
 
@@ -274,18 +324,24 @@ def _scheduled(plan: Plan, schedule: Schedule, samples: int) -> Plan:
 
 def _rail(lab: Lab, name: str, message_bytes: int) -> PlannedRail:
     rail = lab.rail(name)
-    with_pf = [(node, pf) for node in lab.active_nodes if (pf := node.pf_on(name))]
+    ends, pvrdma = [], False
+    for node in lab.active_nodes:
+        pf = node.pf_on(name)
+        if pf:
+            address = pf.address.ip
+            end = End(
+                node=node.name, device=pf.rdma_device, interface=pf.interface, address=address
+            )
+            ends.append(end)
+            pvrdma = pvrdma or isinstance(node, VsphereVm)
     return PlannedRail(
         name=name,
         mtu_bytes=rail.mtu_bytes,
         path_mtu_bytes=rail.path_mtu_bytes,
         ceiling_ratio=round(goodput_ratio(rail.path_mtu_bytes, message_bytes), 4),
         resource=rail.resource,
-        pvrdma=any(isinstance(node, VsphereVm) for node, _ in with_pf),
-        ends=tuple(
-            End(node=node.name, device=pf.rdma_device, interface=pf.interface, address=pf.address.ip)
-            for node, pf in with_pf
-        ),
+        pvrdma=pvrdma,
+        ends=tuple(ends),
     )
 
 
@@ -322,5 +378,6 @@ def _gpu_nodes(lab: Lab, benchmarks: Benchmarks) -> tuple[tuple[str, ...], str]:
     if len(bare_metal) < 2:
         return (), f"nodes[].gpus: {len(nodes)} active workers have GPUs, and a transfer needs two"
     if "ib_write_bw" not in benchmarks.verbs.tests:
-        return (), "benchmarks.verbs.tests: ib_write_bw is missing, which measures the host memory to compare with"
+        why = "ib_write_bw is missing, which measures the host memory to compare with"
+        return (), f"benchmarks.verbs.tests: {why}"
     return tuple(node.name for node in bare_metal), ""

@@ -1,4 +1,7 @@
-"""A measured fabric: the weight of each transfer for or against a fault, and the parts that may be at fault."""
+"""A measured fabric.
+
+The weight of each transfer for or against a fault, and the parts that may be at fault.
+"""
 
 import math
 from collections import Counter
@@ -16,20 +19,23 @@ Retests = Mapping[Flow, Sequence[Value]]
 """Values of transfers that were measured again with half as many at once."""
 
 BAD_BELOW = 0.92
-"""Share of the level below which a part is at fault: verdicts warn at 0.97 or 0.95 of it, and fail at 0.90."""
+"""Share of the level below which a part is at fault: verdicts warn at 0.97 or 0.95 of it, and fail
+at 0.90."""
 GOOD_FROM = 0.93
-"""Share of a ceiling from which a value counts as that of a sound path when the level is estimated."""
+"""Share of a ceiling from which a value counts as that of a sound path when the level is
+estimated."""
 USUAL = 0.985
 """Share of their ceiling that NICs usually reach; used where no path is sound."""
 STRAYS, STRAYS_HALVED = 0.07, 0.03
-"""Share of transfers that are slow in a sound fabric: other traffic, two flows hashed onto one link. At half the
-concurrency there are fewer."""
+"""Share of transfers that are slow in a sound fabric: other traffic, two flows hashed onto one
+link. At half the concurrency there are fewer."""
 MOST_WEIGHT = 5.0
 """Of one measurement, so that none decides alone."""
 MOST_TOGETHER = 30.0
 """Of all measurements of one transfer."""
 SOUND_AGAIN, FURTHEST = 0.90, 0.95
-"""Share of the run's level from which a repetition counts as sound, and the lowest level of repetitions."""
+"""Share of the run's level from which a repetition counts as sound, and the lowest level of
+repetitions."""
 STEPS = 400
 """Weights are tabulated in steps of 1/400 of the level."""
 
@@ -40,10 +46,11 @@ class MeasuredFabric:
 
     values: Mapping[Flow, Value]
     expected: Mapping[str, float] = field(default_factory=dict)
-    """Ceiling of each rail in the unit of the values. A rail without one is compared only with itself, so a rail that
-    is slow as a whole goes unnoticed."""
+    """Ceiling of each rail in the unit of the values. A rail without one is compared only with
+    itself, so a rail that is slow as a whole goes unnoticed."""
     ceiling_of: Mapping[Flow, float] = field(default_factory=dict)
-    """Ceilings of transfers that differ from their rail's, as between NICs of different line rates."""
+    """Ceilings of transfers that differ from their rail's, as between NICs of different line
+    rates."""
     leaf_of: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Leaf switch by (node, rail). Without a topology no link is ever named."""
     rated: bool = True
@@ -75,9 +82,14 @@ class MeasuredFabric:
 
     @cached_property
     def spread(self) -> float:
-        """Standard deviation of sound paths around their level, including drift over the run; 0.02 to 0.05."""
+        """Standard deviation of sound paths around their level, including drift over the run.
+
+        0.02 to 0.05.
+        """
         levels, fair = self.levels, self.fair
-        ratios = [fair(flow, value) / levels[flow[0]] for flow, value in self.values.items() if value]
+        ratios = [
+            fair(flow, value) / levels[flow[0]] for flow, value in self.values.items() if value
+        ]
         sound = [ratio for ratio in ratios if ratio > GOOD_FROM]
         if len(sound) < 8:
             return 0.03
@@ -87,7 +99,9 @@ class MeasuredFabric:
     def first(self) -> tuple[float, ...]:
         """Weight of each transfer in the run itself; a positive weight indicates a fault."""
         levels = self.levels
-        return tuple(self.weight(flow, value, levels[flow[0]], STRAYS) for flow, value in self.values.items())
+        return tuple(
+            self.weight(flow, value, levels[flow[0]], STRAYS) for flow, value in self.values.items()
+        )
 
     def fair(self, flow: Flow, value: float) -> float:
         """A value scaled from the transfer's own ceiling to its rail's."""
@@ -117,31 +131,41 @@ class Repeated:
 
     @cached_property
     def levels(self) -> Mapping[str, float]:
-        """Bandwidth of sound paths at the time of the repetitions; the fabric may have drifted since the run."""
+        """Bandwidth of sound paths at the time of the repetitions.
+
+        The fabric may have drifted since the run.
+        """
         sound: dict[str, list[float]] = {}
         before = self.fabric.levels
         for flow, values in self.values.items():
             fair = [self.fabric.fair(flow, value) for value in values if value]
-            sound.setdefault(flow[0], []).extend(value for value in fair if value > SOUND_AGAIN * before[flow[0]])
-        return {rail: max(_pulled(sound.get(rail, []), level), FURTHEST * level) for rail, level in before.items()}
+            sound.setdefault(flow[0], []).extend(
+                value for value in fair if value > SOUND_AGAIN * before[flow[0]]
+            )
+        levels = {}
+        for rail, level in before.items():
+            levels[rail] = max(_pulled(sound.get(rail, []), level), FURTHEST * level)
+        return levels
 
     @cached_property
     def again(self) -> Mapping[Flow, float]:
         """Weight of all repetitions of each transfer."""
-        weight, levels = self.fabric.weight, self.levels
-        return {
-            flow: math.fsum(weight(flow, value, levels[flow[0]], STRAYS_HALVED) for value in values)
-            for flow, values in self.values.items()
-        }
+        weights = {}
+        for flow, values in self.values.items():
+            level = self.levels[flow[0]]
+            of_each = [self.fabric.weight(flow, value, level, STRAYS_HALVED) for value in values]
+            weights[flow] = math.fsum(of_each)
+        return weights
 
     @cached_property
     def together(self) -> Mapping[Flow, float]:
         """Weight of run and repetitions of each transfer that was measured again."""
         first, number_of = self.fabric.first, self.fabric.number_of
-        return {
-            flow: min(max(first[number_of[flow]] + again, -MOST_TOGETHER), MOST_TOGETHER)
-            for flow, again in self.again.items()
-        }
+        together = {}
+        for flow, again in self.again.items():
+            weight = first[number_of[flow]] + again
+            together[flow] = min(max(weight, -MOST_TOGETHER), MOST_TOGETHER)
+        return together
 
     def cleared(self, number: int) -> bool:
         """Whether a transfer was suspect in the run and good when measured again."""
@@ -149,7 +173,10 @@ class Repeated:
 
 
 def _level(values: list[float], ceiling: float | None) -> float:
-    """Median of the sound values; a rail without any is slow as a whole, so its ceiling sets the level."""
+    """Median of the sound values.
+
+    A rail without any is slow as a whole, so its ceiling sets the level.
+    """
     if not values:
         return ceiling or 1.0
     best = ceiling if ceiling is not None else sorted(values)[int(0.9 * (len(values) - 1))] / USUAL
@@ -160,7 +187,10 @@ def _level(values: list[float], ceiling: float | None) -> float:
 
 
 def _pulled(values: list[float], usual: float) -> float:
-    """Median, pulled towards the usual value when there are few values: two of three may be outliers."""
+    """Median, pulled towards the usual value when there are few values.
+
+    Two of three may be outliers.
+    """
     return (median(values) * len(values) + usual * 4) / (len(values) + 4) if values else usual
 
 
@@ -178,9 +208,12 @@ def _weights(spread: float, strays: float) -> tuple[float, ...]:
     return tuple(weights)
 
 
-Part = Literal["node", "nic", "tx", "rx", "node_tx", "node_rx", "rail", "leaf", "leaf_pair", "pair", "one_way"]
-"""tx, rx: one direction of a NIC; node_tx, node_rx: of all NICs of a node. leaf: everything between a leaf and other
-leaves; leaf_pair: between two leaves. pair: both directions between two nodes; one_way: one of them."""
+Part = Literal[
+    "node", "nic", "tx", "rx", "node_tx", "node_rx", "rail", "leaf", "leaf_pair", "pair", "one_way"
+]
+"""tx, rx: one direction of a NIC; node_tx, node_rx: of all NICs of a node. leaf: everything between
+a leaf and other leaves; leaf_pair: between two leaves. pair: both directions between two nodes;
+one_way: one of them."""
 
 COST: dict[Part, float] = {
     "node": 4.0,
@@ -195,7 +228,8 @@ COST: dict[Part, float] = {
     "pair": 5.0,
     "one_way": 6.0,
 }
-"""Logarithm of the odds against a fault in any part of a kind; `FabricParts.cost` adds the number of such parts."""
+"""Logarithm of the odds against a fault in any part of a kind; `FabricParts.cost` adds the number
+of such parts."""
 
 
 class Cause(NamedTuple):
@@ -208,12 +242,16 @@ class Cause(NamedTuple):
 
 
 Group = tuple[str, ...]
-"""Transfers that share a port or a link: ("tx", rail, node), ("rx", rail, node) or ("between", rail, leaf, leaf)."""
+"""Transfers that share a port or a link: ("tx", rail, node), ("rx", rail, node) or ("between",
+rail, leaf, leaf)."""
 
 
 @dataclass(frozen=True)
 class FabricParts:
-    """The parts of a fabric, and their transfers as indexes into `fabric.flows`. Each part consists of groups."""
+    """The parts of a fabric, and their transfers as indexes into `fabric.flows`.
+
+    Each part consists of groups.
+    """
 
     fabric: MeasuredFabric
 
@@ -225,18 +263,19 @@ class FabricParts:
             for group in self.groups_of(flow):
                 groups.setdefault(group, []).append(number)
         # a single pair of nodes on two leaves is a pair, and no link
-        single = {
-            group
-            for group, through in groups.items()
-            if group[0] == "between" and len({frozenset(flows[number][1:]) for number in through}) == 1
-        }
-        return {group: through for group, through in groups.items() if group not in single}
+        for group, through in list(groups.items()):
+            pairs = {frozenset(flows[number][1:]) for number in through}
+            if group[0] == "between" and len(pairs) == 1:
+                del groups[group]
+        return groups
 
     def groups_of(self, flow: Flow) -> Iterator[Group]:
         """The groups that a transfer may belong to."""
         yield "tx", flow.rail, flow.client
         yield "rx", flow.rail, flow.server
-        leaves = sorted(self.fabric.leaf_of.get((node, flow.rail), "") for node in (flow.client, flow.server))
+        leaves = sorted(
+            self.fabric.leaf_of.get((node, flow.rail), "") for node in (flow.client, flow.server)
+        )
         if "" not in leaves and leaves[0] != leaves[1]:
             yield "between", flow.rail, *leaves
 
@@ -290,8 +329,11 @@ class FabricParts:
         if part == "leaf_pair":
             return [("between", str(rail), *names)]
         if part == "leaf":
-            return [group for group in self.groups if group[:2] == ("between", rail) and names[0] in group[2:]]
-        kinds = {"tx": ("tx",), "node_tx": ("tx",), "rx": ("rx",), "node_rx": ("rx",)}.get(part, ("tx", "rx"))
+            between = [group for group in self.groups if group[:2] == ("between", rail)]
+            return [group for group in between if names[0] in group[2:]]
+        kinds = {"tx": ("tx",), "node_tx": ("tx",), "rx": ("rx",), "node_rx": ("rx",)}.get(
+            part, ("tx", "rx")
+        )
         rails = self.nodes[names[0]] if rail is None else (rail,)
         groups = [(kind, name, names[0]) for name in rails for kind in kinds]
         return [group for group in groups if group in self.groups]
@@ -300,7 +342,8 @@ class FabricParts:
     def cost(self) -> dict[Part, float]:
         """The cost of blaming a part of each kind in this fabric."""
         count: Counter[Part] = Counter(cause.part for cause in self.structure)
-        there_and_back = sum((rail, server, client) in self.fabric.values for rail, client, server in self.fabric.flows)
+        back = [Flow(rail, server, client) for rail, client, server in self.fabric.flows]
+        there_and_back = sum(flow in self.fabric.values for flow in back)
         count["pair"] = len(self.fabric.flows) - there_and_back // 2
         count["one_way"] = len(self.fabric.flows)
         return {part: cost + math.log(max(count[part], 1)) for part, cost in COST.items()}

@@ -7,8 +7,8 @@ from typing import Literal
 
 from components.finding import Finding
 from components.validation.records import Frozen
+from components.validation.repeats import at_most
 from components.validation.search.fabric import Cause, MeasuredFabric, Part, Repeated
-from components.validation.statistics import at_most
 from stacks.words import plural
 
 Kind = Literal["node", "rail", "direction", "path", "congestion"]
@@ -39,11 +39,14 @@ LEAST_RECOVERED = 0.6
 """Share of the slow transfers that must be good at half the concurrency."""
 
 HINTS: dict[Kind, str] = {
-    "node": "check what all its NICs share: PCIe, memory, CPU frequency, NUMA, driver, the node's MTU and QoS",
+    "node": "check what all its NICs share: PCIe, memory, CPU frequency, NUMA, driver, the node's "
+    "MTU and QoS",
     "rail": "check the cable, the port and its counters, the PCIe link of that NIC, and its MTU",
-    "direction": "one direction alone is mostly a lane, a transceiver or a cable: check both ends' error counters",
+    "direction": "one direction alone is mostly a lane, a transceiver or a cable: check both "
+    "ends' error counters",
     "path": "check the links between the two: error counters, MTU, and which uplink the flows take",
-    "congestion": "fewer transfers at once are fast: check oversubscription, ECN and PFC marking, and ECMP hashing",
+    "congestion": "fewer transfers at once are fast: check oversubscription, ECN and PFC marking, "
+    "and ECMP hashing",
 }
 
 
@@ -83,13 +86,20 @@ class LocatedFault(Frozen):
         kind, code = CODES[cause.part]
         if 2 * evidence.failed > evidence.bad:
             code = code.replace("_SLOW", "_DOWN")
-        on_leaves = cause.part in ("leaf", "leaf_pair")
-        directions: dict[Part, Direction] = {"tx": "tx", "node_tx": "tx", "rx": "rx", "node_rx": "rx"}
+        nodes, leaves = cause.names, tuple[str, ...]()
+        if cause.part in ("leaf", "leaf_pair"):
+            nodes, leaves = (), cause.names
+        directions: dict[Part, Direction] = {
+            "tx": "tx",
+            "node_tx": "tx",
+            "rx": "rx",
+            "node_rx": "rx",
+        }
         return cls(
             kind=kind,
             code=code,
-            nodes=() if on_leaves else cause.names,
-            leaves=cause.names if on_leaves else (),
+            nodes=nodes,
+            leaves=leaves,
             rail=cause.rail,
             direction=directions.get(cause.part),
             evidence=evidence,
@@ -104,7 +114,8 @@ class LocatedFault(Frozen):
             between = f", between leaves {', '.join(self.leaves)}" if self.leaves else ""
             return f"{rail}, with many transfers at once{between}"
         if self.leaves:
-            return f"{' to '.join(self.leaves) if len(self.leaves) > 1 else f'uplinks of {self.leaves[0]}'} on {rail}"
+            between = " to ".join(self.leaves)
+            return f"{between if self.leaves[1:] else f'uplinks of {between}'} on {rail}"
         if self.code.startswith("PATH_ONE_WAY"):
             return f"path from {self.nodes[0]} to {self.nodes[1]} on {rail}, that direction only"
         if self.kind == "path":
@@ -118,9 +129,14 @@ class LocatedFault(Frozen):
     def numbers(self) -> str:
         """The evidence in words."""
         e = self.evidence
-        speed = f", median {e.median_ratio:.0%} of a sound path" if e.median_ratio is not None else ""
+        speed = (
+            f", median {e.median_ratio:.0%} of a sound path" if e.median_ratio is not None else ""
+        )
         failed = f" ({e.failed} failed)" if 0 < e.failed < e.bad else ""
-        again = f"; {e.recovered} of {e.measured_again} measured again with half as many at once were good"
+        again = (
+            f"; {e.recovered} of {e.measured_again} measured again with half as many at once "
+            "were good"
+        )
         never = "; not measured again, so it may be congestion"
         what = f"failed{again if e.measured_again else ''}"
         if e.failed < e.bad:
@@ -129,7 +145,9 @@ class LocatedFault(Frozen):
 
     def finding(self) -> Finding:
         """The fault in the stack output."""
-        return Finding(code=self.code, where=self.where, evidence=self.numbers, hint=HINTS[self.kind])
+        return Finding(
+            code=self.code, where=self.where, evidence=self.numbers, hint=HINTS[self.kind]
+        )
 
 
 class Located(Frozen):
@@ -146,19 +164,27 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> FaultEvidence:
     """The numbers of some transfers of a run."""
     fabric = repeated.fabric
     chosen = [(number, fabric.flows[number]) for number in numbers]
-    ratios = [ratio for _, flow in chosen if (ratio := fabric.ratio(flow, fabric.values[flow])) is not None]
+    ratios = []
+    for _, flow in chosen:
+        ratio = fabric.ratio(flow, fabric.values[flow])
+        if ratio is not None:
+            ratios.append(ratio)
+    typical = round(median(ratios), 4) if ratios and fabric.rated else None
     return FaultEvidence(
         tested=len(chosen),
         bad=sum(fabric.first[number] > 0 for number, _ in chosen),
         failed=sum(not fabric.values[flow] for _, flow in chosen),
         measured_again=sum(flow in repeated.values for _, flow in chosen),
         recovered=sum(repeated.cleared(number) for number, _ in chosen),
-        median_ratio=round(median(ratios), 4) if ratios and fabric.rated else None,
+        median_ratio=typical,
     )
 
 
 def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[LocatedFault]:
-    """Rails on which more transfers than chance explains are slow together and good with half as many at once."""
+    """Rails on which transfers are slow together, and good with half as many at once.
+
+    More of them than chance explains.
+    """
     by_rail: dict[str, list[int]] = {}
     for number in rest:
         by_rail.setdefault(repeated.fabric.flows[number].rail, []).append(number)
@@ -178,13 +204,15 @@ def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> LocatedFa
     chance = 1 - at_most(crowded // 2 - 1, len(numbers) // 2, USUAL_SHARE) if crowded > 1 else 1.0
     if crowded < CROWDED_SHARE * len(numbers) or chance > CHANCE:
         return None
-    leaves = sorted({leaf for (_, where), leaf in fabric.leaf_of.items() if where == rail})
+    leaves = tuple(sorted({leaf for (_, where), leaf in fabric.leaf_of.items() if where == rail}))
     inside = [number for number in numbers if _leaves(fabric, number) == 1]
     local = sum(fabric.first[number] > 0 for number in inside) > CROWDED_SHARE * len(inside)
+    if len(leaves) < 2 or not inside or local:
+        leaves = ()
     return LocatedFault(
         kind="congestion",
         code=CONGESTION,
-        leaves=tuple(leaves) if len(leaves) > 1 and inside and not local else (),
+        leaves=leaves,
         rail=rail,
         evidence=evidence,
         log_odds=round(-math.log(max(chance, 1e-15)), 1),
@@ -200,24 +228,25 @@ def merged(faults: Sequence[LocatedFault], rails: Sequence[str]) -> tuple[Locate
     """The faults, the most certain first; a fault that all of several rails share becomes one."""
     groups: dict[tuple[object, ...], list[LocatedFault]] = {}
     for fault in faults:
-        groups.setdefault((fault.code, fault.nodes, fault.leaves, fault.direction), []).append(fault)
-    found: list[LocatedFault] = []
+        groups.setdefault((fault.code, fault.nodes, fault.leaves, fault.direction), []).append(
+            fault
+        )
+    kept: list[LocatedFault] = []
     for same in groups.values():
         everywhere = len(rails) > 1 and {fault.rail for fault in same} == set(rails)
-        found += [_over_all(same)] if everywhere else same
-    return tuple(sorted(found, key=lambda fault: -fault.log_odds))
+        kept += [_over_all(same)] if everywhere else same
+    return tuple(sorted(kept, key=lambda fault: -fault.log_odds))
 
 
 def _over_all(faults: Sequence[LocatedFault]) -> LocatedFault:
     counts = ("tested", "bad", "failed", "measured_again", "recovered")
-    ratios = [ratio for fault in faults if (ratio := fault.evidence.median_ratio) is not None]
-    return faults[0].model_copy(
-        update={
-            "rail": None,
-            "evidence": FaultEvidence(
-                **{name: sum(getattr(fault.evidence, name) for fault in faults) for name in counts},
-                median_ratio=min(ratios, default=None),
-            ),
-            "log_odds": round(sum(fault.log_odds for fault in faults), 1),
-        }
-    )
+    sums = dict.fromkeys(counts, 0)
+    ratios = []
+    for fault in faults:
+        for name in counts:
+            sums[name] += getattr(fault.evidence, name)
+        if fault.evidence.median_ratio is not None:
+            ratios.append(fault.evidence.median_ratio)
+    evidence = FaultEvidence(**sums, median_ratio=min(ratios, default=None))
+    log_odds = round(sum(fault.log_odds for fault in faults), 1)
+    return faults[0].model_copy(update={"rail": None, "evidence": evidence, "log_odds": log_odds})

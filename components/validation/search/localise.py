@@ -9,8 +9,22 @@ from functools import cached_property
 from typing import Self
 
 from components.validation.records import Flow
-from components.validation.search.fabric import GOOD_FROM, Cause, FabricParts, MeasuredFabric, Repeated, Retests
-from components.validation.search.findings import Located, LocatedFault, congestion, evidence_of, merged
+from components.validation.search.fabric import (
+    GOOD_FROM,
+    Cause,
+    FabricParts,
+    Group,
+    MeasuredFabric,
+    Repeated,
+    Retests,
+)
+from components.validation.search.findings import (
+    Located,
+    LocatedFault,
+    congestion,
+    evidence_of,
+    merged,
+)
 
 MOST_STARTS = 5
 MOST_CAUSES = 64
@@ -22,7 +36,9 @@ class Sums:
 
     def __init__(self, parts: FabricParts, weights: Sequence[float]) -> None:
         self._parts, self._weights = parts, weights
-        self._sums = {group: math.fsum([weights[n] for n in through]) for group, through in parts.groups.items()}
+        self._sums: dict[Group, float] = {}
+        for group, through in parts.groups.items():
+            self._sums[group] = math.fsum([weights[number] for number in through])
         least = min(parts.cost["pair"] / 2, parts.cost["one_way"])
         self._single = [number for number, weight in enumerate(weights) if weight > least]
         self.covered: set[int] = set()
@@ -43,7 +59,10 @@ class Sums:
                         self._sums[group] -= self._weights[number]
 
     def gains(self) -> Iterator[tuple[float, Cause]]:
-        """What each further part would add to the explanation, after its cost; only parts that add something."""
+        """What each further part would add to the explanation, after its cost.
+
+        Only parts that add something.
+        """
         cost = self._parts.cost
         for cause, groups in self._parts.structure.items():
             gain = math.fsum([self._sums[group] for group in groups]) - cost[cause.part]
@@ -63,13 +82,17 @@ class Sums:
             if back is None or back in self.covered or weights[back] <= 0:
                 continue
             if (both := weights[number] + weights[back]) > cost["pair"]:
-                yield both - cost["pair"], Cause("pair", rail, (min(client, server), max(client, server)))
+                yield (
+                    both - cost["pair"],
+                    Cause("pair", rail, (min(client, server), max(client, server))),
+                )
 
 
 def explain(parts: FabricParts, weights: Sequence[float]) -> tuple[tuple[Cause, float], ...]:
     """The best explanation found: each cause with what it adds to the score.
 
-    The part with the largest gain need not belong to the best explanation, so the search starts from several parts.
+    The part with the largest gain need not belong to the best explanation, so the search starts
+    from several parts.
     """
     sums = Sums(parts, weights)
     starts = sorted(sums.gains(), key=_by_gain)
@@ -78,37 +101,43 @@ def explain(parts: FabricParts, weights: Sequence[float]) -> tuple[tuple[Cause, 
     for gain, start in starts[:MOST_STARTS]:
         if gain < 0.25 * starts[0][0]:
             break
-        found = _pruned(parts, weights, _completed(sums.copy(), start))
-        score = _score(parts, weights, found)
+        causes = _pruned(parts, weights, _completed(sums.copy(), start))
+        score = _score(parts, weights, causes)
         if score > most:
-            best, most = found, score
-    return tuple((cause, most - _score(parts, weights, [other for other in best if other != cause])) for cause in best)
+            best, most = causes, score
+    explained = []
+    for cause in best:
+        others = [other for other in best if other != cause]
+        explained.append((cause, most - _score(parts, weights, others)))
+    return tuple(explained)
 
 
 def _completed(sums: Sums, start: Cause) -> list[Cause]:
-    found = [start]
-    while len(found) < MOST_CAUSES:
-        sums.explain(found[-1])
+    causes = [start]
+    while len(causes) < MOST_CAUSES:
+        sums.explain(causes[-1])
         following = min(sums.gains(), key=_by_gain, default=None)
-        if following is None or following[1] in found:
+        if following is None or following[1] in causes:
             break
-        found.append(following[1])
-    return found
+        causes.append(following[1])
+    return causes
 
 
-def _pruned(parts: FabricParts, weights: Sequence[float], found: list[Cause]) -> list[Cause]:
+def _pruned(parts: FabricParts, weights: Sequence[float], causes: list[Cause]) -> list[Cause]:
     """Drops causes that later ones made redundant."""
-    score = _score(parts, weights, found)
-    for cause in list(found) if len(found) > 1 else []:
-        without = [other for other in found if other != cause]
+    score = _score(parts, weights, causes)
+    for cause in list(causes) if len(causes) > 1 else []:
+        without = [other for other in causes if other != cause]
         if (better := _score(parts, weights, without)) > score:
-            found, score = without, better
-    return found
+            causes, score = without, better
+    return causes
 
 
 def _score(parts: FabricParts, weights: Sequence[float], causes: Sequence[Cause]) -> float:
     covered = {number for cause in causes for number in parts.through(cause)}
-    return math.fsum([weights[number] for number in covered]) - math.fsum([parts.cost[c.part] for c in causes])
+    return math.fsum([weights[number] for number in covered]) - math.fsum(
+        [parts.cost[c.part] for c in causes]
+    )
 
 
 def _by_gain(pair: tuple[float, Cause]) -> tuple[float, str, str, tuple[str, ...]]:
@@ -126,7 +155,8 @@ MOST_AGAIN = 8
 SAMPLE = 16
 """Transfers of an accused part that are measured again."""
 EACH_END = 2
-"""Transfers per sender and per receiver that are measured again on a rail with very many suspects."""
+"""Transfers per sender and per receiver that are measured again on a rail with very many
+suspects."""
 MANY, MANY_SHARE = 48, 0.2
 """Number and share of suspects on a rail above which only a sample is measured again."""
 
@@ -144,7 +174,8 @@ class Localiser:
     @cached_property
     def _at_first(self) -> tuple[tuple[Cause, frozenset[int]], ...]:
         """The parts that best explain the run itself, with their transfers."""
-        return tuple((cause, frozenset(self._parts.through(cause))) for cause, _ in self._explained(self.fabric.first))
+        causes = [cause for cause, _ in self._explained(self.fabric.first)]
+        return tuple((cause, frozenset(self._parts.through(cause))) for cause in causes)
 
     @cached_property
     def _suspect(self) -> dict[str, list[int]]:
@@ -176,29 +207,39 @@ class Localiser:
             if cause.part not in ("pair", "one_way"):
                 numbers = self._parts.through(cause)
                 covered.update(numbers)
-                chosen.update(dict.fromkeys(self._sampled(numbers, retests, settled=gain >= ENOUGH)))
+                chosen.update(
+                    dict.fromkeys(self._sampled(numbers, retests, settled=gain >= ENOUGH))
+                )
         for _, through in self._at_first:
             chosen.update(dict.fromkeys(self._sampled(through, retests, settled=True)))
             if (self._recovered(through, repeated) or 0) <= 0.5:
                 covered.update(through)
         chosen.update(dict.fromkeys(self._single(repeated, covered)))
-        return tuple(flows[number] for number in sorted(chosen) if len(retests.get(flows[number], ())) < MOST_AGAIN)
+        again = [flows[number] for number in sorted(chosen)]
+        return tuple(flow for flow in again if len(retests.get(flow, ())) < MOST_AGAIN)
 
-    def _sampled(self, through: Collection[int], retests: Retests, *, settled: bool) -> Iterator[int]:
-        """An even sample of the suspect transfers through a part; of a small part, all transfers."""
+    def _sampled(
+        self, through: Collection[int], retests: Retests, *, settled: bool
+    ) -> Iterator[int]:
+        """An even sample of the suspect transfers through a part.
+
+        Of a small part, all transfers.
+        """
         flows, first = self.fabric.flows, self.fabric.first
         few = len(through) <= SAMPLE
         candidates = [number for number in sorted(through) if few or first[number] > 0]
         again = [number for number in candidates if flows[number] in retests]
         if len(again) < min(SAMPLE, len(candidates)):
             step = max(1, len(candidates) // SAMPLE)
-            left = [number for number in candidates[:: 1 if few else step] if flows[number] not in retests]
+            if few:
+                step = 1
+            left = [number for number in candidates[::step] if flows[number] not in retests]
             yield from left[: SAMPLE - len(again)]
         elif not settled:
             yield from again
 
     def _single(self, repeated: Repeated, covered: set[int]) -> Iterator[int]:
-        """Suspect transfers that no larger part explains, with their other direction, until cleared or proven."""
+        """Suspects that no larger part explains, and their way back, until cleared or proven."""
         flows, number_of = self.fabric.flows, self.fabric.number_of
         proven = max(self._parts.cost["one_way"], self._parts.cost["pair"]) + ENOUGH
         for rail in self.fabric.rails:
@@ -212,7 +253,8 @@ class Localiser:
                 continue
             back = number_of.get(Flow(flow.rail, flow.server, flow.client))
             other = repeated.together.get(flows[back], 0.0) if back is not None else 0.0
-            # the other direction of a bad transfer must be clear: that is the difference between "one_way" and "pair"
+            # the other direction of a bad transfer must be clear: that is the difference between
+            # "one_way" and "pair"
             if (CLEAR if other > 0 else 0) < total < proven:
                 yield number
             if total > 0 and back is not None and flows[back] not in repeated.values:
@@ -238,8 +280,9 @@ class Localiser:
             weights[self.fabric.number_of[flow]] = weight
         groups = [through for _, through in self._at_first]
         known = frozenset().union(*groups)
-        left = [[n for n in numbers if n not in known] if known else numbers for numbers in self._suspect.values()]
-        for group in (*groups, *left):
+        for numbers in self._suspect.values():
+            groups.append(frozenset(numbers) - known)
+        for group in groups:
             recovered = self._recovered(group, repeated)
             if recovered:
                 for number in group:
@@ -248,9 +291,14 @@ class Localiser:
         return weights
 
     def _recovered(self, through: Iterable[int], repeated: Repeated) -> float | None:
-        """Share of suspect transfers that were good when measured again; None if none was measured again."""
+        """Share of suspect transfers that were good when measured again.
+
+        None if none was measured again.
+        """
         flows, first = self.fabric.flows, self.fabric.first
-        again = [number for number in through if first[number] > 0 and flows[number] in repeated.values]
+        again = [
+            number for number in through if first[number] > 0 and flows[number] in repeated.values
+        ]
         return sum(map(repeated.cleared, again)) / len(again) if again else None
 
     def localise(self, retests: Retests) -> Located:
@@ -263,14 +311,19 @@ class Localiser:
             through = self._parts.through(cause)
             again = sum(repeated.again.get(self.fabric.flows[number], 0.0) for number in through)
             evidence = evidence_of(through, repeated)
-            slow = 2 * evidence.failed > evidence.tested or (evidence.median_ratio or 1.0) < GOOD_FROM
+            slow = (
+                2 * evidence.failed > evidence.tested or (evidence.median_ratio or 1.0) < GOOD_FROM
+            )
             if gain >= ENOUGH and again >= 0 and slow:
                 covered.update(through)
                 faults.append(LocatedFault.of(cause, evidence, log_odds=round(gain, 1)))
         rest = [number for number in range(len(weights)) if number not in covered]
         crowded = list(congestion(repeated, rest))
+        cleared = 0
+        if not crowded:
+            cleared = sum(map(repeated.cleared, rest))
         return Located(
             faults=merged((*faults, *crowded), self.fabric.rails),
-            cleared=0 if crowded else sum(map(repeated.cleared, rest)),
+            cleared=cleared,
             measured_again=sum(len(values) for values in retests.values()),
         )

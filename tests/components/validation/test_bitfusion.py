@@ -61,7 +61,7 @@ class Client:
     def __init__(self, **answers: list[CommandResult]) -> None:
         self._answers = answers
         self.ran: list[tuple[str, tuple[str, ...]]] = []
-        self.said: list[str] = []
+        self.text: list[str] = []
 
     async def run(self, client: str, words: Sequence[str], limit_s: int) -> CommandResult:
         assert limit_s > 0
@@ -73,7 +73,7 @@ class Client:
 def proven(
     asked: Sequence[BitfusionCheck], client: Client, *, wait_s: float = 60, simulated: bool = False
 ) -> list[Proof]:
-    return asyncio.run(prove(asked, client.run, client.said.append, wait_s=wait_s, simulated=simulated))
+    return asyncio.run(prove(asked, client.run, client.text.append, wait_s=wait_s, simulated=simulated))
 
 
 def test_both_are_run_on_the_client_and_the_server_s_end_is_asked_for_first(lab: Lab) -> None:
@@ -88,9 +88,9 @@ def test_both_are_run_on_the_client_and_the_server_s_end_is_asked_for_first(lab:
 
     assert {proof.state, latency.state, bandwidth.state} == {"pass"}, (proof, latency, bandwidth)
     assert [words[0] for _, words in client.ran] == ["bitfusion", "ib_send_lat", "ib_send_lat", "ib_send_bw"]
-    assert states(client.said[3], "gpu02", "192.168.0.60", "bandwidth", "ib_send_bw -F --report_gbits")
-    assert states(client.said[1], "gpu02", "192.168.0.60", "latency", "ib_send_lat -F -n 5000")
-    assert states(latency.said, "48.20 us", 50)
+    assert states(client.text[3], "gpu02", "192.168.0.60", "bandwidth", "ib_send_bw -F --report_gbits")
+    assert states(client.text[1], "gpu02", "192.168.0.60", "latency", "ib_send_lat -F -n 5000")
+    assert states(latency.text, "48.20 us", 50)
 
 
 @pytest.mark.row("C 24")
@@ -98,7 +98,7 @@ def test_above_the_limit_it_fails_and_in_a_simulated_lab_it_is_not_rated(lab: La
     latency = checks(lab)[1]
 
     assert judged(latency, MEASURED, simulated=False).state == "fail"
-    assert states(judged(latency, MEASURED, simulated=True).said, "2209.40 us", 50, "simulated")
+    assert states(judged(latency, MEASURED, simulated=True).text, "2209.40 us", 50, "simulated")
     assert judged(latency, MEASURED, simulated=True).state == "not rated"
 
 
@@ -109,9 +109,9 @@ def test_a_bandwidth_passes_by_being_reported_and_in_a_simulated_lab_it_is_not_r
     real, simulated = (judged(bandwidth, BANDWIDTH, simulated=simulated) for simulated in (False, True))
 
     assert (real.state, simulated.state) == ("pass", "not rated")
-    assert states(real.said, "0.06 Gbit/s")
-    assert "simulated" not in real.said
-    assert states(simulated.said, "0.06 Gbit/s", "simulated")
+    assert states(real.text, "0.06 Gbit/s")
+    assert "simulated" not in real.text
+    assert states(simulated.text, "0.06 Gbit/s", "simulated")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_unreported_bandwidth_does_not_pass(lab: Lab, text: str) -> None:
     found = judged(checks(lab)[2], text, simulated=False)
 
     assert found.state == "error"
-    assert states(found.said, "ib_send_bw", "no result")
+    assert states(found.text, "ib_send_bw", "no result")
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", MEASURED[: MEASURED.index(" 2       1000")], MEASURED[:600]])
@@ -129,7 +129,7 @@ def test_an_output_without_a_result_is_an_error_and_no_number(lab: Lab, text: st
     found = judged(checks(lab)[1], text, simulated=False)
 
     assert found.state == "error"
-    assert states(found.said, "ib_send_lat", "no result")
+    assert states(found.text, "ib_send_lat", "no result")
 
 
 def test_a_server_where_nothing_listens_is_a_skip_and_never_a_pass(lab: Lab) -> None:
@@ -137,7 +137,7 @@ def test_a_server_where_nothing_listens_is_a_skip_and_never_a_pass(lab: Lab) -> 
 
     for proof in proven(checks(lab)[1:], client, wait_s=0):
         assert proof.state == "skip"
-        assert states(proof.said, "192.168.0.60", "0 s")
+        assert states(proof.text, "192.168.0.60", "0 s")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_sample_that_did_not_run_fails_with_its_last_line(lab: Lab, done: Comm
     (proof,) = proven(checks(lab)[:1], Client(bitfusion=[done]))
 
     assert proof.state == "fail"
-    assert states(proof.said, *said)
+    assert states(proof.text, *said)
 
 
 def test_a_broken_test_is_named_by_its_cause(lab: Lab) -> None:
@@ -163,7 +163,7 @@ def test_a_broken_test_is_named_by_its_cause(lab: Lab) -> None:
     (latency,) = proven(checks(lab)[1:2], Client(ib_send_lat=[broken]))
 
     assert latency.state == "fail"
-    assert states(latency.said, "exit 1", "retries exceeded", "UDP 4791")
+    assert states(latency.text, "exit 1", "retries exceeded", "UDP 4791")
 
 
 def test_a_client_that_does_not_answer_is_an_error_and_the_next_check_runs(lab: Lab) -> None:

@@ -15,13 +15,13 @@ from components.validation import measurement
 from components.validation import verdict as verdict_of
 from components.validation.benchmarks.plan import Plan
 from components.validation.history import history_in
-from components.validation.measurement import Measurement, MeasurementInputs, MeasurementState, verdict_by
+from components.validation.measurement import Measurement, MeasurementInputs, MeasurementState
 from components.validation.records import MeasuredHost, RunRecord, TransferResult
 from components.validation.runner import Run
 from components.validation.stale import FACTS, fingerprint_of, host_states
 from components.validation.store import RunDocument, declared_rails, read_document
 from components.validation.summary import Summary
-from components.validation.verdict import verdict_on
+from components.validation.verdict import verdict_by, verdict_on
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
 from stacks.report import ReportStore

@@ -1,4 +1,7 @@
-"""The verdict on jobs over several transports and on applications: did they run, and what does RDMA gain? Pure."""
+"""The verdict on jobs over several transports and on applications.
+
+Did they run, and what does RDMA gain? Pure.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,8 +12,14 @@ from components.finding import Finding
 from components.validation.benchmarks.jobs.plan import in_turn
 from components.validation.benchmarks.plan import Plan
 from components.validation.records import JobResult, RunRecord, outcome_counts
-from components.validation.statistics import interval_of_ratio, repeats
-from components.validation.summary import SHOWN_ONLY, SIMULATED, JudgedTest, function_of_counts
+from components.validation.repeats import interval_of_ratio, repeats
+from components.validation.summary import (
+    REPLAYED,
+    SHOWN_ONLY,
+    SIMULATED,
+    JudgedTest,
+    function_of_counts,
+)
 from stacks.words import plural
 
 
@@ -20,31 +29,41 @@ def judge_jobs(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
     Jobs are judged only by whether they ran, since no ceiling can be computed for them.
     """
     # each transport of a comparison runs twice
-    planned: Counter[tuple[str, str]] = Counter((job.program, job.transport) for job in in_turn(plan.jobs))
-    for program, transport in dict.fromkeys((*planned, *((job.program, job.transport) for job in record.jobs))):
+    planned: Counter[tuple[str, str]] = Counter(
+        (job.program, job.transport) for job in in_turn(plan.jobs)
+    )
+    for program, transport in dict.fromkeys(
+        (*planned, *((job.program, job.transport) for job in record.jobs))
+    ):
         jobs = [job for job in record.jobs if (job.program, job.transport) == (program, transport)]
         values = [job.value for job in jobs if job.value is not None]
-        replayed = any(job.replayed for job in jobs)
         counts = outcome_counts(job.outcome for job in jobs)
         expected = planned[program, transport] or len(jobs)
-        yield JudgedTest(
+        typical = median(values) if values else None
+        unit = jobs[0].unit if jobs else ""
+        because = SIMULATED if record.simulated else SHOWN_ONLY
+        shown = JudgedTest(
             test=program,
             shape=transport,
-            rail=None,
-            function="replayed" if replayed else function_of_counts(expected, **counts),
+            function=function_of_counts(expected, **counts),
             performance="not rated",
-            because="replayed" if replayed else SIMULATED if record.simulated else SHOWN_ONLY,
-            median=median(values) if values else None,
-            unit=jobs[0].unit if jobs else "",
+            because=because,
+            median=typical,
+            unit=unit,
             **counts,
         )
+        if any(job.replayed for job in jobs):
+            shown = shown.model_copy(update=REPLAYED)
+        yield shown
 
 
 def job_reasons(record: RunRecord) -> Iterator[str]:
     """Why jobs are no pass; a recorded log needs no reason."""
     for job in record.jobs:
         if not job.replayed:
-            yield from (f"{job.program} {job.transport} {job.outcome}: {reason}" for reason in job.reasons)
+            yield from (
+                f"{job.program} {job.transport} {job.outcome}: {reason}" for reason in job.reasons
+            )
 
 
 def job_findings(record: RunRecord) -> Iterator[Finding]:
@@ -54,7 +73,8 @@ def job_findings(record: RunRecord) -> Iterator[Finding]:
             code="SOCKET_FALLBACK",
             where="nccl_all_reduce",
             evidence="NCCL's log says NET/Socket",
-            hint="check NCCL_DEBUG's lines: no RDMA device in the pods, a GID index without an address, or memlock",
+            hint="check NCCL_DEBUG's lines: no RDMA device in the pods, a GID index without an "
+            "address, or memlock",
         )
     for job in record.jobs:
         if job.dropped and job.value is not None and not job.replayed:
@@ -62,19 +82,23 @@ def job_findings(record: RunRecord) -> Iterator[Finding]:
             yield Finding(
                 code="OUTLIERS",
                 where=f"{job.program} {job.transport}",
-                evidence=f"mean {mean:.1f} {job.unit} over {plural(len(job.samples), 'iteration')}; "
+                evidence=f"mean {mean:.1f} {job.unit} over "
+                f"{plural(len(job.samples), 'iteration')}; "
                 f"{' and '.join(f'{value:g}' for value in job.dropped)} are outliers, "
                 f"without them the median is {job.value:.1f}",
-                hint="single slow iterations come from other work on the node: data loading, clocks, another job",
+                hint="single slow iterations come from other work on the node: data loading, "
+                "clocks, another job",
             )
 
 
 TRANSPORTS = ("roce", "tcp", "host")
 FAST_GBIT_S = 100.0
 SUSPICIOUS = 1.2
-"""From 100 Gbit/s up NCCL over RDMA is at least twice as fast as over TCP; below this factor it is not RDMA."""
+"""From 100 Gbit/s up NCCL over RDMA is at least twice as fast as over TCP; below this factor it is
+not RDMA."""
 OVERHEAD = 0.97
-"""In the DeepOps RoCE guide VFs in pods are as fast as the hosts' own ports; below this share of it is overhead."""
+"""In the DeepOps RoCE guide VFs in pods are as fast as the hosts' own ports; below this share of it
+is overhead."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,49 +124,66 @@ class TransportComparison:
 
 
 def comparisons(jobs: Sequence[JobResult]) -> list[TransportComparison]:
-    """Every program that ran over RoCE and over another transport; replayed logs are not compared."""
-    found: list[TransportComparison] = []
+    """Every program that ran over RoCE and over another transport.
+
+    Replayed logs are not compared.
+    """
+    compared = []
     for program in dict.fromkeys(job.program for job in jobs):
-        runs = [job for job in jobs if (job.program, job.outcome, job.replayed) == (program, "measured", False)]
-        samples = {name: [v for job in runs if job.transport == name for v in job.samples] for name in TRANSPORTS}
-        medians = {transport: repeats(values).median for transport, values in samples.items() if values}
-        roce, tcp, host = (medians.get(transport) for transport in TRANSPORTS)
-        if roce is None or (tcp is None and host is None):
-            continue
-        found.append(
-            TransportComparison(
-                program=program,
-                unit=runs[0].unit,
-                roce=roce,
-                tcp=tcp,
-                host=host,
-                speedup=roce / tcp if tcp else None,
-                speedup_interval=interval_of_ratio(samples["roce"], samples["tcp"]),
-                sriov_overhead_percent=(1 - roce / host) * 100 if host else None,
-            )
-        )
-    return found
+        samples: dict[str, list[float]] = {transport: [] for transport in TRANSPORTS}
+        unit = ""
+        for job in jobs:
+            if job.program == program and job.outcome == "measured" and not job.replayed:
+                samples[job.transport] += job.samples
+                unit = job.unit
+        medians = {name: repeats(values).median for name, values in samples.items() if values}
+        if "roce" in medians and len(medians) > 1:
+            compared.append(_comparison(program, unit, samples, medians))
+    return compared
+
+
+def _comparison(
+    program: str, unit: str, samples: dict[str, list[float]], medians: dict[str, float]
+) -> TransportComparison:
+    roce, tcp, host = medians["roce"], medians.get("tcp"), medians.get("host")
+    speedup = roce / tcp if tcp else None
+    overhead_percent = (1 - roce / host) * 100 if host else None
+    return TransportComparison(
+        program=program,
+        unit=unit,
+        roce=roce,
+        tcp=tcp,
+        host=host,
+        speedup=speedup,
+        speedup_interval=interval_of_ratio(samples["roce"], samples["tcp"]),
+        sriov_overhead_percent=overhead_percent,
+    )
 
 
 def comparison_findings(record: RunRecord) -> Iterator[Finding]:
     """RoCE that is suspiciously slow compared with another transport; never in the simulator."""
     if record.simulated:
         return
-    lines = [transfer.line_rate_gbit_s for transfer in record.transfers if transfer.line_rate_gbit_s]
-    for one in comparisons(record.jobs):
-        slow = one.speedup is not None and one.speedup < SUSPICIOUS
-        if one.program == "nccl_all_reduce" and slow and lines and min(lines) >= FAST_GBIT_S:
+    lines = [
+        transfer.line_rate_gbit_s for transfer in record.transfers if transfer.line_rate_gbit_s
+    ]
+    for compared in comparisons(record.jobs):
+        slow = compared.speedup is not None and compared.speedup < SUSPICIOUS
+        if compared.program == "nccl_all_reduce" and slow and lines and min(lines) >= FAST_GBIT_S:
             yield Finding(
                 code="SOCKET_FALLBACK",
                 where="nccl_all_reduce roce",
-                evidence=f"{one.roce:.2f} {one.unit} over RoCE is {one.speedup:.2f} times TCP at {min(lines):g} Gbit/s",
-                hint="read the job's log for NET/IB and GDRDMA; RDMA is twice as fast as TCP at this rate",
+                evidence=f"{compared.roce:.2f} {compared.unit} over RoCE is "
+                f"{compared.speedup:.2f} times TCP at {min(lines):g} Gbit/s",
+                hint="read the job's log for NET/IB and GDRDMA; RDMA is twice as fast as TCP at "
+                "this rate",
             )
-        if one.sriov_costs:
+        if compared.sriov_costs:
             yield Finding(
                 code="SRIOV_OVERHEAD",
-                where=f"{one.program} roce",
-                evidence=f"{one.roce:.2f} {one.unit} in pods, {one.host:.2f} in the hosts' own network: "
-                f"{one.sriov_overhead_percent:.1f} % less",
-                hint="compare MTU, GID index and NUMA node of VF and PF, and whether GPUDirect is on in both logs",
+                where=f"{compared.program} roce",
+                evidence=f"{compared.roce:.2f} {compared.unit} in pods, {compared.host:.2f} "
+                f"in the hosts' own network: {compared.sriov_overhead_percent:.1f} % less",
+                hint="compare MTU, GID index and NUMA node of VF and PF, and whether GPUDirect is "
+                "on in both logs",
             )

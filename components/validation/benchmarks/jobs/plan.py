@@ -1,4 +1,7 @@
-"""The jobs of a plan beside NCCL's all-reduce: the same over other transports, MPI's, and an application. Pure."""
+"""The jobs of a plan beside NCCL's all-reduce.
+
+The same over other transports, MPI's, and an application. Pure.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -38,7 +41,8 @@ class PlannedJob(Frozen):
     smallest_bytes: int | None = None
     largest_bytes: int | None = None
     one_way: bool = Field(default=False, exclude_if=lambda one_way: not one_way)
-    """Whether each transport runs once: simulated labs rate nothing, and their pods start slowly."""
+    """Whether each transport runs once: simulated labs rate nothing, and their pods start
+    slowly."""
 
     @property
     def name(self) -> str:
@@ -48,7 +52,11 @@ class PlannedJob(Frozen):
     @property
     def unit(self) -> Unit:
         """Unit of the job's value."""
-        return "GB/s" if self.program in {ALL_REDUCE, MPI_ALL_REDUCE} else training_benchmark(self.program).unit
+        return (
+            "GB/s"
+            if self.program in {ALL_REDUCE, MPI_ALL_REDUCE}
+            else training_benchmark(self.program).unit
+        )
 
     def document(self, lab: str, run_id: str, turn: int) -> dict[str, JsonValue]:
         """The MPIJob of a run; its turn makes the name unique.
@@ -86,7 +94,10 @@ def jobs_of(lab: Lab) -> tuple[PlannedJob, ...]:
 
 
 def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
-    """The order of the jobs: each program's transports forth and back, so that slow drift favors none of them."""
+    """The order of the jobs.
+
+    Each program's transports forth and back, so that slow drift favors none of them.
+    """
     order: list[PlannedJob] = []
     for program in dict.fromkeys(job.program for job in jobs):
         there = [job for job in jobs if job.program == program]
@@ -94,7 +105,9 @@ def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
     return order
 
 
-def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, simulated: bool) -> float:
+def estimate_s(
+    jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, simulated: bool
+) -> float:
     """How long they take at an assumed speed per rail; a simulated node only replays a log."""
     total = 0.0
     for job in in_turn(jobs):
@@ -102,7 +115,8 @@ def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, sim
             continue
         total += start_s
         if not simulated and job.largest_bytes is not None:
-            # 20 iterations and a warm-up, out of place and in place, twice the buffer, sizes up to the largest
+            # 20 iterations and a warm-up, out of place and in place, twice the buffer, sizes up to
+            # the largest
             moved_bits = 21 * 2 * 2 * 2 * job.largest_bytes * 8
             total += moved_bits / 1e9 / (gbit_s * max(1, len(job.workers.rails)))
         elif not simulated:
@@ -111,7 +125,10 @@ def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, sim
 
 
 def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> MpiProgram:
-    """MPI's all-reduce. The job carries its text: any image with Open MPI, UCX and mpi4py runs it."""
+    """MPI's all-reduce.
+
+    The job carries its text: any image with Open MPI, UCX and mpi4py runs it.
+    """
     words = ("python3", "-c", MPI_SCRIPT.read_text(), str(smallest_bytes), str(largest_bytes))
     return MpiProgram(words=words, over_ucx=True)
 
@@ -153,14 +170,17 @@ def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
     if lab.images is None or lab.images.training is None:
         why = "images.training: missing, and an application needs the image with the framework"
         for transport in application.transports:
-            yield PlannedJob(program=application.program, transport=transport, workers=None, impossible=why)
+            yield PlannedJob(
+                program=application.program, transport=transport, workers=None, impossible=why
+            )
         return
     request = JobRequest(
         namespace=benchmarks.namespace,
         image=lab.images.training.image,
         timeout_s=application.timeout_s,
-        device_resource=benchmarks.comparison.host_resource if benchmarks.comparison else None,
     )
+    if benchmarks.comparison:
+        request = replace(request, device_resource=benchmarks.comparison.host_resource)
     yield from _planned(lab, application.program, request, application.transports, {})
 
 
@@ -173,7 +193,11 @@ def _sizes(section: Nccl | Mpi) -> dict[str, object]:
 
 
 def _planned(
-    lab: Lab, program: str, request: JobRequest, transports: Sequence[Transport], update: dict[str, object]
+    lab: Lab,
+    program: str,
+    request: JobRequest,
+    transports: Sequence[Transport],
+    update: dict[str, object],
 ) -> Iterator[PlannedJob]:
     """A program over each transport."""
     for transport in transports:
@@ -190,7 +214,12 @@ JOBS = ("nccl", *get_args(Training))
 
 
 def job_of(
-    lab: Lab, job: str, transport: Transport, *, image: str | None = None, device_resource: str | None = None
+    lab: Lab,
+    job: str,
+    transport: Transport,
+    *,
+    image: str | None = None,
+    device_resource: str | None = None,
 ) -> dict[str, JsonValue]:
     """The job of a lab for kubectl. It has no run label: the runner would delete it as a leftover.
 
@@ -221,13 +250,19 @@ def _program(job: str, workers: Workers, benchmarks: Benchmarks) -> MpiProgram:
 
 
 def _image(lab: Lab, job: str) -> str:
-    """The lab's image for a job: NCCL's is in `benchmarks`, the one with a training framework in `images`."""
+    """The lab's image for a job.
+
+    NCCL's is in `benchmarks`, the one with a training framework in `images`.
+    """
     if job == "nccl":
         if lab.benchmarks is None or lab.benchmarks.nccl is None:
-            raise LabError("benchmarks.nccl.image: missing; name the benchmark image, or use --image")
+            raise LabError(
+                "benchmarks.nccl.image: missing; name the benchmark image, or use --image"
+            )
         return lab.benchmarks.nccl.image
     if lab.images is None or lab.images.training is None:
         raise LabError(
-            f"images.training.image: missing, and {job} needs TensorFlow and Horovod; name it or use --image"
+            f"images.training.image: missing, and {job} needs TensorFlow and Horovod; name it or "
+            "use --image"
         )
     return lab.images.training.image

@@ -24,8 +24,8 @@ from components.validation.benchmarks.nccl.table import NcclTable, lost_its_begi
 from components.validation.benchmarks.training import training_benchmark
 from components.validation.mpijobs import ClusterRun, FinishedJob, JobToRun, run_job
 from components.validation.parsers import lines_of
-from components.validation.records import JobResult, Outcome
-from components.validation.statistics import repeats
+from components.validation.records import JobResult, Outcome, outcome_of
+from components.validation.repeats import repeats
 
 IMAGE_OF = {ALL_REDUCE: "benchmark", MPI_ALL_REDUCE: "mpi"}
 """The image of each collective; a training has the other one."""
@@ -81,7 +81,8 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
         ResultFormatError: when it gives none.
     """
     if job.program not in IMAGE_OF:
-        reading = training_benchmark(job.program).read(log, job.workers.ranks if job.workers else 1)
+        ranks = job.workers.ranks if job.workers else 1
+        reading = training_benchmark(job.program).read(log, ranks)
         result = _measured(job, reading.samples, [], replayed=replayed)
         return result.model_copy(update={"details": reading.details})
     if not replayed and lost_its_beginning(log):
@@ -103,12 +104,14 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     return _measured(job, samples, faults, replayed=replayed).model_copy(update=update)
 
 
-def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *, replayed: bool) -> JobResult:
+def _measured(
+    job: PlannedJob, samples: tuple[float, ...], faults: list[str], *, replayed: bool
+) -> JobResult:
     several = repeats(samples)
     return JobResult(
         program=job.program,
         transport=job.transport,
-        outcome="failed" if faults else "measured",
+        outcome=outcome_of(faults),
         reasons=tuple(faults),
         replayed=replayed,
         unit=job.unit,
@@ -118,7 +121,9 @@ def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *,
     )
 
 
-def without_a_run(jobs: Sequence[PlannedJob], outcome: Outcome, reason: str) -> tuple[JobResult, ...]:
+def without_a_run(
+    jobs: Sequence[PlannedJob], outcome: Outcome, reason: str
+) -> tuple[JobResult, ...]:
     """The same outcome for each job in its turn, except for impossible jobs."""
     return tuple(not_run(job, outcome, reason) for job in in_turn(jobs))
 
@@ -161,7 +166,10 @@ def lanes_between_nodes(text: str) -> tuple[str, ...]:
 
 
 def devices_left_out(text: str) -> tuple[str, ...]:
-    """Devices that a rank should use and could not, with its host: UCX only warns, and uses the others."""
+    """Devices that a rank should use and could not, with its host.
+
+    UCX only warns, and uses the others.
+    """
     devices: dict[str, None] = {}
     for line in lines_of(text):
         left = _LEFT_OUT.search(line.text)
@@ -171,8 +179,13 @@ def devices_left_out(text: str) -> tuple[str, ...]:
     return tuple(devices)
 
 
-def faults_of_mpi(table: NcclTable, log: str, transport: Transport, largest_bytes: int | None) -> list[str]:
-    """Contradictions between a log and its job; empty if all ranks reduced over its transport and devices."""
+def faults_of_mpi(
+    table: NcclTable, log: str, transport: Transport, largest_bytes: int | None
+) -> list[str]:
+    """Contradictions between a log and its job.
+
+    Empty if all ranks reduced over its transport and devices.
+    """
     faults, lanes = list(wrong_values(table, "memory or transport")), lanes_between_nodes(log)
     if left_out := devices_left_out(log):
         faults.append(f"UCX could not use {', '.join(left_out)}: check the link of that interface")

@@ -1,4 +1,7 @@
-"""The verdict on the all-reduce: its busbw against what the rails carry, and faults that its log shows. Pure."""
+"""The verdict on the all-reduce.
+
+Its busbw against what the rails carry, and faults that its log shows. Pure.
+"""
 
 from collections.abc import Iterator
 
@@ -7,8 +10,21 @@ from components.physics.ceilings import Path, bandwidth_ceiling
 from components.physics.nccl import Ring, nccl_ceiling
 from components.physics.signs import GPUDIRECT_HINT
 from components.validation.benchmarks.plan import Plan
-from components.validation.records import LogResult, NcclResult, RunRecord, median_of, outcome_counts
-from components.validation.summary import NOTHING, SIMULATED, JudgedTest, function_of_counts, rate
+from components.validation.records import (
+    LogResult,
+    NcclResult,
+    RunRecord,
+    median_of,
+    outcome_counts,
+)
+from components.validation.summary import (
+    NOTHING,
+    REPLAYED,
+    SIMULATED,
+    JudgedTest,
+    function_of_counts,
+    rate,
+)
 from stacks.benchmarks import Benchmarks
 
 
@@ -16,39 +32,52 @@ def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedT
     """The all-reduce over all rails."""
     result = record.nccl or NcclResult(outcome="failed", reasons=("no result",))
     counts = outcome_counts([result.outcome])
+    because = SIMULATED if record.simulated else NOTHING
     shown = JudgedTest(
         test="nccl_all_reduce",
         shape="",
         rail=None,
-        function="replayed" if result.replayed else function_of_counts(1, **counts),
+        function=function_of_counts(1, **counts),
         performance="not rated",
-        because="replayed" if result.replayed else SIMULATED if record.simulated else NOTHING,
+        because=because,
         median=result.busbw_gbyte_s,
         unit="GB/s",
         **counts,
     )
-    if result.replayed or record.simulated:
+    if result.replayed:
+        return shown.model_copy(update=REPLAYED)
+    if record.simulated:
         return shown
     return _rated(plan, benchmarks, record, shown, result)
 
 
-def _rated(plan: Plan, benchmarks: Benchmarks, record: RunRecord, shown: JudgedTest, result: NcclResult) -> JudgedTest:
+def _rated(
+    plan: Plan, benchmarks: Benchmarks, record: RunRecord, shown: JudgedTest, result: NcclResult
+) -> JudgedTest:
     if plan.nccl is None or benchmarks.nccl is None or result.busbw_gbyte_s is None:
         return shown
     rails, measured = rails_gbit_s(plan, record)
     if not rails:
-        return shown.model_copy(update={"because": "no rail that it runs over was measured, or reports its line rate"})
+        return shown.model_copy(
+            update={"because": "no rail that it runs over was measured, or reports its line rate"}
+        )
     # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
     alone = [node.busbw_gbyte_s for node in record.rings if node.busbw_gbyte_s]
     vendors = sorted({host.cpu_vendor for host in record.hosts.values()})
+    vendor = vendors[0] if len(vendors) == 1 else ""
+    message_bytes = plan.nccl.largest_bytes
+    if result.curve:
+        message_bytes = result.curve[-1].message_bytes
     ring = Ring(
         nodes=len(plan.nccl.nodes),
         gpus_per_node=plan.nccl.gpus_per_node,
-        message_bytes=result.curve[-1].message_bytes if result.curve else plan.nccl.largest_bytes,
-        cpu_vendor=vendors[0] if len(vendors) == 1 else "",
+        message_bytes=message_bytes,
+        cpu_vendor=vendor,
     )
     within = min(alone, default=None)
-    ceiling = nccl_ceiling(rails, ring, measured=measured, verbs=plan.verbs.test, within_gbyte_s=within)
+    ceiling = nccl_ceiling(
+        rails, ring, measured=measured, verbs=plan.verbs.test, within_gbyte_s=within
+    )
     threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
     ratio = result.busbw_gbyte_s / ceiling.value
     return shown.model_copy(
@@ -63,7 +92,10 @@ def _rated(plan: Plan, benchmarks: Benchmarks, record: RunRecord, shown: JudgedT
 
 
 def rails_gbit_s(plan: Plan, record: RunRecord) -> tuple[list[float], bool]:
-    """The bandwidth of each rail that NCCL uses, and whether it was measured; empty where it is unknown."""
+    """The bandwidth of each rail that NCCL uses, and whether it was measured.
+
+    Empty where it is unknown.
+    """
     measured = _measured_gbit_s(plan, record)
     return measured or _computed_gbit_s(plan, record), bool(measured)
 
@@ -73,37 +105,39 @@ def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     stage = plan.main_stage
     if stage is None or plan.nccl is None:
         return []
-    found = [median_of(record.transfers_of(stage.test, stage.shape, rail)) for rail in plan.nccl.rails]
-    medians = [value for value in found if value]
-    return medians if len(medians) == len(found) else []
+    medians_of_rails = [
+        median_of(record.transfers_of(stage.test, stage.shape, rail)) for rail in plan.nccl.rails
+    ]
+    medians = [value for value in medians_of_rails if value]
+    return medians if len(medians) == len(medians_of_rails) else []
 
 
 def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
-    """Computed goodput of the slowest port of each rail that NCCL uses; empty unless all rails have one."""
-    found = []
+    """Computed goodput of the slowest port of each rail of NCCL; empty unless all have one."""
+    goodputs = []
     for name in plan.nccl.rails if plan.nccl else ():
-        mtu_bytes = plan.rail(name).path_mtu_bytes
-        ports = {
-            Path(
-                line_rate_gbit_s=t.line_rate_gbit_s,
-                path_mtu_bytes=mtu_bytes,
-                pcie_gbit_s=t.pcie_gbit_s,
-                ports_on_slot=t.ports_on_slot,
-            )
-            for t in record.transfers
-            if t.rail == name and t.line_rate_gbit_s
-        }
-        ceilings = [bandwidth_ceiling(path).value for path in ports]
-        if not ceilings:
+        paths = set()
+        for t in record.transfers:
+            if t.rail == name and t.line_rate_gbit_s:
+                path = Path(
+                    line_rate_gbit_s=t.line_rate_gbit_s,
+                    path_mtu_bytes=plan.rail(name).path_mtu_bytes,
+                    pcie_gbit_s=t.pcie_gbit_s,
+                    ports_on_slot=t.ports_on_slot,
+                )
+                paths.add(path)
+        if not paths:
             return []
-        found.append(min(ceilings))
-    return found
+        goodputs.append(min(bandwidth_ceiling(path).value for path in paths))
+    return goodputs
 
 
 def nccl_reasons(record: RunRecord) -> Iterator[str]:
     """Why it is no pass; a recorded log needs no reason."""
     if record.nccl and not record.nccl.replayed:
-        yield from (f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons)
+        yield from (
+            f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons
+        )
 
 
 def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
@@ -121,14 +155,17 @@ def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
                 code="ALGORITHM_NOT_PINNED",
                 where="nccl_all_reduce",
                 evidence=f"NCCL_ALGO is {algorithm}, and the ceiling is that of a ring",
-                hint="other algorithms move less over the network, so that a broken rail can hide behind them",
+                hint="other algorithms move less over the network, so that a broken rail can hide "
+                "behind them",
             )
     by_place: dict[tuple[str, str], Finding] = {}
     for job in (job for job in record.jobs if not job.replayed):
         where = f"{job.program} {job.transport}"
         direct = job.details.get("gpu_direct") if _asked(plan, where) else None
         for finding in _used(where, job, direct):
-            by_place.setdefault((finding.code, where), finding)  # each transport of a comparison runs twice
+            by_place.setdefault(
+                (finding.code, where), finding
+            )  # each transport of a comparison runs twice
     yield from by_place.values()
 
 
@@ -136,7 +173,10 @@ def _asked(plan: Plan, where: str = "") -> bool:
     """Whether the lab allows GPUDirect for the all-reduce, or for the job over a transport."""
     if not where:
         return plan.nccl is not None and plan.nccl.gpu_direct
-    return any(job.workers.gpu_direct for job in plan.jobs if job.workers and f"{job.program} {job.transport}" == where)
+    for job in plan.jobs:
+        if job.workers and job.workers.gpu_direct and f"{job.program} {job.transport}" == where:
+            return True
+    return False
 
 
 def _used(where: str, result: LogResult, gpu_direct: object) -> Iterator[Finding]:
@@ -145,7 +185,8 @@ def _used(where: str, result: LogResult, gpu_direct: object) -> Iterator[Finding
             code="WRONG_RAIL",
             where=where,
             evidence="; ".join(result.off_rail[:2]),
-            hint="see in the job's log whether NCCL_IB_HCA lists the rails' devices in the same order on every node",
+            hint="see in the job's log whether NCCL_IB_HCA lists the rails' devices in the same "
+            "order on every node",
         )
     if result.unchecked:
         yield Finding(
@@ -159,6 +200,7 @@ def _used(where: str, result: LogResult, gpu_direct: object) -> Iterator[Finding
         yield Finding(
             code="GPUDIRECT_OFF",
             where=where,
-            evidence=f"{'no channel' if gpu_direct == 'none' else 'only some channels'} over the network with GDRDMA",
+            evidence=f"{'no channel' if gpu_direct == 'none' else 'only some channels'} over the "
+            "network with GDRDMA",
             hint=GPUDIRECT_HINT,
         )

@@ -43,11 +43,18 @@ def all_reduce(plan: NcclPlan, apart_s: int | None = None) -> MpiProgram:
     """nccl-tests' all-reduce with one GPU per rank."""
     sizes = ("-b", str(plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
-    return MpiProgram(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"}, apart_s=apart_s)
+    return MpiProgram(
+        words=("all_reduce_perf", *sizes, "-g", "1"),
+        variables={"NCCL_ALGO": "Ring"},
+        apart_s=apart_s,
+    )
 
 
 def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:
-    """The same ring within each node alone, without any rail: what its GPUs reach among themselves."""
+    """The same ring within each node alone, without any rail.
+
+    What its GPUs reach among themselves.
+    """
     smallest_bytes, largest_bytes = (min(size, plan.largest_bytes) for size in RING_BYTES)
     off_the_rails: dict[str, object] = {"attachments": (), "host": None, "shared_devices": ()}
     off_the_rails |= {"traffic_class": None, "routed": False}
@@ -67,7 +74,9 @@ def nccl_of(lab: Lab, benchmarks: Benchmarks) -> tuple[NcclPlan | None, str]:
     if nccl is None:
         return None, "benchmarks.nccl: missing, and it names the job's image"
     try:
-        request = JobRequest(namespace=benchmarks.namespace, image=nccl.image, timeout_s=nccl.timeout_s)
+        request = JobRequest(
+            namespace=benchmarks.namespace, image=nccl.image, timeout_s=nccl.timeout_s
+        )
         workers = workers_of(lab, request)
     except LabError as error:
         return None, str(error)

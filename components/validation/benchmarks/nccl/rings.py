@@ -1,4 +1,7 @@
-"""NCCL's ring within each node alone, before it runs over all: a broken node shows without network."""
+"""NCCL's ring within each node alone, before it runs over all.
+
+A broken node shows without network.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,11 +79,12 @@ def _ring(node: str, lines: list[str]) -> NodeRing:
         return NodeRing(node=node, outcome="failed", reason=why)
     wrong = table.out_of_bounds or table.wrong
     reason = ""
+    outcome: Outcome = "failed" if wrong or code else "measured"
     if wrong:
         reason = f"{wrong} values came out wrong within the node: its memory or a GPU is broken"
     return NodeRing(
         node=node,
-        outcome="failed" if wrong or code else "measured",
+        outcome=outcome,
         reason=reason,
         busbw_gbyte_s=table.busbw_gbyte_s,
         through_host=any(_THROUGH_HOST.search(line) for line in lines),
@@ -105,8 +109,11 @@ MOST_NODES = 4
 
 
 def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
-    """The all-reduce within each node: the slowest node against the median one, of two against the faster."""
-    found = [ring for ring in record.rings if ring.outcome == "measured"]
+    """The all-reduce within each node.
+
+    The slowest node against the median one, of two against the faster.
+    """
+    measured = [ring for ring in record.rings if ring.outcome == "measured"]
     counts = outcome_counts(ring.outcome for ring in record.rings)
     shown = JudgedTest(
         test="nccl_one_node",
@@ -118,19 +125,21 @@ def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
         unit="GB/s",
         **counts,
     )
-    if not found:
+    if not measured:
         return shown
-    slowest, middle = _slowest(found), _middle(found)
+    slowest, middle = _slowest(measured), _middle(measured)
     ratio = slowest.of_itself / middle
+    performance = rate(ratio, benchmarks.verbs.threshold_pair)
+    if _through_host(plan, record):
+        performance = worse_of(performance, "warn")
     return shown.model_copy(
         update={
-            "performance": worse_of(
-                rate(ratio, benchmarks.verbs.threshold_pair), "warn" if _through_host(plan, record) else "pass"
-            ),
+            "performance": performance,
             "because": "",
             "median": slowest.of_itself,
             "ceiling": round(middle, 3),
-            "basis": f"{slowest.node} is the slowest of {plural(len(found), 'node')}, against the middle of them",
+            "basis": f"{slowest.node} is the slowest of {plural(len(measured), 'node')}, "
+            "against the middle of them",
             "ratio": round(ratio, 4),
         }
     )
@@ -138,36 +147,44 @@ def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
 
 def ring_reasons(record: RunRecord) -> Iterator[str]:
     """Why it is no pass."""
-    yield from (f"nccl_one_node {ring.node} {ring.outcome}: {ring.reason}" for ring in record.rings if ring.reason)
+    for ring in record.rings:
+        if ring.reason:
+            yield f"nccl_one_node {ring.node} {ring.outcome}: {ring.reason}"
 
 
 def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:
     """Nodes that are slow on their own, without the network."""
-    found = [ring for ring in record.rings if ring.outcome == "measured"]
-    if not found:
+    measured = [ring for ring in record.rings if ring.outcome == "measured"]
+    if not measured:
         return
-    middle = _middle(found)
-    slow = [r for r in found if rate(r.of_itself / middle, benchmarks.verbs.threshold_pair) != "pass"]
-    for ring in sorted(slow, key=lambda one: one.of_itself)[:MOST_NODES]:
+    middle = _middle(measured)
+    slow = [
+        r for r in measured if rate(r.of_itself / middle, benchmarks.verbs.threshold_pair) != "pass"
+    ]
+    for ring in sorted(slow, key=lambda ring: ring.of_itself)[:MOST_NODES]:
         yield Finding(
             code="NODE_RING_SLOW",
             where=ring.node,
-            evidence=f"its GPUs reduce at {ring.of_itself:.1f} GB/s among themselves, those of other nodes at "
+            evidence=f"its GPUs reduce at {ring.of_itself:.1f} GB/s among themselves, those of "
+            "other nodes at "
             f"{middle:.1f}",
-            hint="no rail is used there: check nvidia-smi topo -m and nvlink -e, the fabric manager, ACS and IOMMU",
+            hint="no rail is used there: check nvidia-smi topo -m and nvlink -e, the fabric "
+            "manager, ACS and IOMMU",
         )
     if through := _through_host(plan, record):
         yield Finding(
             code="GPU_PEERS_OFF",
             where=", ".join(ring.node for ring in through[:MOST_NODES]),
-            evidence=f"NCCL moves data between GPUs of one node through the host's memory (via SHM), at "
-            f"{_slowest(through).of_itself:.1f} GB/s where the rails carry {_rails_gbyte_s(plan, record):.1f}",
+            evidence="NCCL moves data between GPUs of one node through the host's memory (via "
+            "SHM), at "
+            f"{_slowest(through).of_itself:.1f} GB/s where the rails carry "
+            f"{_rails_gbyte_s(plan, record):.1f}",
             hint=GPU_PEERS_HINT,
         )
 
 
 def _through_host(plan: Plan, record: RunRecord) -> list[NodeRing]:
-    """Nodes whose GPUs exchange data through the host's memory, and so more slowly than the network carries it."""
+    """Nodes whose GPUs exchange data through host memory, more slowly than rails carry it."""
     rails = _rails_gbyte_s(plan, record)
     return [ring for ring in record.rings if ring.through_host and 0 < ring.of_itself < rails]
 

@@ -17,7 +17,7 @@ from components.validation.benchmarks.nccl.log import (
 from components.validation.benchmarks.nccl.plan import NcclPlan, all_reduce_job
 from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
 from components.validation.mpijobs import ClusterRun, JobToRun, run_job
-from components.validation.records import CurvePoint, NcclResult
+from components.validation.records import CurvePoint, NcclResult, outcome_of
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -26,7 +26,8 @@ NCCL_LOG = "nccl_all_reduce.log"
 MOST_FAULTS = 4
 ROTATED = (
     "the launcher's log has lost its beginning, and with it the transport that the ranks report: "
-    "the kubelet rotates logs at containerLogMaxSize, 10 MiB by default. Raise it on each node that "
+    "the kubelet rotates logs at containerLogMaxSize, 10 MiB by default. Raise it on each node "
+    "that "
     "can run the launcher, and measure again"
 )
 
@@ -51,7 +52,10 @@ def run_nccl(plan: NcclPlan, cluster: ClusterRun) -> NcclResult:
 
 
 def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclResult:
-    """Reads the launcher's log; one that gives no number is a failed result, a rotated one proves nothing."""
+    """Reads the launcher's log.
+
+    One that gives no number is a failed result, a rotated one proves nothing.
+    """
     # a recorded log may be a table alone
     if not replayed and lost_its_beginning(log):
         return NcclResult(outcome="error", job=name, reasons=(ROTATED,), raw=NCCL_LOG)
@@ -59,12 +63,14 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
         table = parse_nccl(log)
     except LabError as error:
         reasons = (str(error), *reasons_in(log))
-        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=reasons, raw=NCCL_LOG)
+        return NcclResult(
+            outcome="failed", job=name, replayed=replayed, reasons=reasons, raw=NCCL_LOG
+        )
     network = parse_nccl_log(log)
     # a recorded log comes from other machines, so it cannot contradict this lab's plan
     faults = [] if replayed else faults_of_table(table, network, "roce", plan.largest_bytes)
     return NcclResult(
-        outcome="failed" if faults else "measured",
+        outcome=outcome_of(faults),
         reasons=tuple(faults),
         job=name,
         replayed=replayed,
@@ -97,7 +103,9 @@ def curve_of(table: NcclTable) -> tuple[CurvePoint, ...]:
     for row in table.rows:
         half = row.out_of_place
         size = row.size_bytes
-        points.append(CurvePoint(message_bytes=size, value=half.busbw_gbyte_s, time_us=half.time_us))
+        points.append(
+            CurvePoint(message_bytes=size, value=half.busbw_gbyte_s, time_us=half.time_us)
+        )
     return tuple(points)
 
 

@@ -1,7 +1,10 @@
-"""Reads the table of nccl-tests, old (`error`) and new (`#wrong`), with and without extra columns. Judges nothing."""
+"""Reads the table of nccl-tests, old (`error`) and new (`#wrong`), with and without extra columns.
+
+Judges nothing.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,7 +24,8 @@ from components.validation.parsers import (
 from stacks.words import plural
 
 LARGE_BYTES = 2**30
-"""From here up latency is a small share of a row's time on a few nodes (nccl-tests doc/PERFORMANCE.md)."""
+"""From here up latency is a small share of a row's time on a few nodes (nccl-tests
+doc/PERFORMANCE.md)."""
 ALIGNED_BYTES = 2**20
 """Below, sizes that are rounded to a multiple of the ranks do not grow evenly."""
 SLACK = 1e-6
@@ -69,10 +73,12 @@ class NcclTable:
     """As many as the log lists devices; None where it lists none."""
     rows: tuple[NcclRow, ...]
     average_busbw_gbyte_s: float
-    """The footer's mean over all rows and both placements; it depends on the sizes, so it is no metric."""
+    """The footer's mean over all rows and both placements; it depends on the sizes, so it is no
+    metric."""
     out_of_bounds: int
     memory_bytes: int | None = None
-    """The largest message for which the GPUs have memory, where that is less than the job asked for."""
+    """The largest message for which the GPUs have memory, where that is less than the job asked
+    for."""
 
     @property
     def wrong(self) -> int | None:
@@ -87,7 +93,7 @@ class NcclTable:
 
     @property
     def busbw_gbyte_s(self) -> float:
-        """The metric: out-of-place busbw of the largest row, in which latency has the least share."""
+        """The metric: out-of-place busbw of the largest row, where latency has the least share."""
         return self.rows[-1].out_of_place.busbw_gbyte_s
 
 
@@ -106,8 +112,17 @@ def refuse_contradictions(halves: list[Measured], ranks: int | None) -> None:
         if half.time_us <= 0:
             raise ResultFormatError(f"{size_bytes} bytes in {half.time_us} us: not a measurement")
         slow = size_bytes / (half.time_us + half_digit.time_us) / 1e3 * (1 - SLACK)
-        fast = size_bytes / max(half.time_us - half_digit.time_us, half.time_us / 2) / 1e3 * (1 + SLACK)
-        if not slow - half_digit.algbw_gbyte_s <= half.algbw_gbyte_s <= fast + half_digit.algbw_gbyte_s:
+        fast = (
+            size_bytes
+            / max(half.time_us - half_digit.time_us, half.time_us / 2)
+            / 1e3
+            * (1 + SLACK)
+        )
+        if (
+            not slow - half_digit.algbw_gbyte_s
+            <= half.algbw_gbyte_s
+            <= fast + half_digit.algbw_gbyte_s
+        ):
             raise _contradiction(size_bytes, half)
         if size_bytes:
             least = max(least, (half.busbw_gbyte_s - half_digit.busbw_gbyte_s * (1 + SLACK)) / fast)
@@ -117,18 +132,24 @@ def refuse_contradictions(halves: list[Measured], ranks: int | None) -> None:
         if least > most:
             raise _contradiction(size_bytes, half)
     if not _is_a_factor(least, most, ranks):
-        raise ResultFormatError(f"no collective has a busbw of {least:.4f} to {most:.4f} times its algbw: contradict")
+        raise ResultFormatError(
+            f"no collective has a busbw of {least:.4f} to {most:.4f} times its algbw: contradict"
+        )
 
 
 def _contradiction(size_bytes: int, half: NcclPlacement) -> ResultFormatError:
     return ResultFormatError(
-        f"{size_bytes} bytes: {half.time_us} us, algbw {half.algbw_gbyte_s} and busbw {half.busbw_gbyte_s} "
+        f"{size_bytes} bytes: {half.time_us} us, algbw {half.algbw_gbyte_s} and busbw "
+        f"{half.busbw_gbyte_s} "
         "GB/s contradict each other or the rows before"
     )
 
 
 def _is_a_factor(least: float, most: float, ranks: int | None) -> bool:
-    """1, (n-1)/n or 2(n-1)/n (nccl-tests doc/PERFORMANCE.md); of any number of ranks when the log does not say."""
+    """1, (n-1)/n or 2(n-1)/n (nccl-tests doc/PERFORMANCE.md).
+
+    Of any number of ranks when the log does not say.
+    """
     if least <= 1 <= most:
         return True
     for turns in (1, 2):
@@ -155,19 +176,24 @@ def refuse_gaps(sizes: list[int]) -> None:
     steps = [later - earlier for earlier, later in pairwise(large)]
     factors = [later / earlier for earlier, later in pairwise(large)]
     if len(large) > 2 and not (_alike(steps) or _alike(factors)):
-        raise ResultFormatError("sizes grow neither by one factor nor by one step: a row is missing or damaged")
+        raise ResultFormatError(
+            "sizes grow neither by one factor nor by one step: a row is missing or damaged"
+        )
 
 
 def refuse_other_counts(rows: list[tuple[int, int]]) -> None:
     """The count is the size in elements, of one rank or of all, but the same in the whole table.
 
     Raises:
-        ResultFormatError: naming the row that differs from the one before, or has no whole number of bytes an element.
+        ResultFormatError: naming the row that differs from the one before, or has no whole number
+            of bytes an element.
     """
     counted = [(size, count) for size, count in rows if count]
     for size, count in counted:
         if size % count or size * counted[0][1] != counted[0][0] * count:
-            raise ResultFormatError(f"{size} bytes and {count} elements contradict each other or the rows before")
+            raise ResultFormatError(
+                f"{size} bytes and {count} elements contradict each other or the rows before"
+            )
 
 
 def _alike(values: list[float] | list[int]) -> bool:
@@ -183,15 +209,20 @@ def refuse_wrong_footers(
         ResultFormatError: when rows and footers contradict each other.
     """
     mean = sum(half.busbw_gbyte_s for _, half, _ in halves) / len(halves)
-    allowed = sum(half_digit.busbw_gbyte_s for _, _, half_digit in halves) / len(halves) + average_rounding
+    allowed = (
+        sum(half_digit.busbw_gbyte_s for _, _, half_digit in halves) / len(halves)
+        + average_rounding
+    )
     if abs(mean - average_gbyte_s) > allowed * 1.001:
         raise ResultFormatError(
-            f"the rows' mean busbw is {mean:.4f}, the footer says {average_gbyte_s}: rows are missing"
+            f"the rows' mean busbw is {mean:.4f}, the footer says {average_gbyte_s}: rows are "
+            "missing"
         )
     counts = [half.wrong for _, half, _ in halves if half.wrong is not None]
     if counts and (sum(counts) > 0) != (out_of_bounds > 0):
         raise ResultFormatError(
-            f"{sum(counts)} wrong elements in the rows and {out_of_bounds} out of bounds in the footer contradict "
+            f"{sum(counts)} wrong elements in the rows and {out_of_bounds} out of bounds in the "
+            "footer contradict "
             "each other"
         )
 
@@ -207,7 +238,7 @@ _PER_ITERATION = ("i_min", "i_max", "i_p99", "i_cv%")
 
 
 def parse_nccl(text: str) -> NcclTable:
-    """Reads a launcher's log, with tags, debug lines and warnings of all ranks between the rows of its one table.
+    """Reads a launcher's log, with tags and lines of all ranks between the rows of its one table.
 
     Raises:
         ResultFormatError: with the reason; a number is never guessed.
@@ -217,19 +248,26 @@ def parse_nccl(text: str) -> NcclTable:
     if not heads:
         raise ResultFormatError(f"no nccl-tests table among {plural(len(lines), 'line')}")
     if len(heads) > 1:
-        raise ResultFormatError(f"{len(heads)} nccl-tests tables in one log, where one was expected")
+        raise ResultFormatError(
+            f"{len(heads)} nccl-tests tables in one log, where one was expected"
+        )
     return _table(lines, heads[0])
 
 
 def lost_its_beginning(text: str) -> bool:
-    """Whether a log ends with right values, but without the list of ranks that the job prints first.
+    """Whether a log ends with right values, but lacks the list of ranks that the job prints first.
 
-    The kubelet rotates a log that grows over `containerLogMaxSize`, and the API gives only the newest file. Wrong
-    values are a fault with and without the beginning.
+    The kubelet rotates a log that grows over `containerLogMaxSize`, and the API gives only the
+    newest file. Wrong values are a fault with and without the beginning.
     """
     lines = lines_of(text)
-    ended = any(bounds[2] == "OK" for line in lines if (bounds := _BOUNDS.match(line.text)))
-    return ended and not any(_RANK.match(line.text) for line in lines)
+    ended = any(bounds[2] == "OK" for bounds in _matches(_BOUNDS, lines))
+    return ended and not _matches(_RANK, lines)
+
+
+def _matches(pattern: re.Pattern[str], lines: Iterable[Line]) -> list[re.Match[str]]:
+    matches = [pattern.match(line.text) for line in lines]
+    return [match for match in matches if match]
 
 
 def _is_header(text: str) -> bool:
@@ -240,7 +278,9 @@ def _is_header(text: str) -> bool:
 def _table(lines: list[Line], head: int) -> NcclTable:
     columns = lines[head].text.lstrip("# ").split()
     starts = _blocks(columns)
-    printed = of_one_rank([line for line in lines[head + 1 :] if _LIKE_A_ROW.match(line.text)], "rows")
+    printed = of_one_rank(
+        [line for line in lines[head + 1 :] if _LIKE_A_ROW.match(line.text)], "rows"
+    )
     read = [_row(columns, starts, line.text) for line in printed]
     if not read:
         raise ResultFormatError("the nccl-tests table has no row: the job ended before it measured")
@@ -248,13 +288,17 @@ def _table(lines: list[Line], head: int) -> NcclTable:
     average = _footer(_AVERAGE, lines[head:], len(read))
     out_of_bounds = integer(bounds[1], "out of bounds values")
     if (bounds[2] == "FAILED") != (out_of_bounds > 0):
-        raise ResultFormatError(f"out of bounds values: {bounds[1]} {bounds[2]} contradict each other")
+        raise ResultFormatError(
+            f"out of bounds values: {bounds[1]} {bounds[2]} contradict each other"
+        )
     ranks = _ranks(lines[:head])
-    memory = [integer(found[1], "memory limitation") for line in lines if (found := _MEMORY.match(line.text))]
+    memory = [integer(limit[1], "memory limitation") for limit in _matches(_MEMORY, lines)]
     halves = [half for _, halves in read for half in halves]
     refuse_gaps([row.size_bytes for row, _ in read])
     counts = [integer(line.text.split()[1], "count") for line in printed]
-    refuse_other_counts([(row.size_bytes, count) for (row, _), count in zip(read, counts, strict=True)])
+    refuse_other_counts(
+        [(row.size_bytes, count) for (row, _), count in zip(read, counts, strict=True)]
+    )
     refuse_contradictions(halves, ranks)
     average_gbyte_s = number(average[1], "average bus bandwidth")
     # printed with six digits, whatever their number behind the point
@@ -270,8 +314,10 @@ def _table(lines: list[Line], head: int) -> NcclTable:
 
 def _ranks(lines: list[Line]) -> int | None:
     """As many as there are devices listed; None if the log cuts a long list."""
-    numbers = {m[1] for line in lines if (m := _RANK.match(line.text))}
-    return len(numbers) if numbers and not any(line.text.endswith("...") for line in lines) else None
+    numbers = {match[1] for match in _matches(_RANK, lines)}
+    if any(line.text.endswith("...") for line in lines):
+        return None
+    return len(numbers) or None
 
 
 def _blocks(columns: list[str]) -> list[int]:
@@ -284,7 +330,9 @@ def _blocks(columns: list[str]) -> list[int]:
     known = block[1:3] == ["algbw", "busbw"] and block[3:4] in (["error"], ["#wrong"])
     known = known and set(columns[2 : starts[0]]) <= {"type", "redop", "root"}
     if not known or rest != block * len(starts) or tuple(block[4:]) not in ((), _PER_ITERATION):
-        raise ResultFormatError(f"unknown columns of an nccl-tests table: {' '.join(columns)[:120]}")
+        raise ResultFormatError(
+            f"unknown columns of an nccl-tests table: {' '.join(columns)[:120]}"
+        )
     return starts
 
 
@@ -294,21 +342,25 @@ def _row(columns: list[str], starts: list[int], text: str) -> tuple[NcclRow, lis
         cells = [*cells[:-2], " ".join(cells[-2:])]  # its one column holds a date and a time
     if len(cells) != len(columns):
         raise ResultFormatError(
-            f"{plural(len(cells), 'value')} under {plural(len(columns), 'column')}: {' '.join(cells)[:80]}"
+            f"{plural(len(cells), 'value')} under {plural(len(columns), 'column')}: "
+            f"{' '.join(cells)[:80]}"
         )
     size_bytes = integer(cells[0], "size")
     halves = list(_measured(size_bytes, columns, starts, cells))
     if cells[starts[0]] == "N/A":
         raise ResultFormatError(f"no out-of-place value: {' '.join(cells)[:80]}")
+    in_place = halves[1][1] if len(halves) > 1 else None
     row = NcclRow(
         size_bytes=size_bytes,
         out_of_place=halves[0][1],
-        in_place=halves[1][1] if len(halves) > 1 else None,
+        in_place=in_place,
     )
     return row, halves
 
 
-def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: list[str]) -> Iterator[Measured]:
+def _measured(
+    size_bytes: int, columns: list[str], starts: list[int], cells: list[str]
+) -> Iterator[Measured]:
     """The halves of a row that were measured; some collectives have no in-place form."""
     for start in starts:
         time, algbw, busbw, wrong = cells[start : start + 4]
@@ -322,11 +374,14 @@ def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: lis
         numbers = [number(cell, what) for cell in (time, algbw, busbw)]
         if _lost_digits(time, algbw, busbw):
             raise ResultFormatError(f"{what}: a cell has lost digits: {time} {algbw} {busbw}")
+        count = None
+        if counted and wrong != "N/A":
+            count = int(number(wrong, what))
         half = NcclPlacement(
             time_us=numbers[0],
             algbw_gbyte_s=numbers[1],
             busbw_gbyte_s=numbers[2],
-            wrong=int(number(wrong, what)) if counted and wrong != "N/A" else None,
+            wrong=count,
         )
         if min(half.algbw_gbyte_s, half.busbw_gbyte_s, half.wrong or 0) < 0:
             raise ResultFormatError(f"{what}: less than nothing")
@@ -334,15 +389,22 @@ def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: lis
 
 
 def _lost_digits(time: str, algbw: str, busbw: str) -> bool:
-    """Times have two decimals below 100 (old tables) or 10000 us, one below 10000, bandwidths two below 1000."""
+    """Times have two decimals below 100.
+
+    Old tables or 10000 us, one below 10000, bandwidths two below 1000.
+    """
     enough = decimals(time) >= (2 if float(time) < 99.9 else 1 if float(time) < 9999.9 else 0)
-    return not enough or any(decimals(cell) < (2 if float(cell) < 999.9 else 0) for cell in (algbw, busbw))
+    return not enough or any(
+        decimals(cell) < (2 if float(cell) < 999.9 else 0) for cell in (algbw, busbw)
+    )
 
 
 def _footer(pattern: re.Pattern[str], lines: list[Line], rows: int) -> re.Match[str]:
-    found = [m for line in lines if (m := pattern.match(line.text))]
-    if not found:
-        raise ResultFormatError(f"the nccl-tests table breaks off after {plural(rows, 'row')}: its footers are missing")
-    if len(found) > 1:
+    footers = _matches(pattern, lines)
+    if not footers:
+        raise ResultFormatError(
+            f"the nccl-tests table breaks off after {plural(rows, 'row')}: its footers are missing"
+        )
+    if len(footers) > 1:
         raise ResultFormatError("a footer of the nccl-tests table appears twice")
-    return found[0]
+    return footers[0]

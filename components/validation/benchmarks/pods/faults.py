@@ -5,7 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.validation.benchmarks.pods.log import AttachedNetwork, PodFacts, PodRailFacts, variable_of
+from components.validation.benchmarks.pods.log import (
+    AttachedNetwork,
+    PodFacts,
+    PodRailFacts,
+    variable_of,
+)
 from components.validation.benchmarks.pods.plan import PodPlan, PodRail
 from components.validation.records import PodFault, RailInPods
 from components.validation.summary import shortened
@@ -23,8 +28,8 @@ FULL = (
     "could not allocate ip in range",
     "no ip addresses available in range",
 )
-"""nv-ipam (pkg/ipam-node/allocator/allocator.go), whereabouts (pkg/allocate/allocate.go; with a capital in some
-releases) and host-local."""
+"""nv-ipam (pkg/ipam-node/allocator/allocator.go), whereabouts (pkg/allocate/allocate.go; with a
+capital in some releases) and host-local."""
 MULTUS_AWAY = ("failed to send CNI request", "multus.sock")
 """multus-shim when no daemon listens (multus-cni#1165)."""
 NO_VF_PASSED = "VF pci addr is required"
@@ -32,7 +37,9 @@ NO_VF_PASSED = "VF pci addr is required"
 NO_NETWORK = "cannot find a network-attachment-definition"
 """Multus, pkg/k8sclient/k8sclient.go."""
 NO_PLUGIN = re.compile(r'failed to find plugin "([^"]+)" in path \[([^\]]*)\]')
-NAMED_NETWORK = re.compile(r'error adding container to network "([^"]+)"|network-attachment-definition \(([^)]+)\)')
+NAMED_NETWORK = re.compile(
+    r'error adding container to network "([^"]+)"|network-attachment-definition \(([^)]+)\)'
+)
 LONGEST = 220
 
 
@@ -82,50 +89,69 @@ def start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> I
                 yield fault
         if not lacking:
             hint = "kubectl describe node; nodes.state: drained leaves it out"
-            yield PodFault(code="POD_NOT_SCHEDULED", node=node, what=shortened(pod.unscheduled, LONGEST), hint=hint)
+            yield PodFault(
+                code="POD_NOT_SCHEDULED",
+                node=node,
+                what=shortened(pod.unscheduled, LONGEST),
+                hint=hint,
+            )
     elif pod.ended:
         yield PodFault(code="POD_ENDED", node=node, what=shortened(pod.ended, LONGEST))
 
 
 def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault | None:
-    """Why a node has no device of a rail to give; None if it has some, and the scheduler has not tried again since.
+    """Why a node has no device of a rail to give.
 
-    The kubelet counts devices of a plugin that has gone in capacity, and not in allocatable; it forgets a resource only
-    minutes later (kubernetes, pkg/kubelet/cm/devicemanager/manager.go, GetCapacity). VFs that have gone look the same,
-    but then the plugin still offers those of the node's other rails.
+    None if it has some, and the scheduler has not tried again since.
+
+    The kubelet counts devices of a plugin that has gone in capacity, and not in allocatable; it
+    forgets a resource only minutes later (kubernetes, pkg/kubelet/cm/devicemanager/manager.go,
+    GetCapacity). VFs that have gone look the same, but then the plugin still offers those of the
+    node's other rails.
     """
     known = {"node": node, "rail": rail.name}
-    capacity, free = (_count(found.get(rail.resource)) for found in (state.capacity, state.allocatable))
+    capacity, free = (
+        _count(counts.get(rail.resource)) for counts in (state.capacity, state.allocatable)
+    )
     plugin = next((label for label in state.missing_agents if label != "multus"), None)
-    alive = any(_count(state.allocatable.get(one.resource)) for one in plan.rails_of(node) if one is not rail)
+    of_others = [other.resource for other in plan.rails_of(node) if other is not rail]
+    alive = any(_count(state.allocatable.get(resource)) for resource in of_others)
     if plugin or (capacity and not free and not alive):
         return PodFault(
             code="DEVICE_PLUGIN_DEAD",
             **known,
-            what=f"{AGENTS[plugin] if plugin else 'the device plugin'} does not run: of {capacity or 'its'} "
+            what=f"{AGENTS[plugin] if plugin else 'the device plugin'} does not run: of "
+            f"{capacity or 'its'} "
             f"{rail.resource} none can be given to a pod",
-            hint="kubectl -n kube-system get pods -o wide; check the log of its pod on the node and delete it: "
+            hint="kubectl -n kube-system get pods -o wide; check the log of its pod on the node "
+            "and delete it: "
             "its DaemonSet starts another",
         )
     if rail.resource not in state.capacity:
         prefix = rail.resource.partition("/")[0]
-        named = {one.resource for one in plan.rails}
-        others = sorted(name for name in state.capacity if name.startswith(f"{prefix}/") and name not in named)
+        named = {other.resource for other in plan.rails}
+        others = sorted(
+            name for name in state.capacity if name.startswith(f"{prefix}/") and name not in named
+        )
         if others:
             return PodFault(
                 code="RESOURCE_NAME",
                 **known,
                 what=f"the node offers {some(others, 3)} and no {rail.resource}",
-                hint="the device plugin's configuration names another resource than the lab file: kubectl get "
+                hint="the device plugin's configuration names another resource than the lab file: "
+                "kubectl get "
                 "configmap -A; two plugins on one node register over each other",
             )
     if not free:
         return PodFault(
             code="NO_VFS",
             **known,
-            what=f"the node offers no {rail.resource}: its device plugin found no VF of this rail that has RDMA",
-            hint="check sriov_numvfs of the rail's PF on the node and the VFs' drivers; the plugin scans again "
-            "when VFs appear, and kubectl -n kube-system logs of its pod shows which devices it skipped",
+            what=f"the node offers no {rail.resource}: its device plugin found no VF of this rail "
+            "that has RDMA",
+            hint="check sriov_numvfs of the rail's PF on the node and the VFs' drivers; the "
+            "plugin scans again "
+            "when VFs appear, and kubectl -n kube-system logs of its pod shows which devices it "
+            "skipped",
         )
     holders = state.holders.get(rail.resource, ())
     if not holders:
@@ -140,16 +166,17 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
 
 def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, message: str) -> PodFault:
     """The fault behind a message of FailedCreatePodSandBox."""
-    found = NAMED_NETWORK.search(message)
-    name = next((text for text in found.groups() if text), "") if found else ""
-    rail = next((one for one in rails if one.network.rpartition("/")[2] == name), None)
+    named = NAMED_NETWORK.search(message)
+    name = next((text for text in named.groups() if text), "") if named else ""
+    rail = next((of_node for of_node in rails if of_node.network.rpartition("/")[2] == name), None)
     known = {"node": node, "rail": rail.name if rail else ""}
     if plugin := NO_PLUGIN.search(message):
         return PodFault(
             code="CNI_PLUGIN_MISSING",
             **known,
             what=f"containerd or Multus finds no CNI plugin {plugin[1]} in {plugin[2]}",
-            hint="set bin_dir to /opt/cni/bin in /etc/containerd/config.toml and restart containerd; see that the "
+            hint="set bin_dir to /opt/cni/bin in /etc/containerd/config.toml and restart "
+            "containerd; see that the "
             "plugin's installer runs on the node",
         )
     if all(text in message for text in MULTUS_AWAY) or "multus" in state.missing_agents:
@@ -157,22 +184,26 @@ def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, messag
             code="MULTUS_DOWN",
             node=node,
             what="Multus does not answer, so no pod starts on the node",
-            hint="kubectl -n kube-system get pods -o wide; check the log of kube-multus there and delete its pod",
+            hint="kubectl -n kube-system get pods -o wide; check the log of kube-multus there and "
+            "delete its pod",
         )
     if any(text in message.lower() for text in FULL):
         return PodFault(
             code="POOL_FULL",
             **known,
             what=f"no address is left for a pod{f' on {rail.name}' if rail else ''}",
-            hint="look for addresses of pods that are gone (kubectl get ippools -A -o yaml), or widen rails[].pod and "
+            hint="look for addresses of pods that are gone (kubectl get ippools -A -o yaml), or "
+            "widen rails[].pod and "
             "addresses_per_node",
         )
     if NO_VF_PASSED in message:
         return PodFault(
             code="RESOURCE_NAME",
             **known,
-            what="Multus passed no VF to the SR-IOV plugin: the network names another resource than the pod asks for",
-            hint="k8s.v1.cni.cncf.io/resourceName of the network has to be the rail's resource: pulumi up --refresh "
+            what="Multus passed no VF to the SR-IOV plugin: the network names another resource "
+            "than the pod asks for",
+            hint="k8s.v1.cni.cncf.io/resourceName of the network has to be the rail's resource: "
+            "pulumi up --refresh "
             "renders both from the lab file",
         )
     if NO_NETWORK in message:
@@ -182,33 +213,47 @@ def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, messag
             what=f"there is no network {name}",
             hint="pulumi up --refresh puts it back",
         )
-    return PodFault(code="POD_NETWORK_REFUSED", **known, what=shortened(_innermost(message), LONGEST))
+    return PodFault(
+        code="POD_NETWORK_REFUSED", **known, what=shortened(_innermost(message), LONGEST)
+    )
 
 
-def pod_faults(plan: PodPlan, node: str, facts: PodFacts, networks: Sequence[AttachedNetwork]) -> Iterator[PodFault]:
+def pod_faults(
+    plan: PodPlan, node: str, facts: PodFacts, networks: Sequence[AttachedNetwork]
+) -> Iterator[PodFault]:
     """The faults of the rails in a running pod."""
     if not facts.ping:
         hint = "build and push it again: rocelab image push"
-        yield PodFault(code="IMAGE_WITHOUT_PING", node=node, what=f"{plan.image} has no ping", hint=hint)
+        yield PodFault(
+            code="IMAGE_WITHOUT_PING", node=node, what=f"{plan.image} has no ping", hint=hint
+        )
     for rail in plan.rails_of(node):
-        found = facts.rails.get(rail.name, PodRailFacts())
-        network = next((one for one in networks if one.name == rail.network), None)
+        in_pod = facts.rails.get(rail.name, PodRailFacts())
+        network = next((entry for entry in networks if entry.name == rail.network), None)
         known = {"node": node, "rail": rail.name}
-        if not found.interface or network is None:
-            got = some([one.name for one in networks], 3) or "nothing"
+        if not in_pod.interface or network is None:
+            got = some([entry.name for entry in networks], 3) or "nothing"
             yield PodFault(
                 code="MULTUS_SKIPPED",
                 **known,
-                what=f"a pod that names {rail.network} has no interface on it: its network-status has {got}",
-                hint="Multus' configuration was not the first in /etc/cni/net.d when the pod started: look for "
-                "00-multus.conf, for another CNI that renames it (Cilium: cni.exclusive), and at containerd's conf_dir",
+                what=f"a pod that names {rail.network} has no interface on it: its network-status "
+                f"has {got}",
+                hint="Multus' configuration was not the first in /etc/cni/net.d when the pod "
+                "started: look for "
+                "00-multus.conf, for another CNI that renames it (Cilium: cni.exclusive), and at "
+                "containerd's conf_dir",
             )
             continue
-        yield from _interface_faults(plan, rail, node, facts, found, network)
+        yield from _interface_faults(plan, rail, node, facts, in_pod, network)
 
 
 def _interface_faults(  # noqa: PLR0913, PLR0917  # one rail of one pod, from all who know of it
-    plan: PodPlan, rail: PodRail, node: str, facts: PodFacts, found: PodRailFacts, network: AttachedNetwork
+    plan: PodPlan,
+    rail: PodRail,
+    node: str,
+    facts: PodFacts,
+    in_pod: PodRailFacts,
+    network: AttachedNetwork,
 ) -> Iterator[PodFault]:
     known = {"node": node, "rail": rail.name}
     address = network.address
@@ -219,30 +264,35 @@ def _interface_faults(  # noqa: PLR0913, PLR0917  # one rail of one pod, from al
             what=f"the pod got {address or 'no address'}, the rail's pods are in {rail.subnet}",
             hint="check the pool that the network names, and whether a second IPAM serves it",
         )
-    if found.mtu_bytes != rail.mtu_bytes:
+    if in_pod.mtu_bytes != rail.mtu_bytes:
         yield PodFault(
             code="POD_MTU",
             **known,
-            what=f"{found.interface} has an MTU of {found.mtu_bytes}, the rail {rail.mtu_bytes}",
+            what=f"{in_pod.interface} has an MTU of {in_pod.mtu_bytes}, the rail {rail.mtu_bytes}",
             hint="look for the tuning plugin in the network's chain, and at the PF's MTU",
         )
     given = facts.given.get(variable_of(rail.resource), ())
-    if plan.own_vf and found.slot not in given:
+    if plan.own_vf and in_pod.slot not in given:
         yield PodFault(
             code="WRONG_VF",
             **known,
-            what=f"{found.interface} is {found.slot or 'no PCI function'}, the kubelet gave "
+            what=f"{in_pod.interface} is {in_pod.slot or 'no PCI function'}, the kubelet gave "
             f"{some(given, 2) or 'none'} as {rail.resource}",
             hint="k8s.v1.cni.cncf.io/resourceName of the network has to be the rail's resource",
         )
-    own = [one for one in found.devices if one.slot == found.slot] if plan.own_vf else list(found.devices)
-    usable = [one for one in own if one.usable]
-    if not usable or (address is not None and not any(one.has(address) for one in usable)):
+    own = (
+        [device for device in in_pod.devices if device.slot == in_pod.slot]
+        if plan.own_vf
+        else list(in_pod.devices)
+    )
+    usable = [device for device in own if device.usable]
+    if not usable or (address is not None and not any(device.has(address) for device in usable)):
         yield PodFault(
             code="NO_RDMA_DEVICE",
             **known,
-            what=_no_device(found, own, usable),
-            hint="isRdma in the device plugin's selectors, the RDMA CNI where namespaces are exclusive, and the VF's "
+            what=_no_device(in_pod, own, usable),
+            hint="isRdma in the device plugin's selectors, the RDMA CNI where namespaces are "
+            "exclusive, and the VF's "
             "driver: kubectl exec … -- ls /dev/infiniband /sys/class/infiniband",
         )
     elif not facts.rdma_cm:
@@ -250,19 +300,22 @@ def _interface_faults(  # noqa: PLR0913, PLR0917  # one rail of one pod, from al
             code="NO_RDMA_CM",
             **known,
             what="the pod has no /dev/infiniband/rdma_cm, so rdma_cm connects nothing",
-            hint="load rdma_ucm on the node; the device plugin then restarts by itself, and new pods get the file",
+            hint="load rdma_ucm on the node; the device plugin then restarts by itself, and new "
+            "pods get the file",
         )
 
 
-def _no_device(found: PodRailFacts, own: Sequence[object], usable: Sequence[object]) -> str:
+def _no_device(in_pod: PodRailFacts, own: Sequence[object], usable: Sequence[object]) -> str:
     if usable:
-        return f"the RDMA device of {found.interface} has no RoCE v2 address of the pod"
+        return f"the RDMA device of {in_pod.interface} has no RoCE v2 address of the pod"
     if own:
-        return f"the pod has no file in /dev/infiniband for the RDMA device of {found.interface}"
-    return f"no RDMA device belongs to {found.interface}"
+        return f"the pod has no file in /dev/infiniband for the RDMA device of {in_pod.interface}"
+    return f"no RDMA device belongs to {in_pod.interface}"
 
 
-def shared_addresses(plan: PodPlan, networks: Mapping[str, Sequence[AttachedNetwork]]) -> Iterator[PodFault]:
+def shared_addresses(
+    plan: PodPlan, networks: Mapping[str, Sequence[AttachedNetwork]]
+) -> Iterator[PodFault]:
     """Addresses that two pods got."""
     for rail in plan.rails:
         by_address: dict[str, list[str]] = {}
@@ -272,87 +325,123 @@ def shared_addresses(plan: PodPlan, networks: Mapping[str, Sequence[AttachedNetw
                     by_address.setdefault(str(entry.address), []).append(node)
         for address, nodes in by_address.items():
             if len(nodes) > 1:
-                hint = "two IPAMs serve one range, or the pool's records are stale: kubectl get ippools -A -o yaml"
+                hint = (
+                    "two IPAMs serve one range, or the pool's records are stale: kubectl get "
+                    "ippools -A -o yaml"
+                )
                 what = f"{address} was also given to the pod on {some(nodes[1:], 3)}"
-                yield PodFault(code="ADDRESS_TWICE", node=nodes[0], rail=rail.name, what=what, hint=hint)
+                yield PodFault(
+                    code="ADDRESS_TWICE", node=nodes[0], rail=rail.name, what=what, hint=hint
+                )
 
 
 def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterator[PodFault]:
-    """The nodes and pairs that are cut off on a rail. A node whose pairs all fail is named instead of its pairs."""
+    """The nodes and pairs that are cut off on a rail.
+
+    A node whose pairs all fail is named instead of its pairs.
+    """
     dead = {pair for pair, answer in answers.items() if answer == "none"}
     cut = {pair for pair, answer in answers.items() if answer == "small"}
     vlan = f"VLAN {rail.vlan_id}" if rail.vlan_id is not None else "the native VLAN"
     look = (
-        f"check {vlan} on the switch port (allowed, and tagged for pods) and in ip link show of the PF (vf … vlan)"
+        f"check {vlan} on the switch port (allowed, and tagged for pods) and in ip link show of "
+        "the PF (vf … vlan)"
         if not rail.routed
         else f"check {vlan} on the switch port, and the router's routes between the rail's subnets"
     )
-    yield from _attributed(rail, dead, answers, "POD_CUT_OFF", "no answer to pings between pods", look)
+    yield from _attributed(
+        rail, dead, answers, "POD_CUT_OFF", "no answer to pings between pods", look
+    )
     yield from _attributed(
         rail,
         cut,
         answers,
         "POD_FRAMES_CUT",
         f"frames of {rail.mtu_bytes} bytes do not pass between pods, small ones do",
-        f"set an MTU of at least {rail.mtu_bytes} on every switch port of the rail, and check the VFs' and PFs' MTU",
+        f"set an MTU of at least {rail.mtu_bytes} on every switch port of the rail, and check the "
+        "VFs' and PFs' MTU",
     )
 
 
 def _attributed(  # noqa: PLR0913, PLR0917  # a kind of fault in words
-    rail: PodRail, bad: set[tuple[str, str]], answers: Mapping[tuple[str, str], str], code: str, what: str, hint: str
+    rail: PodRail,
+    bad: set[tuple[str, str]],
+    answers: Mapping[tuple[str, str], str],
+    code: str,
+    what: str,
+    hint: str,
 ) -> Iterator[PodFault]:
     if not bad:
         return
-    of_all, of_bad = (Counter(node for pair in pairs for node in pair) for pairs in (answers, bad))
+    of_all = Counter(node for pair in answers for node in pair)
+    of_bad = Counter(node for pair in bad for node in pair)
     known = {"code": code, "rail": rail.name, "hint": hint}
     if len(bad) == len(answers) and len(of_all) > 2:
         yield PodFault(**known, node="", what=f"{what}, on no node of {len(of_all)}")
         return
-    guilty = {node for node, count in of_bad.items() if count == of_all[node]} if len(of_all) > 2 else set()
+    guilty: set[str] = set()
+    if len(of_all) > 2:
+        guilty = {node for node, count in of_bad.items() if count == of_all[node]}
     for node in sorted(guilty):
-        yield PodFault(**known, node=node, what=f"{what}: {plural(of_bad[node], 'peer')} of {of_all[node]}")
-    for one, other in sorted(bad):
-        if not {one, other} & guilty:
-            yield PodFault(**known, node=f"{one} and {other}", what=what)
+        yield PodFault(
+            **known, node=node, what=f"{what}: {plural(of_bad[node], 'peer')} of {of_all[node]}"
+        )
+    for node, peer in sorted(bad):
+        if not {node, peer} & guilty:
+            yield PodFault(**known, node=f"{node} and {peer}", what=what)
 
 
 def leak_faults(plan: PodPlan, facts: Mapping[str, PodFacts]) -> Iterator[PodFault]:
     """Rails that share a network though each has a VLAN of its own."""
     vlan_of = {rail.name: rail.vlan_id for rail in plan.rails}
-    for node, said in facts.items():
-        for (rail, peer, other), answered in said.touched.items():
+    for node, of_pod in facts.items():
+        for (rail, peer, other), answered in of_pod.touched.items():
             if answered and rail != other:
                 yield PodFault(
                     code="VLAN_LEAK",
                     node=node,
                     rail=rail,
-                    what=f"from VLAN {vlan_of[rail]} the pod on {peer} answers with its interface of {other}, "
+                    what=f"from VLAN {vlan_of[rail]} the pod on {peer} answers with its interface "
+                    f"of {other}, "
                     f"which has VLAN {vlan_of[other]}",
-                    hint="one of the two VFs has the other rail's VLAN, or the switch bridges both VLANs: ip link show "
+                    hint="one of the two VFs has the other rail's VLAN, or the switch bridges "
+                    "both VLANs: ip link show "
                     "of both PFs, and the VLANs of their switch ports",
                 )
 
 
 def rail_counts(
-    plan: PodPlan, facts: Mapping[str, PodFacts], answers: Mapping[str, Mapping[tuple[str, str], str]]
+    plan: PodPlan,
+    facts: Mapping[str, PodFacts],
+    answers: Mapping[str, Mapping[tuple[str, str], str]],
 ) -> Iterator[RailInPods]:
     """The numbers of each rail."""
     for rail in plan.rails:
-        probes = [
-            (key, answered) for said in facts.values() for key, answered in said.touched.items() if key[0] == rail.name
-        ]
-        heard = {peer for (_, peer, other), answered in probes if other == rail.name and answered}
+        in_pods = {node: of.rails[rail.name] for node, of in facts.items() if rail.name in of.rails}
+        of_rail = answers.get(rail.name, {}).values()
         yield RailInPods(
             rail=rail.name,
-            pods=sum(rail.name in said.rails for said in facts.values()),
+            pods=len(in_pods),
             pairs=len(rail.pairs),
-            reached=sum(answer == "large" for answer in answers.get(rail.name, {}).values()),
-            # where IPv6 does not answer on the rail itself, its silence elsewhere proves nothing
-            apart=sum(other != rail.name and not answered and peer in heard for (_, peer, other), answered in probes),
-            mtu_bytes={
-                node: of.mtu_bytes for node, said in facts.items() if (of := said.rails.get(rail.name)) and of.mtu_bytes
-            },
+            reached=sum(answer == "large" for answer in of_rail),
+            apart=_silent_elsewhere(rail.name, facts),
+            mtu_bytes={node: of.mtu_bytes for node, of in in_pods.items() if of.mtu_bytes},
         )
+
+
+def _silent_elsewhere(rail: str, facts: Mapping[str, PodFacts]) -> int:
+    """Interfaces of other rails that do not answer on this one.
+
+    Where IPv6 does not answer on the rail itself, its silence elsewhere proves nothing.
+    """
+    heard, silent = set(), []
+    for of_pod in facts.values():
+        for (of, peer, other), answered in of_pod.touched.items():
+            if of == rail == other and answered:
+                heard.add(peer)
+            elif of == rail != other and not answered:
+                silent.append(peer)
+    return sum(peer in heard for peer in silent)
 
 
 def _count(text: object) -> int:
@@ -360,11 +449,15 @@ def _count(text: object) -> int:
 
 
 def _innermost(message: str) -> str:
-    """The end of a CNI error, behind all who passed it on, and without the configuration that Multus repeats."""
-    return message.partition("': StdinData:")[0].rpartition("error adding container to network")[2].strip(' "')
+    """The end of a CNI error, without who passed it on and what Multus repeats."""
+    return (
+        message.partition("': StdinData:")[0]
+        .rpartition("error adding container to network")[2]
+        .strip(' "')
+    )
 
 
 def few_of(faults: Iterable[PodFault], most: int) -> tuple[tuple[PodFault, ...], int]:
     """The first faults, and how many more there are."""
-    found = tuple(dict.fromkeys(faults))
-    return found[:most], max(len(found) - most, 0)
+    unique = tuple(dict.fromkeys(faults))
+    return unique[:most], max(len(unique) - most, 0)

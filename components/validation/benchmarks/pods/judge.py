@@ -1,4 +1,7 @@
-"""The judgement over the rails in pods: does each node's pod get them, and does it reach the others? Pure."""
+"""The judgement over the rails in pods.
+
+Does each node's pod get them, and does it reach the others? Pure.
+"""
 
 from collections.abc import Iterator
 
@@ -14,48 +17,57 @@ MOST_NODES = 3
 
 
 def judge_pods(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
-    """One test a rail; one line without a rail where the check was not run, which then enters no verdict."""
+    """One test per rail, or one that enters no verdict where the check was not run."""
     if plan.pods is None:
         return
-    found = record.pods
-    if plan.pods.impossible or (found is not None and found.played):
-        because = plan.pods.impossible or (found.reason if found else "")
+    pods = record.pods
+    if plan.pods.impossible or (pods is not None and pods.played):
+        because = plan.pods.impossible or (pods.reason if pods else "")
         yield not_run(TEST, because)
         return
-    if found is None or not found.rails:
+    if pods is None or not pods.rails:
         pairs = sum(len(rail.pairs) for rail in plan.pods.rails)
-        if found is not None and found.outcome == "skipped":
-            yield JudgedTest(**_shown("skip", found.reason), rail=None, measured=0, failed=0, skipped=pairs)
+        if pods is not None and pods.outcome == "skipped":
+            yield JudgedTest(
+                **_shown("skip", pods.reason), rail=None, measured=0, failed=0, skipped=pairs
+            )
             return
-        why = found.reason if found else NO_RESULT
-        function = "error" if found is not None and not found.faults else "fail"
-        yield JudgedTest(**_shown(function, why), rail=None, measured=0, failed=0, skipped=0, errors=pairs)
+        why = pods.reason if pods else NO_RESULT
+        function = "error" if pods is not None and not pods.faults else "fail"
+        yield JudgedTest(
+            **_shown(function, why), rail=None, measured=0, failed=0, skipped=0, errors=pairs
+        )
         return
-    counts = {one.rail: one for one in found.rails}
+    counts = {count.rail: count for count in pods.rails}
     for rail in plan.pods.rails:
-        one = counts.get(rail.name)
-        reached = one.reached if one else 0
-        whole = one is not None and reached == len(rail.pairs) and one.pods == len(rail.nodes)
-        broken = any(_concerns(fault, rail.name) for fault in found.faults)
+        count = counts.get(rail.name)
+        reached = count.reached if count else 0
+        whole = count is not None and reached == len(rail.pairs) and count.pods == len(rail.nodes)
+        broken = any(_concerns(fault, rail.name) for fault in pods.faults)
         function = "fail" if broken else "pass" if whole else "error"
         because = SIMULATED if plan.simulated else SHOWN_ONLY
         missing = len(rail.pairs) - reached
         failed, errors = (0, missing) if function == "error" else (missing, 0)
         yield JudgedTest(
-            **_shown(function, because), rail=rail.name, measured=reached, failed=failed, skipped=0, errors=errors
+            **_shown(function, because),
+            rail=rail.name,
+            measured=reached,
+            failed=failed,
+            skipped=0,
+            errors=errors,
         )
 
 
 def pod_reasons(record: RunRecord) -> Iterator[str]:
     """Why the function axis is not a pass."""
-    found = record.pods
-    if found is None or found.outcome == "measured" or found.played:
+    pods = record.pods
+    if pods is None or pods.outcome == "measured" or pods.played:
         return
-    if found.reason:
-        yield f"{TEST} {found.outcome}: {found.reason}"
-    yield from (f"{where}: {TEST} failed: {faults[0].what}" for where, faults in _grouped(found))
-    if found.left_out:
-        yield f"{TEST}: and {found.left_out} more faults"
+    if pods.reason:
+        yield f"{TEST} {pods.outcome}: {pods.reason}"
+    yield from (f"{where}: {TEST} failed: {faults[0].what}" for where, faults in _grouped(pods))
+    if pods.left_out:
+        yield f"{TEST}: and {pods.left_out} more faults"
 
 
 def pod_findings(record: RunRecord) -> Iterator[Finding]:
@@ -63,20 +75,22 @@ def pod_findings(record: RunRecord) -> Iterator[Finding]:
     if record.pods is None:
         return
     for where, faults in _grouped(record.pods):
-        yield Finding(code=faults[0].code, where=where, evidence=faults[0].what, hint=faults[0].hint)
+        yield Finding(
+            code=faults[0].code, where=where, evidence=faults[0].what, hint=faults[0].hint
+        )
 
 
-def broken_pods(found: PodRails | None) -> str:
+def broken_pods(pods: PodRails | None) -> str:
     """Why a job over the rails would hang; empty if pods have them, or if that is unknown."""
-    if found is None or found.outcome != "failed":
+    if pods is None or pods.outcome != "failed":
         return ""
-    return f"{TEST} did not pass: {found.faults[0].code}" if found.faults else f"{TEST} did not pass"
+    return f"{TEST} did not pass: {pods.faults[0].code}" if pods.faults else f"{TEST} did not pass"
 
 
-def _grouped(found: PodRails) -> list[tuple[str, list[PodFault]]]:
+def _grouped(pods: PodRails) -> list[tuple[str, list[PodFault]]]:
     """The faults by what they are, each with the nodes in one text."""
     groups: dict[tuple[str, str, str], list[PodFault]] = {}
-    for fault in found.faults:
+    for fault in pods.faults:
         groups.setdefault((fault.code, fault.rail, fault.hint), []).append(fault)
     return [(_where(faults), faults) for faults in groups.values()]
 
@@ -91,4 +105,11 @@ def _concerns(fault: PodFault, rail: str) -> bool:
 
 
 def _shown(function: str, because: str) -> dict[str, str]:
-    return {"test": TEST, "shape": "", "function": function, "performance": "not rated", "because": because, "unit": ""}
+    return {
+        "test": TEST,
+        "shape": "",
+        "function": function,
+        "performance": "not rated",
+        "because": because,
+        "unit": "",
+    }

@@ -1,4 +1,7 @@
-"""Reads the log of a pod of the rail check, and the annotation that Multus wrote on it. Judges nothing."""
+"""Reads the log of a pod of the rail check, and the annotation that Multus wrote on it.
+
+Judges nothing.
+"""
 
 import json
 import re
@@ -11,7 +14,7 @@ REPORTED, DONE = "reported", "done"
 
 
 class AttachedNetwork(BaseModel):
-    """One entry of `network-status` (Network Plumbing Working Group, multi-network specification)."""
+    """One entry of `network-status` (Network Plumbing Working Group's specification)."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -33,8 +36,12 @@ class AttachedNetwork(BaseModel):
 def networks_of(annotation: str) -> tuple[AttachedNetwork, ...]:
     """The entries of the annotation; none where it is missing or unreadable."""
     try:
-        found = json.loads(annotation or "[]")
-        return tuple(AttachedNetwork.model_validate(entry) for entry in found) if isinstance(found, list) else ()
+        entries = json.loads(annotation or "[]")
+        return (
+            tuple(AttachedNetwork.model_validate(entry) for entry in entries)
+            if isinstance(entries, list)
+            else ()
+        )
     except (ValueError, ValidationError):
         return ()
 
@@ -53,7 +60,7 @@ class Device(BaseModel):
 
     def has(self, address: IPv4Address) -> bool:
         """Whether queue pairs can use the address."""
-        return any(one.ipv4_mapped == address for one in self.addresses)
+        return any(gid.ipv4_mapped == address for gid in self.addresses)
 
 
 class PodRailFacts(BaseModel):
@@ -85,58 +92,72 @@ class PodFacts(BaseModel):
     reached: dict[tuple[str, str], str] = {}
     """large, small or none by rail and peer."""
     touched: dict[tuple[str, str, str], bool] = {}
-    """Whether the peer's interface of a rail answered on this rail's network: rail, peer, the peer's rail."""
+    """Whether the peer's interface of a rail answered on this rail's network: rail, peer, the
+    peer's rail."""
 
 
 def variable_of(resource: str) -> str:
-    """How the SR-IOV device plugin calls a resource in a pod's environment (README.md of v3.11.0)."""
+    """How the SR-IOV device plugin calls a resource in a pod's environment.
+
+    README.md of v3.11.0.
+    """
     return re.sub(r"[./]", "_", resource).upper()
 
 
 def parse_pod(log: str) -> PodFacts:
     """Reads the log as far as it goes."""
-    said: dict[str, list[list[str]]] = {}
+    printed: dict[str, list[list[str]]] = {}
     for line in log.splitlines():
         if line.startswith(MARK):
             kind, *words = line.removeprefix(MARK).split()
-            said.setdefault(kind, []).append(words)
-    rails = {
-        rail: PodRailFacts(
+            printed.setdefault(kind, []).append(words)
+    rails = {rail: PodRailFacts() for rail, _ in _of(printed, "no-interface", 2)}
+    slots = dict(_of(printed, "slot", 2))
+    links = dict(_of(printed, "link", 2))
+    for rail, name, mtu in _of(printed, "interface", 3):
+        link_local = _link(links[rail]) if rail in links else None
+        rails[rail] = PodRailFacts(
             interface=name,
-            mtu_bytes=int(mtu) if mtu.isdecimal() else 0,
-            slot=next((slot for of, slot in _of(said, "slot", 2) if of == rail), ""),
-            devices=_devices(said, rail),
-            link_local=next((_link(text) for of, text in _of(said, "link", 2) if of == rail), None),
+            mtu_bytes=_mtu(mtu),
+            slot=slots.get(rail, ""),
+            devices=_devices(printed, rail),
+            link_local=link_local,
         )
-        for rail, name, mtu in _of(said, "interface", 3)
-    }
+    touched = {}
+    for rail, peer, other, answer in _of(printed, "apart", 4):
+        touched[rail, peer, other] = answer != "none"
     return PodFacts(
-        rails={**{rail: PodRailFacts() for rail, _ in _of(said, "no-interface", 2)}, **rails},
-        given={name: tuple(text.split(",")) for name, text in _of(said, "given", 2)},
-        rdma_cm="rdma_cm" in said,
-        ping="no-ping" not in said,
-        reported=REPORTED in said,
-        done=DONE in said,
-        reached={(rail, peer): answer for rail, peer, _, answer in _of(said, "reach", 4)},
-        touched={(rail, peer, other): answer != "none" for rail, peer, other, answer in _of(said, "apart", 4)},
+        rails=rails,
+        given={name: tuple(text.split(",")) for name, text in _of(printed, "given", 2)},
+        rdma_cm="rdma_cm" in printed,
+        ping="no-ping" not in printed,
+        reported=REPORTED in printed,
+        done=DONE in printed,
+        reached={(rail, peer): answer for rail, peer, _, answer in _of(printed, "reach", 4)},
+        touched=touched,
     )
 
 
-def _of(said: dict[str, list[list[str]]], kind: str, count: int) -> list[list[str]]:
+def _mtu(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def _of(printed: dict[str, list[list[str]]], kind: str, count: int) -> list[list[str]]:
     """The lines of a kind that are whole."""
-    return [words for words in said.get(kind, []) if len(words) == count]
+    return [words for words in printed.get(kind, []) if len(words) == count]
 
 
-def _devices(said: dict[str, list[list[str]]], rail: str) -> tuple[Device, ...]:
-    usable = {name for of, name in _of(said, "verbs", 2) if of == rail}
-    found: dict[tuple[str, str], list[IPv6Address]] = {}
-    for of, name, slot, gid in _of(said, "gid", 4):
+def _devices(printed: dict[str, list[list[str]]], rail: str) -> tuple[Device, ...]:
+    usable = {name for of, name in _of(printed, "verbs", 2) if of == rail}
+    gids_of: dict[tuple[str, str], list[IPv6Address]] = {}
+    for of, name, slot, gid in _of(printed, "gid", 4):
         if of == rail:
-            found.setdefault((name, slot), []).append(IPv6Address(gid))
-    return tuple(
-        Device(name=name, slot=slot, addresses=tuple(gids), usable=name in usable)
-        for (name, slot), gids in found.items()
-    )
+            gids_of.setdefault((name, slot), []).append(IPv6Address(gid))
+    devices = []
+    for (name, slot), gids in gids_of.items():
+        device = Device(name=name, slot=slot, addresses=tuple(gids), usable=name in usable)
+        devices.append(device)
+    return tuple(devices)
 
 
 def _link(text: str) -> IPv6Address:

@@ -31,15 +31,20 @@ class PodRail(Frozen):
     mtu_bytes: int
     vlan_id: int | None
     routed: bool
-    """Whether it has a router: then peers may be in other layer-2 domains, and other rails within reach."""
+    """Whether it has a router: then peers may be in other layer-2 domains, and other rails within
+    reach."""
     nodes: tuple[str, ...]
+
+    @property
+    def attachment(self) -> RailAttachment:
+        return RailAttachment(rail=self.name, network=self.network, resource=self.resource)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs that ping each other; an answer proves both directions.
 
-        In a larger lab each node pings those that are 1, 2, 4, 8 … places behind it: every node, and every distance
-        between leaf switches, in a number of pairs that grows with n log n.
+        In a larger lab each node pings those that are 1, 2, 4, 8 … places behind it: every node,
+        and every distance between leaf switches, in a number of pairs that grows with n log n.
         """
         return tuple(pairs_of(self.nodes))
 
@@ -51,9 +56,12 @@ class PodPlan(Frozen):
     image: str
     pull_secret: str | None = None
     own_vf: bool
-    """Whether each pod has VFs of its own; else a macvlan, over the RDMA device that all pods of the node share."""
+    """Whether each pod has VFs of its own; else a macvlan, over the RDMA device that all pods of
+    the node share."""
     rails: tuple[PodRail, ...]
-    placement: PodPlacement = Field(default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement())
+    placement: PodPlacement = Field(
+        default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement()
+    )
     impossible: str = ""
     """Why no pod can be started."""
 
@@ -72,9 +80,7 @@ class PodPlan(Frozen):
 
     def document(self, node: str, lab: str, run_id: str) -> dict[str, JsonValue]:
         """The pod on a node."""
-        attachments = tuple(
-            RailAttachment(rail=rail.name, network=rail.network, resource=rail.resource) for rail in self.rails_of(node)
-        )
+        attachments = tuple(rail.attachment for rail in self.rails_of(node))
         pod = RailPod(
             namespace=self.namespace,
             image=self.image,
@@ -92,26 +98,26 @@ class PodPlan(Frozen):
 
     def without(self, names: Collection[str]) -> "PodPlan | None":
         """The check without some nodes."""
-        left = (
-            rail.model_copy(update={"nodes": tuple(node for node in rail.nodes if node not in names)})
-            for rail in self.rails
-        )
-        rails = tuple(rail for rail in left if len(rail.nodes) > 1)
-        return self.model_copy(update={"rails": rails}) if rails else None
+        rails = []
+        for rail in self.rails:
+            nodes = tuple(node for node in rail.nodes if node not in names)
+            if len(nodes) > 1:
+                rails.append(rail.model_copy(update={"nodes": nodes}))
+        return self.model_copy(update={"rails": tuple(rails)}) if rails else None
 
 
 def pairs_of(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each pair once: all of them, or those at distances that are powers of two on a ring of the nodes."""
+    """Each pair once: all, or those at distances that are powers of two on a ring of the nodes."""
     if len(nodes) <= MOST_PAIRED_PODS:
         yield from combinations(nodes, 2)
         return
-    seen: set[frozenset[str]] = set()
+    paired: set[frozenset[str]] = set()
     for place, node in enumerate(nodes):
         distance = 1
         while distance < len(nodes):
             peer = nodes[(place + distance) % len(nodes)]
-            if frozenset((node, peer)) not in seen:
-                seen.add(frozenset((node, peer)))
+            if frozenset((node, peer)) not in paired:
+                paired.add(frozenset((node, peer)))
                 yield node, peer
             distance *= 2
 
@@ -121,19 +127,28 @@ def pods_of(lab: Lab) -> PodPlan | None:
     cluster, benchmarks = lab.cluster, lab.benchmarks
     if cluster is None or benchmarks is None or isinstance(cluster.delivery, Pvrdma):
         return None
-    home = benchmarks.namespace if benchmarks.namespace in cluster.namespaces else cluster.namespaces[0]
-    rails = tuple(found for rail in lab.rails if (found := _rail(lab, rail, home)) is not None)
+    home = (
+        benchmarks.namespace
+        if benchmarks.namespace in cluster.namespaces
+        else cluster.namespaces[0]
+    )
+    planned = [_rail(lab, rail, home) for rail in lab.rails]
+    rails = tuple(rail for rail in planned if rail)
     if not rails:
         return None
-    impossible = ""
+    impossible = image = ""
     job = benchmarks.nccl or benchmarks.mpi
     if job is None:
         impossible = "benchmarks.nccl.image: missing, and the check's pods need an image with ping"
     elif cluster.ipam.kind == "static":
-        impossible = "cluster.ipam static: each pod names its own address, and none is left for a check"
+        impossible = (
+            "cluster.ipam static: each pod names its own address, and none is left for a check"
+        )
+    if job:
+        image = cluster.registry.resolve(job.image)
     return PodPlan(
         namespace=benchmarks.namespace,
-        image=cluster.registry.resolve(job.image) if job else "",
+        image=image,
         pull_secret=cluster.registry.pull_secret,
         own_vf=cluster.delivery.profile != "shared_rdma",
         rails=rails,
@@ -146,7 +161,11 @@ def _rail(lab: Lab, rail: Rail, namespace: str) -> PodRail | None:
     """None: there are no two nodes whose pods can be on it."""
     plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain)
     workers = [node for node in lab.active_nodes if node.role == "worker"]
-    nodes = tuple(node.name for node in workers if (pf := node.pf_on(rail.name)) and (pf.vfs or not plain))
+    nodes = []
+    for node in workers:
+        pf = node.pf_on(rail.name)
+        if pf and (pf.vfs or not plain):
+            nodes.append(node.name)
     if rail.pod is None or len(nodes) < 2:
         return None
     return PodRail(
@@ -157,5 +176,5 @@ def _rail(lab: Lab, rail: Rail, namespace: str) -> PodRail | None:
         mtu_bytes=rail.mtu_bytes,
         vlan_id=rail.pod.vlan_id,
         routed=rail.pod.gateway is not None,
-        nodes=nodes,
+        nodes=tuple(nodes),
     )

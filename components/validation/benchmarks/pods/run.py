@@ -1,4 +1,4 @@
-"""Starts a pod on each node with all of its rails, lets the pods ping each other, and deletes them."""
+"""Starts a pod with all rails on each node, lets the pods ping each other, and deletes them."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,21 @@ from components.validation.benchmarks.pods.faults import (
     shared_addresses,
     start_faults,
 )
-from components.validation.benchmarks.pods.log import AttachedNetwork, PodFacts, networks_of, parse_pod
+from components.validation.benchmarks.pods.log import (
+    AttachedNetwork,
+    PodFacts,
+    networks_of,
+    parse_pod,
+)
 from components.validation.benchmarks.pods.plan import PodPlan, PodRail
-from components.validation.cluster import NETWORK_STATUS, Event, Pod, not_in_registry, objects, pull_fault
+from components.validation.cluster import (
+    NETWORK_STATUS,
+    Event,
+    Pod,
+    not_in_registry,
+    objects,
+    pull_fault,
+)
 from components.validation.mpijobs import ClusterRun, replayed_on
 from components.validation.records import PodFault, PodRails
 from stacks.base import LabError
@@ -35,12 +47,15 @@ from stacks.words import plural
 
 POLL_S = 2.0
 REASONS_S = 10.0
-"""How often the cluster is asked why pods wait. Events, nodes and agents are long lists on a large cluster."""
+"""How often the cluster is asked why pods wait. Events, nodes and agents are long lists on a large
+cluster."""
 ANNOUNCE_S = 30.0
 START_S = {True: 300, False: 900}
-"""Limit until each pod has reported, by simulated or not. As for a job, a node may first pull a large image."""
+"""Limit until each pod has reported, by simulated or not. As for a job, a node may first pull a
+large image."""
 LASTING_S = {True: 120, False: 60}
-"""How long the reason why a pod waits must last to count as a fault: the kubelet retries every few seconds."""
+"""How long the reason why a pod waits must last to count as a fault: the kubelet retries every few
+seconds."""
 PINGS_S = 180
 """For all pings of all pods; each node runs sixteen at a time."""
 MOST_FAULTS = 40
@@ -78,19 +93,26 @@ class _Check:
                 self.api.delete(f"{self.pods_path}/{pod.name}")
         except LabError as error:
             self.cluster.say(
-                f"pods of the check could not be deleted ({error}); they end by themselves within half an hour"
+                f"pods of the check could not be deleted ({error}); they end by themselves within "
+                "half an hour"
             )
 
     def result(self) -> PodRails:
         """Starts the pods, waits for their reports and pings, and judges them."""
-        self.sweep(RUN_LABEL)  # pods of a killed run: with the hosts' lease held, no other run is using them
+        self.sweep(
+            RUN_LABEL
+        )  # pods of a killed run: with the hosts' lease held, no other run is using them
         for node in self.plan.nodes:
-            self.api.create(self.pods_path, self.plan.document(node, self.cluster.lab, self.cluster.run_id))
+            self.api.create(
+                self.pods_path, self.plan.document(node, self.cluster.lab, self.cluster.run_id)
+            )
         self._wait_for_start()
         peers = {node: "\n".join(self._peers(node)) for node in self.facts}
         for node, text in peers.items():
             change: dict[str, JsonValue] = {"metadata": {"annotations": {PEERS: text or "none"}}}
-            self.api.merge(f"{self.pods_path}/{self.plan.pod_name(self.cluster.run_id, node)}", change)
+            self.api.merge(
+                f"{self.pods_path}/{self.plan.pod_name(self.cluster.run_id, node)}", change
+            )
         self._wait_for_pings()
         return self._judged()
 
@@ -107,15 +129,21 @@ class _Check:
         rails = tuple(rail_counts(self.plan, self.facts, answers))
         silent = [node for node, facts in self.facts.items() if not facts.done]
         outcome = "failed" if faults else "error" if silent else "measured"
-        reason = f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s" if outcome == "error" else ""
+        reason = (
+            f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s"
+            if outcome == "error"
+            else ""
+        )
         return PodRails(outcome=outcome, reason=reason, rails=rails, faults=kept, left_out=left_out)
 
     def _answers(self, rail: PodRail) -> dict[tuple[str, str], str]:
         """Results of the pings, for the pairs that have one."""
-        answers = {
-            pair: self.facts[pair[0]].reached.get((rail.name, pair[1])) for pair in rail.pairs if pair[0] in self.facts
-        }
-        return {pair: answer for pair, answer in answers.items() if answer}
+        answers = {}
+        for client, peer in rail.pairs:
+            reached = self.facts[client].reached if client in self.facts else {}
+            if reached.get((rail.name, peer)):
+                answers[client, peer] = reached[rail.name, peer]
+        return answers
 
     def _wait_for_start(self) -> None:
         begun = announced_s = explained_s = time.monotonic()
@@ -126,19 +154,27 @@ class _Check:
                 explained_s = now
                 self._explain(waiting)
             explained = [node for node in waiting if self.faults.get(node)]
-            first_s = {node: since.setdefault((node, str(self.faults[node])), now) for node in explained}
-            lasting = [node for node in explained if now - first_s[node] >= LASTING_S[self.cluster.simulated]]
+            first_s = {
+                node: since.setdefault((node, str(self.faults[node])), now) for node in explained
+            }
+            enough_s = LASTING_S[self.cluster.simulated]
+            lasting = [node for node in explained if now - first_s[node] >= enough_s]
             if len(lasting) == len(waiting) or now - begun > START_S[self.cluster.simulated]:
                 break
             if now - announced_s >= ANNOUNCE_S:
                 announced_s = now
                 why = self.faults[explained[0]][0].what if explained else "starting"
-                self.cluster.say(f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} s: {why}")
+                self.cluster.say(
+                    f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} "
+                    f"s: {why}"
+                )
             if self.cluster.stop.wait(POLL_S):
                 raise LabError("the run was stopped")
         for node in waiting:
             if not self.faults.get(node):
-                self.faults[node] = (not_started(node, START_S[self.cluster.simulated], self.pulling.get(node, "")),)
+                self.faults[node] = (
+                    not_started(node, START_S[self.cluster.simulated], self.pulling.get(node, "")),
+                )
 
     def _waiting(self) -> dict[str, Pod | None]:
         """Looks at the check's pods once; returns those that have not reported, by node."""
@@ -160,9 +196,13 @@ class _Check:
     def _explain(self, waiting: Mapping[str, Pod | None]) -> None:
         """Asks the cluster why these pods wait, in as few requests as that takes."""
         selector = "involvedObject.kind=Pod,reason=FailedCreatePodSandBox"
-        events = objects(self.api, self.pods_path.replace("/pods", "/events"), Event, {"fieldSelector": selector})
+        events = objects(
+            self.api, self.pods_path.replace("/pods", "/events"), Event, {"fieldSelector": selector}
+        )
         sandbox = {event.about: event.message for event in events}
-        nodes = {str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")}
+        nodes = {
+            str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")
+        }
         selector = f"{AGENT_LABEL} in ({','.join(AGENTS)})"
         agents = objects(self.api, "/api/v1/pods", Pod, {"labelSelector": selector})
         for node, pod in waiting.items():
@@ -176,7 +216,10 @@ class _Check:
         while waiting := [node for node, facts in self.facts.items() if not facts.done]:
             for node in waiting:
                 self.facts[node] = self._read(node)
-            if all(facts.done for facts in self.facts.values()) or time.monotonic() - begun > PINGS_S:
+            if (
+                all(facts.done for facts in self.facts.values())
+                or time.monotonic() - begun > PINGS_S
+            ):
                 return
             if self.cluster.stop.wait(POLL_S):
                 raise LabError("the run was stopped")
@@ -198,30 +241,33 @@ class _Check:
                 other = self._network(peer, rail)
                 if other is not None and other.address is not None:
                     size = rail.mtu_bytes - 28
-                    lines.append(f"reach {rail.name} {own.interface} {peer} - {other.address} {size} {own.address}")
+                    lines.append(
+                        f"reach {rail.name} {own.interface} {peer} - {other.address} {size} "
+                        f"{own.address}"
+                    )
             # one peer is enough to see what else is on the network
             if next_one := next((peer for peer in peers if peer in self.facts), None):
                 lines += self._apart(rail, own.interface, next_one)
         return lines
 
     def _apart(self, rail: PodRail, interface: str, peer: str) -> list[str]:
-        """Pings to interfaces of a peer that must not answer on this rail, and to the one that must."""
+        """Pings to a peer's interfaces that must not answer on this rail, and to one that must."""
         if not self.plan.own_vf or rail.routed or rail.vlan_id is None:
             return []
-        others = [
-            other
-            for other in self.plan.rails_of(peer)
-            if not other.routed and other.vlan_id is not None and (other.vlan_id != rail.vlan_id or other == rail)
-        ]
-        links = {
-            other.name: self.facts[peer].rails[other.name].link_local
-            for other in others
-            if other.name in self.facts[peer].rails
-        }
-        return [f"apart {rail.name} {interface} {peer} {name} {link} 0 -" for name, link in links.items() if link]
+        lines = []
+        for other in self.plan.rails_of(peer):
+            facts = self.facts[peer].rails.get(other.name)
+            own = other == rail or other.vlan_id not in (None, rail.vlan_id)
+            if own and not other.routed and facts and facts.link_local:
+                to = f"{peer} {other.name} {facts.link_local}"
+                lines.append(f"apart {rail.name} {interface} {to} 0 -")
+        return lines
 
     def _network(self, node: str, rail: PodRail) -> AttachedNetwork | None:
-        return next((one for one in self.networks.get(node, ()) if one.name == rail.network), None)
+        for network in self.networks.get(node, ()):
+            if network.name == rail.network:
+                return network
+        return None
 
     def _pods(self, selector: str) -> list[Pod]:
         return objects(self.api, self.pods_path, Pod, {"labelSelector": selector})
@@ -229,37 +275,41 @@ class _Check:
     def _pod_state(self, pod: Pod | None, sandbox: Mapping[str, str]) -> PodState:
         if pod is None:
             return PodState(ended="the pod is gone")
-        unscheduled = [one.message for one in pod.conditions if one.type == "PodScheduled" and one.status == "False"]
+        if pod.phase in ("Failed", "Succeeded"):
+            why = f": {pod.message}" if pod.message else ""
+            return PodState(ended=f"its pod has ended ({pod.reason or pod.phase}){why}")
         pull = pull_fault([pod], self.plan.image)
-        if pull and not pull.final:
+        if pull and pull.final:
+            return PodState(pull=pull.text)
+        if pull:
             self.pulling[pod.node] = pull.text  # a slow registry gets the whole time, as for a job
-        why = f": {pod.message}" if pod.message else ""
-        return PodState(
-            unscheduled=unscheduled[0] if unscheduled else "",
-            sandbox=sandbox.get(pod.name, "") if pod.phase == "Pending" else "",
-            pull=pull.text if pull and pull.final else "",
-            ended=f"its pod has ended ({pod.reason or pod.phase}){why}" if pod.phase in ("Failed", "Succeeded") else "",
-        )
+        if pod.phase == "Pending" and pod.name in sandbox:
+            return PodState(sandbox=sandbox[pod.name])
+        for condition in pod.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                return PodState(unscheduled=condition.message)
+        return PodState()
 
     def _holders(self, node: str) -> dict[str, list[str]]:
         """Pods that hold devices of the rails on a node, by resource."""
         resources = {rail.resource for rail in self.plan.rails}
         holders: dict[str, list[str]] = {}
-        for pod in objects(self.api, "/api/v1/pods", Pod, {"fieldSelector": f"spec.nodeName={node}"}):
+        for pod in objects(
+            self.api, "/api/v1/pods", Pod, {"fieldSelector": f"spec.nodeName={node}"}
+        ):
             for resource in pod.held(resources):
                 holders.setdefault(resource, []).append(pod.full_name)
         return holders
 
 
 def _node_state(
-    name: str, node: dict[str, JsonValue] | None, agents: Sequence[Pod], holders: Mapping[str, Sequence[str]]
+    name: str,
+    node: dict[str, JsonValue] | None,
+    agents: Sequence[Pod],
+    holders: Mapping[str, Sequence[str]],
 ) -> NodeState:
     """The state of a node, with the agents that should run there."""
-    ready = {
-        pod.labels[AGENT_LABEL]
-        for pod in agents
-        if pod.node == name and any(one.type == "Ready" and one.status == "True" for one in pod.conditions)
-    }
+    ready = {pod.labels[AGENT_LABEL] for pod in agents if pod.node == name and pod.ready}
     return NodeState(
         capacity=_counts(at(node, "status", "capacity")),
         allocatable=_counts(at(node, "status", "allocatable")),

@@ -30,11 +30,15 @@ class TrainingBenchmark(ABC):
 
     unit: ClassVar[Unit] = "img/s"
     about_s: ClassVar[float] = 180.0
-    """Assumed for the estimate of a run: start of the framework, building the graph, all iterations."""
+    """Assumed for the estimate of a run: start of the framework, building the graph, all
+    iterations."""
 
     @abstractmethod
     def program(self, workers: Workers, *, by_hand: bool = False) -> MpiProgram:
-        """The command that the launcher runs; by hand it may take as long as the job's deadline allows."""
+        """The command that the launcher runs.
+
+        By hand it may take as long as the job's deadline allows.
+        """
 
     @abstractmethod
     def read(self, log: str, ranks: int) -> LogReading:

@@ -1,4 +1,7 @@
-"""Horovod's synthetic ResNet-50, the DeepOps RoCE guide's second test: `Img/sec per GPU` over ten iterations."""
+"""Horovod's synthetic ResNet-50, the DeepOps RoCE guide's second test.
+
+`Img/sec per GPU` over ten iterations.
+"""
 
 import re
 from dataclasses import dataclass
@@ -8,8 +11,20 @@ from pydantic import JsonValue
 
 from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
-from components.validation.benchmarks.training import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
-from components.validation.parsers import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
+from components.validation.benchmarks.training import (
+    SCRIPTS,
+    LogReading,
+    TrainingBenchmark,
+    horovod_variables,
+)
+from components.validation.parsers import (
+    INTEGER,
+    ResultFormatError,
+    integer,
+    lines_of,
+    number,
+    of_one_rank,
+)
 from stacks.words import plural
 
 _VALUE = r"[0-9]{1,9}\.[0-9]"
@@ -21,7 +36,8 @@ _BEGINS = ("Iter #", "Img/sec per ", "Total img/sec on ")
 ROUNDING = 0.05
 """Half of the one decimal that everything is printed with."""
 CONFIDENCE = 1.96
-"""The printed `+-` is this times the population's deviation over the iterations: no interval of the mean."""
+"""The printed `+-` is this times the population's deviation over the iterations: no interval of the
+mean."""
 
 
 class Horovod(TrainingBenchmark):
@@ -30,7 +46,16 @@ class Horovod(TrainingBenchmark):
     def program(self, workers: Workers, *, by_hand: bool = False) -> MpiProgram:
         del by_hand  # ten iterations end by themselves
         script = f"{SCRIPTS}/tensorflow2_synthetic_benchmark.py"
-        words = ("python3", script, "--model", "ResNet50", "--batch-size", "32", "--num-iters", "10")
+        words = (
+            "python3",
+            script,
+            "--model",
+            "ResNet50",
+            "--batch-size",
+            "32",
+            "--num-iters",
+            "10",
+        )
         return MpiProgram(words=words, variables=horovod_variables(workers))
 
     def read(self, log: str, ranks: int) -> LogReading:
@@ -80,18 +105,24 @@ def parse_training(text: str) -> Training:
         ResultFormatError: with the reason; a number is never guessed.
     """
     lines = lines_of(text)
-    said = of_one_rank([line for line in lines if line.text.startswith(_BEGINS)], "results")
-    if not said:
+    results = of_one_rank([line for line in lines if line.text.startswith(_BEGINS)], "results")
+    if not results:
         raise ResultFormatError(f"no training benchmark among {plural(len(lines), 'line')}")
-    iterations = [_only(_ITERATION, line.text) for line in said if line.text.startswith(_BEGINS[0])]
-    means = [_only(_MEAN, line.text) for line in said if line.text.startswith(_BEGINS[1])]
-    totals = [_only(_TOTAL, line.text) for line in said if line.text.startswith(_BEGINS[2])]
+    iterations = [
+        _only(_ITERATION, line.text) for line in results if line.text.startswith(_BEGINS[0])
+    ]
+    means = [_only(_MEAN, line.text) for line in results if line.text.startswith(_BEGINS[1])]
+    totals = [_only(_TOTAL, line.text) for line in results if line.text.startswith(_BEGINS[2])]
     if not iterations or not means or not totals:
-        raise ResultFormatError(f"the training benchmark breaks off after {plural(len(iterations), 'iteration')}")
+        raise ResultFormatError(
+            f"the training benchmark breaks off after {plural(len(iterations), 'iteration')}"
+        )
     if len(means) > 1 or len(totals) > 1:
         raise ResultFormatError("two training benchmarks in one log")
     if [integer(match[1], "iteration") for match in iterations] != list(range(len(iterations))):
-        raise ResultFormatError(f"iterations of a training benchmark are missing or doubled: {len(iterations)} found")
+        raise ResultFormatError(
+            f"iterations of a training benchmark are missing or doubled: {len(iterations)} found"
+        )
     if len({match[3] for match in iterations} | {means[0][1], totals[0][2]}) > 1:
         raise ResultFormatError("some lines of the training benchmark are per GPU and some per CPU")
     training = Training(
@@ -103,7 +134,9 @@ def parse_training(text: str) -> Training:
     )
     said_devices = _first(_DEVICES, text)
     if training.devices < 1 or (said_devices is not None and int(said_devices) != training.devices):
-        raise ResultFormatError(f"{training.devices} and {said_devices} devices contradict each other")
+        raise ResultFormatError(
+            f"{training.devices} and {said_devices} devices contradict each other"
+        )
     _refuse_contradictions(training, number(totals[0][4], "spread of the total"))
     return training
 
@@ -115,12 +148,19 @@ def _refuse_contradictions(training: Training, total_spread: float) -> None:
         # the total is the unrounded mean times n, so it is more precise than the mean's own line
         ("total", training.total, training.printed_total, (n + 1) * ROUNDING),
         ("total", n * training.printed_mean, training.printed_total, (n + 1) * ROUNDING),
-        ("spread", training.spread_per_device, training.printed_spread, (CONFIDENCE + 1) * ROUNDING),
+        (
+            "spread",
+            training.spread_per_device,
+            training.printed_spread,
+            (CONFIDENCE + 1) * ROUNDING,
+        ),
         ("spread of the total", n * training.printed_spread, total_spread, (n + 1) * ROUNDING),
     )
     for what, computed, printed, allowed in pairs:
         if abs(computed - printed) > allowed * 1.001:
-            raise ResultFormatError(f"{what}: {printed} printed and {computed:.2f} computed contradict each other")
+            raise ResultFormatError(
+                f"{what}: {printed} printed and {computed:.2f} computed contradict each other"
+            )
 
 
 def _only(pattern: re.Pattern[str], text: str) -> re.Match[str]:
@@ -131,4 +171,8 @@ def _only(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    return next((m[1] for line in lines_of(text) if (m := pattern.match(line.text))), None)
+    for line in lines_of(text):
+        match = pattern.match(line.text)
+        if match:
+            return match[1]
+    return None

@@ -5,13 +5,26 @@ from dataclasses import dataclass
 
 from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
-from components.validation.benchmarks.training import SCRIPTS, LogReading, TrainingBenchmark, horovod_variables
-from components.validation.parsers import INTEGER, Line, ResultFormatError, integer, lines_of, number
+from components.validation.benchmarks.training import (
+    SCRIPTS,
+    LogReading,
+    TrainingBenchmark,
+    horovod_variables,
+)
+from components.validation.parsers import (
+    INTEGER,
+    Line,
+    ResultFormatError,
+    integer,
+    lines_of,
+    number,
+)
 from stacks.words import plural
 
 _VALUE = r"[0-9]{1,12}\.[0-9]{1,3}"
 _STEP = re.compile(
-    rf"^({INTEGER})\timages/sec: ({_VALUE}) \+/- {_VALUE} \(jitter = {_VALUE}\)\t(?:nan|[0-9.]{{1,30}})(?:\t|$)"
+    rf"^({INTEGER})\timages/sec: ({_VALUE}) \+/- {_VALUE} \(jitter = "
+    rf"{_VALUE}\)\t(?:nan|[0-9.]{{1,30}})(?:\t|$)"
 )
 _TOTAL = re.compile(rf"^total images/sec: ({_VALUE})\s*$")
 _GLOBAL = re.compile(rf"^Batch size:\s+({INTEGER}) global\s*$")
@@ -21,9 +34,11 @@ BATCHES = 200
 BATCHES_BY_HAND = 10_000
 """As in the vSphere RDG; the job's deadline ends them."""
 RANKS_APART = 0.02
-"""How far the totals of ranks that run in step may differ: each takes its own time over the same steps."""
+"""How far the totals of ranks that run in step may differ: each takes its own time over the same
+steps."""
 STEPS_APART = 0.10
-"""The last step's mean leaves out what passes between steps, such as checkpoints; the total does not."""
+"""The last step's mean leaves out what passes between steps, such as checkpoints; the total does
+not."""
 
 
 class TfCnnBenchmark(TrainingBenchmark):
@@ -31,7 +46,13 @@ class TfCnnBenchmark(TrainingBenchmark):
 
     def program(self, workers: Workers, *, by_hand: bool = False) -> MpiProgram:
         script = f"{SCRIPTS}/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
-        options = ("--model=resnet50", "--batch_size=32", "--variable_update=horovod", "--use_fp16", "--xla=True")
+        options = (
+            "--model=resnet50",
+            "--batch_size=32",
+            "--variable_update=horovod",
+            "--use_fp16",
+            "--xla=True",
+        )
         batches = BATCHES_BY_HAND if by_hand else BATCHES
         words = ("python3", script, *options, f"--num_batches={batches}")
         # under Horovod each rank prints its own steps and total
@@ -39,7 +60,10 @@ class TfCnnBenchmark(TrainingBenchmark):
 
     def read(self, log: str, ranks: int) -> LogReading:
         run = parse_tf_cnn(log, ranks)
-        return LogReading(samples=(run.total / ranks,), details={"total_img_s": round(run.total, 2), "ranks": ranks})
+        return LogReading(
+            samples=(run.total / ranks,),
+            details={"total_img_s": round(run.total, 2), "ranks": ranks},
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,18 +110,30 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
     for line in lines:
         if "total images/sec" in line.text:
             if line.rank in totals:
-                raise ResultFormatError("two totals of one rank: two runs in one log, or ranks without tags")
+                raise ResultFormatError(
+                    "two totals of one rank: two runs in one log, or ranks without tags"
+                )
             totals[line.rank] = _value(_TOTAL, line)
     if not totals:
-        raise ResultFormatError(f"no total of tf_cnn_benchmarks among {plural(len(lines), 'line')}: it did not end")
+        raise ResultFormatError(
+            f"no total of tf_cnn_benchmarks among {plural(len(lines), 'line')}: it did not end"
+        )
     values = sorted(totals.values())
     if values[0] <= 0 or values[-1] - values[0] > RANKS_APART * values[-1]:
-        raise ResultFormatError(f"totals from {values[0]} to {values[-1]} images a second: two runs, or a damaged one")
-    steps = {rank: _steps([line for line in lines if line.rank == rank]) for rank in totals}
+        raise ResultFormatError(
+            f"totals from {values[0]} to {values[-1]} images a second: two runs, or a damaged one"
+        )
+    steps = {}
+    for rank in totals:
+        steps[rank] = _steps([line for line in lines if line.rank == rank])
     _refuse_other_workers(lines, workers)
-    of_one = {_is_one_worker_s(total, steps[rank][-1].images_s, workers) for rank, total in totals.items()}
+    of_one = {
+        _is_one_worker_s(total, steps[rank][-1].images_s, workers) for rank, total in totals.items()
+    }
     if len(of_one) > 1:
-        raise ResultFormatError("by the steps of some ranks the total is that of all workers, by others' that of one")
+        raise ResultFormatError(
+            "by the steps of some ranks the total is that of all workers, by others' that of one"
+        )
     first = next(iter(totals))
     return TfCnn(
         workers=workers,
@@ -110,24 +146,26 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
 
 
 def _steps(lines: list[Line]) -> tuple[TrainingStep, ...]:
-    found = []
+    steps = []
     for line in lines:
         if "images/sec:" in line.text and "total" not in line.text:
             match = _STEP.match(line.text)
             if match is None:
                 raise ResultFormatError(f"a damaged line of tf_cnn_benchmarks: {line.text[:80]!r}")
-            found.append(
+            steps.append(
                 TrainingStep(
                     step=integer(match[1], "step"),
                     images_s=number(match[2], "images a second"),
                 )
             )
-    if not found:
+    if not steps:
         raise ResultFormatError("tf_cnn_benchmarks printed a total and no step: cut short")
-    numbers = [step.step for step in found]
+    numbers = [step.step for step in steps]
     if numbers != sorted(set(numbers)):
-        raise ResultFormatError("steps of tf_cnn_benchmarks do not grow: ranks without tags, or two runs")
-    return tuple(found)
+        raise ResultFormatError(
+            "steps of tf_cnn_benchmarks do not grow: ranks without tags, or two runs"
+        )
+    return tuple(steps)
 
 
 def _refuse_other_workers(lines: list[Line], workers: int) -> None:
@@ -138,11 +176,15 @@ def _refuse_other_workers(lines: list[Line], workers: int) -> None:
     if batches and devices:
         batch, device = batches.pop(), devices.pop()
         if not device or batch % (device * workers):
-            raise ResultFormatError(f"a batch of {batch} over all and {device} a device cannot be of {workers} workers")
+            raise ResultFormatError(
+                f"a batch of {batch} over all and {device} a device cannot be of {workers} workers"
+            )
 
 
 def _is_one_worker_s(total: float, last_step: float, workers: int) -> bool:
-    """The total against the last step's speed of one worker: the same, or as many times it as there are workers.
+    """The total against the last step's speed of one worker.
+
+    The same, or as many times it as there are workers.
 
     With several devices in one worker both are that worker's, hence the same.
     """
@@ -150,12 +192,14 @@ def _is_one_worker_s(total: float, last_step: float, workers: int) -> bool:
         if last_step > 0 and abs(total / (times * last_step) - 1) <= STEPS_APART:
             return times == 1 and workers > 1
     raise ResultFormatError(
-        f"a total of {total} images a second is neither one nor {workers} times the last step's {last_step}"
+        f"a total of {total} images a second is neither one nor {workers} times the last step's "
+        f"{last_step}"
     )
 
 
 def _numbers(pattern: re.Pattern[str], lines: list[Line]) -> set[int]:
-    return {integer(m[1], "batch size") for line in lines if (m := pattern.match(line.text))}
+    matches = [pattern.match(line.text) for line in lines]
+    return {integer(match[1], "batch size") for match in matches if match}
 
 
 def _value(pattern: re.Pattern[str], line: Line) -> float:

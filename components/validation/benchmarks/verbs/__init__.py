@@ -1,1 +1,4 @@
-"""perftest between the PFs: which transfers, how they run, what they print, and how they are judged."""
+"""perftest between the PFs.
+
+Which transfers, how they run, what they print, and how they are judged.
+"""

@@ -19,11 +19,13 @@ LATE = 124
 """Exit code of `timeout`: the program was still at work."""
 LEASE_FILE = "/run/rocelab-bench.lease"
 PATIENT = 17
-"""Of perftest's --qp-timeout: 4 us x 2^17 are half a second, 2^14 (its own) are 67 ms. An emulated machine that shares
-two cores with others answers later than that, and soft-RoCE that sends everything again breaks the queue pair. Seven
-tries of it still end within five seconds where nothing passes."""
+"""Of perftest's --qp-timeout: 4 us x 2^17 are half a second, 2^14 (its own) are 67 ms. An emulated
+machine that shares two cores with others answers later than that, and soft-RoCE that sends
+everything again breaks the queue pair. Seven tries of it still end within five seconds where
+nothing passes."""
 NO_CLOCK = "Correlation coefficient r^2"
-"""perftest prints it when it could not measure the CPU's clock; all its numbers are then 0 or wrong."""
+"""perftest prints it when it could not measure the CPU's clock; all its numbers are then 0 or
+wrong."""
 
 BOUNDED = """
 limit=$1 port=$2 device=$3 interface=$4
@@ -31,7 +33,8 @@ shift 4
 PATH=/usr/sbin:/sbin:$PATH
 listens() {
   case " $* " in
-    *" -R "*) rdma resource show cm_id 2>/dev/null | grep -q " state LISTEN .* src-addr [^ ]*:$port *$" ;;
+    *" -R "*) rdma resource show cm_id 2>/dev/null |
+      grep -q " state LISTEN .* src-addr [^ ]*:$port *$" ;;
     *) ss -Hltn "sport = :$port" | grep -q . ;;
   esac
 }
@@ -39,12 +42,15 @@ count() {
   if [ -z "$device" ]; then return; fi
   (
     cd "/sys/class/infiniband/$device/ports/1" 2>/dev/null || exit
-    grep -s . counters/symbol_error counters/link_downed counters/port_rcv_errors counters/port_xmit_discards \\
-      hw_counters/out_of_sequence hw_counters/packet_seq_err hw_counters/rnr_nak_retry_err \\
-      hw_counters/local_ack_timeout_err hw_counters/np_cnp_sent hw_counters/rp_cnp_handled \\
-      hw_counters/np_ecn_marked_roce_packets hw_counters/rx_icrc_encapsulated hw_counters/roce_adp_retrans \\
-      hw_counters/out_of_seq_request hw_counters/rcvd_rnr_err hw_counters/retry_exceeded_err \\
-      hw_counters/completer_retry_err hw_counters/duplicate_request | sed 's|.*/||; s|:| |'
+    grep -s . counters/symbol_error counters/link_downed counters/port_rcv_errors \\
+      counters/port_xmit_discards hw_counters/out_of_sequence hw_counters/packet_seq_err \\
+      hw_counters/rnr_nak_retry_err hw_counters/local_ack_timeout_err \\
+      hw_counters/np_cnp_sent hw_counters/rp_cnp_handled \\
+      hw_counters/np_ecn_marked_roce_packets hw_counters/rx_icrc_encapsulated \\
+      hw_counters/roce_adp_retrans hw_counters/out_of_seq_request \\
+      hw_counters/rcvd_rnr_err hw_counters/retry_exceeded_err \\
+      hw_counters/completer_retry_err hw_counters/duplicate_request |
+      sed 's|.*/||; s|:| |'
   )
   ethtool -S "$interface" 2>/dev/null |
     sed -n 's/^ *\\([rt]x_prio[0-7]_pause\\|[rt]x_discards_phy\\|rx_out_of_buffer\\): */\\1 /p'
@@ -74,12 +80,13 @@ if [ -n "$before" ]; then
 fi
 exit "$code"
 """
-"""Runs a program until its time limit, or until the session's input closes because the caller is gone.
+"""Runs a program until its time limit, or until the session's input closes because the caller is
+gone.
 
-The whole process group is ended: a `timeout` that is killed right after its fork leaves its program behind. perftest's
-server waits forever for exactly one connection, so the port is listed and never probed; with -R it is not a TCP port
-but one of the RDMA connection manager.
-Counters of errors and congestion are compared before and after; those of mlx5 and of soft-RoCE have other names.
+The whole process group is ended: a `timeout` that is killed right after its fork leaves its program
+behind. perftest's server waits forever for exactly one connection, so the port is listed and never
+probed; with -R it is not a TCP port but one of the RDMA connection manager. Counters of errors and
+congestion are compared before and after; those of mlx5 and of soft-RoCE have other names.
 """
 
 LEASE = """
@@ -89,7 +96,8 @@ if ! flock -n -E 75 "$2" sh -c 'echo "$1" >"$2"; echo held; cat >/dev/null' sh "
   exit 75
 fi
 """
-"""Holds the host's lease until the session's input closes; the kernel drops the lock of a dead holder."""
+"""Holds the host's lease until the session's input closes; the kernel drops the lock of a dead
+holder."""
 
 REACH = """
 running=0
@@ -112,9 +120,11 @@ while [ $# -gt 0 ]; do
 done
 wait
 """
-"""Pings all peers of a node at once, first with packets that fill a frame and must not be cut, then with small ones.
+"""Pings all peers of a node at once, first with packets that fill a frame and must not be cut, then
+with small ones.
 
-A peer that gives no answer is tried once more with more patience: one that has just booted may need seconds.
+A peer that gives no answer is tried once more with more patience: one that has just booted may need
+seconds.
 """
 
 
@@ -142,14 +152,35 @@ Sides = tuple[Side, Side]
 
 
 def bounded(command: Sequence[str], limit_s: int, port: int = 0, end: End | None = None) -> str:
-    """The remote command that runs a program within a time limit; with a port it reports when the program listens."""
+    """The remote command that runs a program within a time limit.
+
+    With a port it reports when the program listens.
+    """
     counted = [end.device, end.interface] if end else ["", ""]
     return shlex.join(["sh", "-c", BOUNDED, "sh", str(limit_s), str(port), *counted, *command])
 
 
 def lease(run_id: str, limit_s: int) -> str:
-    """The remote command that holds the host's lease. As root: the file must serve every user of the lab."""
-    return shlex.join(["sudo", "-n", "timeout", "-k", "2", str(limit_s), "sh", "-c", LEASE, "sh", run_id, LEASE_FILE])
+    """The remote command that holds the host's lease.
+
+    As root: the file must serve every user of the lab.
+    """
+    return shlex.join(
+        [
+            "sudo",
+            "-n",
+            "timeout",
+            "-k",
+            "2",
+            str(limit_s),
+            "sh",
+            "-c",
+            LEASE,
+            "sh",
+            run_id,
+            LEASE_FILE,
+        ]
+    )
 
 
 def facts_words(tests: Sequence[str], ends: Sequence[End]) -> str:
@@ -162,19 +193,27 @@ def facts_words(tests: Sequence[str], ends: Sequence[End]) -> str:
 
 def reach(peers: Sequence[tuple[str, IPv4Address, int]]) -> str:
     """The remote command that pings peers: interface, address, and Ethernet MTU of each."""
-    words = [word for name, address, mtu_bytes in peers for word in (name, str(address), str(mtu_bytes - 28))]
+    words = []
+    for name, address, mtu_bytes in peers:
+        words += [name, str(address), str(mtu_bytes - 28)]
     return shlex.join(["sh", "-c", REACH, "sh", *words])
 
 
 def perftest(stage: Stage, side: Side, verbs: VerbsPlan, *, simulated: bool = False) -> list[str]:
     """One end of a test.
 
-    Without --tclass the queue pair has traffic class 0, whose packets get neither PFC nor ECN: the inbox driver has no
-    class of its own for programs that set none.
+    Without --tclass the queue pair has traffic class 0, whose packets get neither PFC nor ECN: the
+    inbox driver has no class of its own for programs that set none.
 
-    Without -R and -m the queue pair takes the port's active MTU and prints it, so the header proves the path MTU.
+    Without -R and -m the queue pair takes the port's active MTU and prints it, so the header proves
+    the path MTU.
     """
-    options = {"-d": side.end.device, "-x": side.gid_index, "-p": side.port, "-s": side.message_bytes}
+    options = {
+        "-d": side.end.device,
+        "-x": side.gid_index,
+        "-p": side.port,
+        "-s": side.message_bytes,
+    }
     words = [stage.test, *(str(word) for pair in options.items() for word in pair), "-F"]
     if stage.bandwidth:
         words += ["-q", str(side.queue_pairs), "--report_gbits"]

@@ -13,7 +13,13 @@ from components.validation import Say
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import reach
 from components.validation.benchmarks.verbs.hcas import proven_round
-from components.validation.benchmarks.verbs.plan import MOST_QUEUE_PAIRS, Stage, Transfer, stage_s, warm_up_s
+from components.validation.benchmarks.verbs.plan import (
+    MOST_QUEUE_PAIRS,
+    Stage,
+    Transfer,
+    stage_s,
+    warm_up_s,
+)
 from components.validation.benchmarks.verbs.retest import retest
 from components.validation.benchmarks.verbs.run import Bench, run_round
 from components.validation.records import Flow, TransferResult
@@ -53,7 +59,9 @@ class Course:
         for number, stage in enumerate(plan.stages):
             done = await self._stage(stage)
             if stage.shape != "incast":  # a second try would come from fewer, and be another test
-                done, note = await retest(self.bench, stage, done, locates=number == 0 and stage.bandwidth)
+                done, note = await retest(
+                    self.bench, stage, done, locates=number == 0 and stage.bandwidth
+                )
                 if note:
                     self.say(f"{stage.name}: {note}")
                     self.notes.append(f"{stage.name}: {note}")
@@ -64,7 +72,9 @@ class Course:
     async def _stage(self, stage: Stage) -> list[TransferResult]:
         rounds = self.bench.plan.rounds_of(stage)
         results: list[TransferResult] = []
-        each_s = stage_s(self.bench.plan.verbs, stage, len(rounds), simulated=self.bench.plan.simulated) / len(rounds)
+        each_s = stage_s(
+            self.bench.plan.verbs, stage, len(rounds), simulated=self.bench.plan.simulated
+        ) / len(rounds)
         for number, transfers in enumerate(rounds, 1):
             began = time.monotonic()
             done = await self._round(stage, transfers)
@@ -96,33 +106,47 @@ class Course:
         return None
 
     def _leave_out(self, stage: Stage, done: list[TransferResult]) -> None:
-        """Leaves a pair out of later stages if a plain test failed between them: it would only wait."""
+        """Leaves a pair out of later stages if a plain test failed between them.
+
+        It would only wait.
+        """
         for result in done if stage.shape == "one_way" else ():
             if result.outcome in ("failed", "error"):
                 pair = (result.rail, frozenset((result.client, result.server)))
                 self._why.setdefault(pair, f"{stage.name} failed between them")
 
     async def _reach(self, plan: Plan) -> None:
-        """Pings every peer on every rail, within a minute, instead of waiting for a timeout per test."""
+        """Pings every peer on every rail within a minute: a timeout per test would take longer."""
         peers_of: dict[str, list[tuple[str, str]]] = {}
         for transfers in plan.rounds_of(plan.stages[0]):
             for transfer in transfers:
                 if not {transfer.client, transfer.server} & set(self.bench.unreachable):
-                    peers_of.setdefault(transfer.client, []).append((transfer.rail, transfer.server))
-        answers = await asyncio.gather(*(self._pinged(plan, node, peers) for node, peers in peers_of.items()))
-        for node, found in zip(peers_of, answers, strict=True):
-            for (rail, peer), answer in found.items():
+                    peers_of.setdefault(transfer.client, []).append(
+                        (transfer.rail, transfer.server)
+                    )
+        answers = await asyncio.gather(
+            *(self._pinged(plan, node, peers) for node, peers in peers_of.items())
+        )
+        for node, answer_of in zip(peers_of, answers, strict=True):
+            for (rail, peer), answer in answer_of.items():
                 if answer == "none":
                     end = plan.rail(rail).end(node)
-                    reason = f"{node}: no answer from {plan.rail(rail).end(peer).address} over {end.interface} to pings"
+                    reason = (
+                        f"{node}: no answer from {plan.rail(rail).end(peer).address} over "
+                        f"{end.interface} to pings"
+                    )
                     self.bench.cut_off[rail, node, peer] = reason
                 elif answer == "small":
-                    self.bench.cut[rail, node, peer] = f"frames of {plan.rail(rail).mtu_bytes} bytes do not pass"
+                    self.bench.cut[rail, node, peer] = (
+                        f"frames of {plan.rail(rail).mtu_bytes} bytes do not pass"
+                    )
         cut_off = len(self.bench.cut_off)
         ways = plural(sum(map(len, answers)), "way")
         self.say(f"reach: {ways}, {f'{cut_off} without an answer' if cut_off else 'all answer'}")
 
-    async def _pinged(self, plan: Plan, node: str, peers: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    async def _pinged(
+        self, plan: Plan, node: str, peers: list[tuple[str, str]]
+    ) -> dict[tuple[str, str], str]:
         targets = []
         for rail_name, peer in peers:
             rail = plan.rail(rail_name)
@@ -134,15 +158,18 @@ class Course:
             return {}
         rows = [line.split() for line in done.out.splitlines() if line.startswith("reached ")]
         answer_of = {(words[1], words[2]): words[3] for words in rows if len(words) == 4}
-        return {
-            peer: answer_of.get((interface, str(address)), "unknown")
-            for peer, (interface, address, _) in zip(peers, targets, strict=True)
-        }
+        answers = {}
+        for flow, (interface, address, _) in zip(peers, targets, strict=True):
+            answers[flow] = answer_of.get((interface, str(address)), "unknown")
+        return answers
 
     async def _warm_up(self, stage: Stage) -> None:
-        """Runs the first round and drops it: address resolution and rising CPU clocks would distort it."""
+        """Runs the first round and drops it.
+
+        Address resolution and rising CPU clocks would distort it.
+        """
         plan = self.bench.plan
-        first = [transfer for transfer in plan.rounds_of(stage)[0] if self._not_run(stage, transfer) is None]
+        first = [t for t in plan.rounds_of(stage)[0] if self._not_run(stage, t) is None]
         if not first:
             return
         began, once = time.monotonic(), stage.model_copy(update={"repeats": 1})
@@ -187,7 +214,9 @@ class Course:
         total_s = self._total_s
         self._worked_s += took_s
         self._estimated_s = min(self._estimated_s + estimated_s, total_s)
-        left_s = self._worked_s * max(total_s - self._estimated_s, 0.0) / max(self._estimated_s, 0.1)
+        left_s = (
+            self._worked_s * max(total_s - self._estimated_s, 0.0) / max(self._estimated_s, 0.1)
+        )
         if self.progress:
             self.progress(self._estimated_s / total_s, left_s, "")
         return left_s
@@ -200,30 +229,38 @@ def fewest(reached: Mapping[int, float]) -> int:
 
 
 def no_longer_gains(reached: Mapping[int, float]) -> bool:
-    """Whether two doublings in a row brought nothing: after a single one, the next may still help."""
+    """Whether two doublings in a row brought nothing.
+
+    After a single one, the next may still help.
+    """
     values = list(reached.values())
     return len(values) > 2 and max(values[-2:]) * AS_GOOD <= max(values[:-2])
 
 
 def in_short(results: list[TransferResult]) -> str:
     """A round in one line: values while they are few, else counts and the worst."""
-    bad = [f"{t.flow} {t.outcome}: {t.reasons[0]}" for t in results if t.outcome != "measured"]
     good = [t for t in results if t.outcome == "measured"]
+    bad = [f"{t.flow} {t.outcome}: {t.reasons[0]}" for t in results if t.outcome != "measured"]
+    texts = [f"{t.flow} {_reached(t)}" for t in good]
     if len(results) > 4:
-        values = [t.value for t in good if t.samples]
-        worst = ""
-        if values:
-            rising = good[0].unit == "us"
-            worst = f", {'longest' if rising else 'slowest'} {_shown(max(values) if rising else min(values), good[0])}"
-        head = [f"{len(good)} of {len(results)} measured{worst}"]
-    else:
-        head = [f"{t.flow} {_reached(t)}" for t in good]
-    return ", ".join([*head, *bad[:3], *([f"and {len(bad) - 3} more"] if len(bad) > 3 else [])])
+        texts = [f"{len(good)} of {len(results)} measured"]
+        with_value = [t for t in good if t.samples]
+        if with_value and good[0].unit == "us":
+            worst = max(with_value, key=lambda t: t.value)
+            texts.append(f"longest {_shown(worst.value, worst)}")
+        elif with_value:
+            worst = min(with_value, key=lambda t: t.value)
+            texts.append(f"slowest {_shown(worst.value, worst)}")
+    more = [f"and {len(bad) - 3} more"] if len(bad) > 3 else []
+    return ", ".join([*texts, *bad[:3], *more])
 
 
 def _reached(result: TransferResult) -> str:
     if result.curve:
-        return f"{plural(len(result.curve), 'size')} up to {_shown(max(point.value for point in result.curve), result)}"
+        return (
+            f"{plural(len(result.curve), 'size')} up to "
+            f"{_shown(max(point.value for point in result.curve), result)}"
+        )
     return _shown(result.value, result)
 
 

@@ -35,7 +35,8 @@ def hcas_of(lab: Lab, plan: Plan, setting: Setting, root: Path) -> Iterator[Hcas
     if lab.fabric is None or not any(rail.pvrdma for rail in plan.rails):
         yield None
         return
-    from components.fabric.hcas import opened  # noqa: PLC0415  # pyVmomi takes a second, which other labs need not pay
+    # pyVmomi takes a second, which other labs need not pay
+    from components.fabric.hcas import opened  # noqa: PLC0415
 
     with ExitStack() as stack:
         try:
@@ -45,32 +46,40 @@ def hcas_of(lab: Lab, plan: Plan, setting: Setting, root: Path) -> Iterator[Hcas
         yield hcas
 
 
-async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], tag: str = "") -> list[TransferResult]:
+async def proven_round(
+    bench: Bench, stage: Stage, transfers: list[Transfer], tag: str = ""
+) -> list[TransferResult]:
     """Runs a round and, for bandwidths over PVRDMA, reads what the HCAs below both ends counted.
 
-    Two machines on the same host are left out: they copy memory. All traffic through an HCA counts together, because no
-    counter separates the bytes of machines.
+    Two machines on the same host are left out: they copy memory. All traffic through an HCA counts
+    together, because no counter separates the bytes of machines.
     """
     rails = {rail.name for rail in bench.plan.rails if rail.pvrdma}
     below = [(t.rail, node) for t in transfers if t.rail in rails for node in (t.client, t.server)]
     if not below:
         return await run_round(bench, stage, transfers, tag=tag)
     before, why = await _look(bench.hcas, below)
-    alone = {t.flow: host for t in transfers if (host := _one_host(t, before))}
+    hosts = {t.flow: _one_host(t, before) for t in transfers}
+    alone = {flow: host for flow, host in hosts.items() if host}
     ran = await run_round(bench, stage, [t for t in transfers if t.flow not in alone], tag=tag)
-    done = {one.flow: one for one in ran}
+    done = {result.flow: result for result in ran}
     watched = stage.bandwidth and stage.shape == "one_way"
     after, later = await _look(bench.hcas, below) if watched and before else ({}, why)
     sums = _sums(bench.plan, stage, done.values(), before)
     results = []
     for t in transfers:
         if t.flow in alone:
-            why_not = f"both run on {alone[t.flow]}: they would copy memory, and the fabric would not be used"
+            why_not = (
+                f"both run on {alone[t.flow]}: they would copy memory, and the fabric would "
+                "not be used"
+            )
             left_out = stage.result(t.flow, "skipped", why_not)
             results.append(left_out.model_copy(update={"same_host": alone[t.flow]}))
         elif watched and t.rail in rails and done[t.flow].outcome == "measured":
             ends = _ends(stage, t.client, t.server)
-            counts = tuple(_count(t.rail, node, way, (before, after), sums, why or later) for node, way in ends)
+            counts = tuple(
+                _count(t.rail, node, way, (before, after), sums, why or later) for node, way in ends
+            )
             results.append(done[t.flow].model_copy(update={"hcas": counts}))
         else:
             results.append(done[t.flow])
@@ -90,7 +99,7 @@ async def _look(hcas: Hcas | None, machines: list[tuple[str, str]]) -> tuple[Loo
 def _one_host(transfer: Transfer, look: Look) -> str:
     """The host that both machines run on; empty if they do not, or if it is unknown."""
     ends = [look.get((transfer.rail, node)) for node in (transfer.client, transfer.server)]
-    hosts = {one.host if one else "" for one in ends}
+    hosts = {end.host if end else "" for end in ends}
     return hosts.pop() if len(hosts) == 1 else ""
 
 
@@ -106,19 +115,19 @@ Sums = dict[tuple[str, str, Way], int]
 def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], look: Look) -> Sums:
     """Payload through each HCA in the round, by host, device and direction."""
     sums: Sums = {}
-    for one in done:
-        for node, way in _ends(stage, one.client, one.server):
-            if (where := look.get((one.rail, node))) is not None:
+    for result in done:
+        for node, way in _ends(stage, result.client, result.server):
+            if (where := look.get((result.rail, node))) is not None:
                 key = (where.host, where.device, way)
-                sums[key] = sums.get(key, 0) + _written(plan, stage, one)
+                sums[key] = sums.get(key, 0) + _written(plan, stage, result)
     return sums
 
 
-def _written(plan: Plan, stage: Stage, one: TransferResult) -> int:
-    """Payload of a transfer with its repeats, computed from the bandwidth if the test ran for a time."""
+def _written(plan: Plan, stage: Stage, result: TransferResult) -> int:
+    """Payload of a transfer with its repeats; of a test by time, computed from the bandwidth."""
     if (duration_s := plan.verbs.duration_of(stage)) is not None:
-        return round(sum(one.samples) * 1e9 / 8 * duration_s)
-    return stage.message_bytes * stage.iterations * (one.queue_pairs or 1) * len(one.samples)
+        return round(sum(result.samples) * 1e9 / 8 * duration_s)
+    return stage.message_bytes * stage.iterations * (result.queue_pairs or 1) * len(result.samples)
 
 
 def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
@@ -134,9 +143,17 @@ def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
         return HcaCount(machine=node, way=way, why=why or "the vCenter reports no counters for it")
     where = f"{before.host} {before.device}".strip()
     if (before.host, before.device) != (after.host, after.device):
-        return HcaCount(machine=node, way=way, hca=where, why=f"it moved to {after.host or 'an unknown host'}")
-    was, is_now = ((one.sent_bytes if way == "sent" else one.received_bytes) for one in (before, after))
+        return HcaCount(
+            machine=node, way=way, hca=where, why=f"it moved to {after.host or 'an unknown host'}"
+        )
+    was, is_now = (
+        (hca.sent_bytes if way == "sent" else hca.received_bytes) for hca in (before, after)
+    )
     if was is None or is_now is None:
-        return HcaCount(machine=node, way=way, hca=where, why=before.why or after.why or "not readable")
+        return HcaCount(
+            machine=node, way=way, hca=where, why=before.why or after.why or "not readable"
+        )
     written = sums.get((before.host, before.device, way), 0)
-    return HcaCount(machine=node, way=way, hca=where, written_bytes=written, counted_bytes=is_now - was)
+    return HcaCount(
+        machine=node, way=way, hca=where, written_bytes=written, counted_bytes=is_now - was
+    )

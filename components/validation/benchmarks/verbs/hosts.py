@@ -1,4 +1,7 @@
-"""Prepares the hosts of a plan: connects, takes the leases, reads the ports, and refuses a fabric in use."""
+"""Prepares the hosts of a plan.
+
+Connects, takes the leases, reads the ports, and refuses a fabric in use.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +33,9 @@ LEASE_MARGIN_S = 900
 
 
 @asynccontextmanager
-async def taken(plan: Plan, access: LabAccess, run_id: str, notes: list[str]) -> AsyncIterator[Bench]:
+async def taken(
+    plan: Plan, access: LabAccess, run_id: str, notes: list[str]
+) -> AsyncIterator[Bench]:
     """The hosts of the plan; connections and leases end with the block.
 
     Raises:
@@ -40,7 +45,8 @@ async def taken(plan: Plan, access: LabAccess, run_id: str, notes: list[str]) ->
         connections, unreachable = await _connected(stack, plan, access.login)
         reachable = sorted(connections)
         limit_s = int(plan.estimate_s) + LEASE_MARGIN_S
-        # the first host decides between two runs that start at once; behind it the order does not matter
+        # the first host decides between two runs that start at once; behind it the order does not
+        # matter
         for group in (reachable[:1], reachable[1:]):
             held = (_lease(stack, connections[node], node, run_id, limit_s) for node in group)
             faults = await asyncio.gather(*held)
@@ -49,16 +55,20 @@ async def taken(plan: Plan, access: LabAccess, run_id: str, notes: list[str]) ->
         looks = asyncio.gather(*(_facts(plan, connections[node], node) for node in leased))
         pods = asyncio.to_thread(_pods, plan, access.kubeconfig)
         looked, (unasked, foreign) = await asyncio.gather(looks, pods)
-        ports = {node: found for node, found, _ in looked if isinstance(found, HostPorts)}
-        unreachable |= {node: found for node, found, _ in looked if isinstance(found, str)}
+        ports = {node: known for node, known, _ in looked if isinstance(known, HostPorts)}
+        unreachable |= {node: known for node, known, _ in looked if isinstance(known, str)}
         raw = {f"{FACTS}{node}": text for node, _, text in looked if text}
-        _refuse_busy(ports, foreign, asked=not unasked)
+        _refuse_busy(ports, foreign, cluster_known=not unasked)
         notes += [unasked] if unasked else []
-        notes += sorted({found.version for found in ports.values()})
-        yield Bench(plan=plan, connections=connections, ports=ports, unreachable=unreachable, raw=raw)
+        notes += sorted({known.version for known in ports.values()})
+        yield Bench(
+            plan=plan, connections=connections, ports=ports, unreachable=unreachable, raw=raw
+        )
 
 
-async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> tuple[dict[str, Pool], dict[str, str]]:
+async def _connected(
+    stack: AsyncExitStack, plan: Plan, login: Login
+) -> tuple[dict[str, Pool], dict[str, str]]:
     """The connections, and why hosts cannot be reached, each by node."""
     connections: dict[str, Pool] = {}
     unreachable: dict[str, str] = {}
@@ -80,24 +90,34 @@ async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> tuple[d
     return connections, unreachable
 
 
-async def _lease(stack: AsyncExitStack, connection: Pool, node: str, run_id: str, limit_s: int) -> str:
-    """Holds a host's lease until the stack ends; returns why it has none, unless another run holds it."""
+async def _lease(
+    stack: AsyncExitStack, connection: Pool, node: str, run_id: str, limit_s: int
+) -> str:
+    """Holds a host's lease until the stack ends.
+
+    Returns why it has none, unless another run holds it.
+    """
     try:
         holder = await stack.enter_async_context(session(connection, lease(run_id, limit_s)))
-        said = await holder.first_line(LEASE_S)
-        if said == "held":
+        line = await holder.first_line(LEASE_S)
+        if line == "held":
             return ""
         done = await holder.done(LEASE_S)
     except (LabError, TimeoutError) as error:
         return f"{node}: no lease: {str(error) or 'no answer'}"
     if done.code == HELD:
-        raise BusyError(f"run {said or '?'} holds {node}")
-    return f"{node}: no lease: {said or done.err.strip()[:160] or f'exit {done.code}'} (does sudo require a password?)"
+        raise BusyError(f"run {line or '?'} holds {node}")
+    return (
+        f"{node}: no lease: {line or done.err.strip()[:160] or f'exit {done.code}'} (does sudo "
+        "require a password?)"
+    )
 
 
 async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPorts | str, str]:
     """The node, its ports or why they are unknown, and the raw output."""
-    verb = facts_words(plan.verbs.tests, [end for rail in plan.rails for end in rail.ends if end.node == node])
+    verb = facts_words(
+        plan.verbs.tests, [end for rail in plan.rails for end in rail.ends if end.node == node]
+    )
     output = ""
     try:
         done = await _answer(connection, verb)
@@ -109,7 +129,11 @@ async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPort
     if "programs" in ports.unread:
         return node, f"{node}: {ports.unread['programs']}", output
     if missing:
-        return node, f"{node}: {missing[0]} is not installed (package perftest, in system.packages)", output
+        return (
+            node,
+            f"{node}: {missing[0]} is not installed (package perftest, in system.packages)",
+            output,
+        )
     return node, ports, output
 
 
@@ -142,14 +166,22 @@ def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
         return f"the cluster does not report which pods are on the rails: {str(error)[:160]}", []
 
 
-def _refuse_busy(ports: dict[str, HostPorts], foreign: list[str], *, asked: bool) -> None:
-    # a cluster that was asked knows more about a pod: its name, and whether it is a leftover of a run
-    away = [] if asked else [f"{node}: {vf}" for node, found in ports.items() for vf in found.away]
+def _refuse_busy(ports: dict[str, HostPorts], foreign: list[str], *, cluster_known: bool) -> None:
+    # a cluster that was asked knows more about a pod: its name, and whether it is a leftover of a
+    # run
+    away = (
+        []
+        if cluster_known
+        else [f"{node}: {vf}" for node, known in ports.items() for vf in known.away]
+    )
     uses = (
-        ("queue pairs are open on ", [f"{node}: {user}" for node, found in ports.items() for user in found.users]),
+        (
+            "queue pairs are open on ",
+            [f"{node}: {user}" for node, known in ports.items() for user in known.users],
+        ),
         ("", foreign),
         ("a VF is in another network namespace or under vfio: ", away),
-        ("", [f"{node}: {traffic}" for node, found in ports.items() for traffic in found.busy()]),
+        ("", [f"{node}: {traffic}" for node, known in ports.items() for traffic in known.busy()]),
     )
     for what, users in uses:
         if users:

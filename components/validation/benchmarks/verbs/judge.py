@@ -1,4 +1,7 @@
-"""The verdict on perftest: bandwidths against ceilings and the median of their rail, latencies against bounds. Pure."""
+"""The verdict on perftest.
+
+Bandwidths against ceilings and the median of their rail, latencies against bounds. Pure.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,11 +13,18 @@ from components.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.benchmarks.plan import Plan, PlannedRail
 from components.validation.benchmarks.verbs.plan import Stage
 from components.validation.benchmarks.verbs.read import PROGRAMS
-from components.validation.records import Flow, RunRecord, TransferResult, median_of, outcome_counts, unit_of
+from components.validation.records import (
+    Flow,
+    RunRecord,
+    TransferResult,
+    median_of,
+    outcome_counts,
+    unit_of,
+)
+from components.validation.repeats import cv, repeats
 from components.validation.search.fabric import USUAL, MeasuredFabric, Value
 from components.validation.search.findings import Located
 from components.validation.search.localise import Localiser
-from components.validation.statistics import cv, repeats
 from components.validation.summary import (
     NOTHING,
     SHOWN_ONLY,
@@ -44,10 +54,18 @@ LEAST_REPEATS = 3
 
 
 def settled(transfer: TransferResult) -> float:
-    """The value that is judged: of the repetition with fewer transfers at once, if there was one."""
+    """The value that is judged.
+
+    Of the repetition with fewer transfers at once, if there was one.
+    """
     if transfer.retest:
         return median(transfer.retest)
     return repeats(transfer.samples).median if transfer.samples else 0.0
+
+
+def _pair(transfer: TransferResult) -> Pair:
+    value = round(settled(transfer), 4)
+    return Pair(client=transfer.client, server=transfer.server, value=value)
 
 
 def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path | None:
@@ -67,7 +85,10 @@ def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path |
 
 
 def ceiling_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Ceiling | None:
-    """The highest bandwidth between the two ports; None where they do not report their line rate."""
+    """The highest bandwidth between the two ports.
+
+    None where they do not report their line rate.
+    """
     path = path_of(rail, stage, transfer)
     return _ceiling(path) if path else None
 
@@ -77,27 +98,40 @@ def _ceiling(path: Path) -> Ceiling:
     return bandwidth_ceiling(path)
 
 
-def judge_stage(plan: Plan, benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, record: RunRecord) -> JudgedTest:
+def judge_stage(
+    plan: Plan, benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, record: RunRecord
+) -> JudgedTest:
     """One test on one rail."""
     transfers = record.transfers_of(stage.test, stage.shape, rail.name)
     measured = [t for t in transfers if t.outcome == "measured"]
     counts = outcome_counts(t.outcome for t in transfers)
-    # transfers between two machines on one ESXi host do not use the fabric; if all do, nothing was measured
+    # transfers between two machines on one ESXi host do not use the fabric; if all do, nothing was
+    # measured
     inside = sum(bool(t.same_host) for t in transfers)
-    of_fabric = {"failed": counts["failed"] + crowded(measured), "skipped": counts["skipped"] - inside}
+    of_fabric = {
+        "failed": counts["failed"] + crowded(measured),
+        "skipped": counts["skipped"] - inside,
+    }
     because = SIMULATED if record.simulated else NOTHING
     latency = not stage.bandwidth
-    chosen = (max if latency else min)((t for t in measured if t.samples), key=settled, default=None)
+    chosen = (max if latency else min)(
+        (t for t in measured if t.samples), key=settled, default=None
+    )
+    if stage.shape not in ("one_way", "both_ways"):
+        because = SHOWN_ONLY
+    worst = _pair(chosen) if chosen else None
     shown = JudgedTest(
         test=stage.test,
         shape=stage.shape,
         rail=rail.name,
-        function=function_of_counts(plan.planned(stage, rail.name) - inside, **(counts | of_fabric)),
+        function=function_of_counts(
+            plan.planned(stage, rail.name) - inside, **(counts | of_fabric)
+        ),
         performance="not rated",
-        because=because if stage.shape in ("one_way", "both_ways") else SHOWN_ONLY,
+        because=because,
         median=median_of(measured),
         unit=unit_of(stage.test),
-        worst=Pair(client=chosen.client, server=chosen.server, value=round(settled(chosen), 4)) if chosen else None,
+        worst=worst,
         failed_once=sum(bool(t.failed_once) for t in measured),
         **counts,
     )
@@ -109,17 +143,24 @@ def judge_stage(plan: Plan, benchmarks: Benchmarks, stage: Stage, rail: PlannedR
 
 
 def _bandwidth(
-    benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, measured: list[TransferResult]
+    benchmarks: Benchmarks,
+    stage: Stage,
+    rail: PlannedRail,
+    shown: JudgedTest,
+    measured: list[TransferResult],
 ) -> JudgedTest:
-    rated = [(settled(t) / ceiling.value, ceiling, t) for t in measured if (ceiling := ceiling_of(rail, stage, t))]
+    ceilings = [(t, ceiling_of(rail, stage, t)) for t in measured]
+    rated = [(settled(t) / ceiling.value, ceiling, t) for t, ceiling in ceilings if ceiling]
     if not rated:
         return shown.model_copy(update={"because": NO_LINE_RATE})
     threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
-    ratio, ceiling, worst = min(rated, key=lambda one: one[0])
+    ratio, ceiling, worst = min(rated, key=lambda row: row[0])
     level = median([value for value, _, _ in rated])
     rated_ratio = level if ratio > lowest_by_noise(level, measured) else ratio
     own = rate(rated_ratio, threshold)
-    among = against_the_others([(value, t) for value, _, t in rated], benchmarks.verbs.threshold_pair)
+    among = against_the_others(
+        [(value, t) for value, _, t in rated], benchmarks.verbs.threshold_pair
+    )
     state = worse_of(own, among, spread(measured), state_of_failed_tries(measured))
     basis = ceiling.basis
     if own != rate(ratio, threshold):
@@ -129,17 +170,22 @@ def _bandwidth(
         update={
             # a transfer without a ceiling may be the slowest
             "performance": "not rated" if silent and state == "pass" else state,
-            "because": f"{silent} of {len(measured)}: {NO_LINE_RATE}" if silent and state == "pass" else "",
+            "because": f"{silent} of {len(measured)}: {NO_LINE_RATE}"
+            if silent and state == "pass"
+            else "",
             "ceiling": round(ceiling.value, 3),
             "basis": basis,
             "ratio": round(ratio, 4),
-            "worst": Pair(client=worst.client, server=worst.server, value=round(settled(worst), 4)),
+            "worst": _pair(worst),
         }
     )
 
 
 def lowest_by_noise(level: float, measured: Sequence[TransferResult]) -> float:
-    """What noise leaves of this level at worst, by how much repeats differ; all of it without repeats."""
+    """What noise leaves of this level at worst, by how much repeats differ.
+
+    All of it without repeats.
+    """
     repeated = [t.samples for t in measured if len(t.samples) > 1]
     if not repeated:
         return level
@@ -148,15 +194,22 @@ def lowest_by_noise(level: float, measured: Sequence[TransferResult]) -> float:
     return level * (1 - REPEATED_SIGMAS * noise)
 
 
-def against_the_others(ratios: list[tuple[float, TransferResult]], threshold: Threshold) -> Performance:
+def against_the_others(
+    ratios: list[tuple[float, TransferResult]], threshold: Threshold
+) -> Performance:
     """Each pair against the median of its rail. Only repeated measurements count.
 
     Args:
-        ratios: each transfer over its own ceiling, so that NICs of several line rates can share a rail.
+        ratios: each transfer over its own ceiling, so that NICs of several line rates can share a
+            rail.
         threshold: of a pair to the median.
     """
     level = median([ratio for ratio, _ in ratios])
-    proven = [ratio / level for ratio, t in ratios if t.retest or len(t.samples) >= LEAST_REPEATS] if level > 0 else []
+    proven = (
+        [ratio / level for ratio, t in ratios if t.retest or len(t.samples) >= LEAST_REPEATS]
+        if level > 0
+        else []
+    )
     return rate(min(proven), threshold) if proven else "pass"
 
 
@@ -165,14 +218,18 @@ def spread(measured: list[TransferResult]) -> Performance:
     repeated = [repeats(t.samples) for t in measured if len(t.samples) > 1]
     if not repeated:
         return "pass"
-    torn = sum(one.unstable for one in repeated)
+    torn = sum(several.unstable for several in repeated)
     if too_many(torn, len(repeated)):
         return "unstable"
-    return "warn" if median([one.cv for one in repeated]) > NOISY_CV else "pass"
+    return "warn" if median([several.cv for several in repeated]) > NOISY_CV else "pass"
 
 
 def _latency(
-    benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, measured: list[TransferResult]
+    benchmarks: Benchmarks,
+    stage: Stage,
+    rail: PlannedRail,
+    shown: JudgedTest,
+    measured: list[TransferResult],
 ) -> JudgedTest:
     bounds = benchmarks.verbs.latency_of(pvrdma=rail.pvrdma)
     ways = 2 if PROGRAMS[stage.test].round_trip else 1
@@ -186,15 +243,16 @@ def _latency(
             "performance": worse_of(state, state_of_failed_tries(measured)),
             "because": "",
             "ceiling": bounds.warn_above_us * ways,
-            "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no ceiling: {basis}",
+            "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no "
+            f"ceiling: {basis}",
         }
     )
 
 
 CODE = "FAILED_ONCE"
 CROWDED_SHARE = 0.2
-"""Share of a test's transfers on a rail: if more, and more than one, work only with fewer at once, the fabric does not
-carry the load of the plan."""
+"""Share of a test's transfers on a rail: if more, and more than one, work only with fewer at once,
+the fabric does not carry the load of the plan."""
 
 
 def state_of_failed_tries(measured: Sequence[TransferResult]) -> Performance:
@@ -235,7 +293,8 @@ def crowded_reasons(plan: Plan, record: RunRecord) -> Iterator[str]:
             if count := crowded(measured):
                 first = next(filter(only_with_fewer, measured))
                 yield (
-                    f"{rail.name} {stage.name} failed: {count} of {plural(len(measured), 'transfer')} work only "
+                    f"{rail.name} {stage.name} failed: {count} of "
+                    f"{plural(len(measured), 'transfer')} work only "
                     "with fewer at once than the plan has, such as "
                     f"{first.client} to {first.server}: {first.failed_once}"
                 )
@@ -247,25 +306,36 @@ def second_try_findings(record: RunRecord) -> Iterator[Finding]:
     for t in record.transfers:
         if t.outcome == "measured" and t.failed_once:
             tests.setdefault((t.test, t.shape), []).append(t)
-    for (test, shape), found in tests.items():
-        first = found[0]
+    for (test, shape), transfers in tests.items():
+        first = transfers[0]
         name = test if shape == "one_way" else f"{test} {shape}"
         if first.second_try:
-            tries = f"{first.failed_once}; measured at another try, with {_load(first.at_once, first.failed_at_once)}"
+            tries = (
+                f"{first.failed_once}; measured at another try, with "
+                f"{_load(first.at_once, first.failed_at_once)}"
+            )
         else:
-            tries = f"measured, then with {_load(first.failed_at_once, first.at_once)} {first.failed_once}"
+            tries = (
+                f"measured, then with {_load(first.failed_at_once, first.at_once)} "
+                f"{first.failed_once}"
+            )
         yield Finding(
             code=CODE,
-            where=where_of(found),
+            where=where_of(transfers),
             evidence=f"{name} {tries}",
-            hint=f"run {test} between the two a few times, alone and beside the others, and compare the error counters "
+            hint=f"run {test} between the two a few times, alone and beside the others, and "
+            "compare the error counters "
             "of both ports before and after",
         )
 
 
 def _load(at_once: int, before: int) -> str:
     """How many transfers ran at once, compared with the other try."""
-    return f"{at_once} at once instead of {before}" if at_once != before else f"as many at once ({at_once})"
+    return (
+        f"{at_once} at once instead of {before}"
+        if at_once != before
+        else f"as many at once ({at_once})"
+    )
 
 
 USUAL_HARDWARE = "1.2 to 2.5 us are usual through one switch"
@@ -274,11 +344,12 @@ USUAL_PVRDMA = "PVRDMA's hardware path needs less than 10 us"
 """Its bound of 50 us is what Bitfusion still works with (VMware's guide)."""
 
 JITTER = 10.0
-"""99th percentile over median from which a host's sleep states or interrupts are the likely cause."""
+"""99th percentile over median from which a host's sleep states or interrupts are the likely
+cause."""
 
 
 def jitters(median_us: float, tail_us: float) -> bool:
-    """Whether the 99th percentile is so far above the median that the host is the likely cause, not the fabric."""
+    """Whether the tail is so far above the median that the host is the likely cause."""
     return median_us > 0 and tail_us / median_us > JITTER
 
 
@@ -299,15 +370,15 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
     stage = compared_stage(plan)
     if stage is None:
         return None
-    tried = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
+    of_stage = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape)]
+    tried = [t for t in of_stage if t.outcome != "skipped"]
     if not tried:
         return None
-    # 0 is a repetition that failed
-    again = {
-        t.flow: tuple(value or None for value in (t.samples if t.second_try else t.retest))
-        for t in tried
-        if t.second_try or t.retest
-    }
+    again: dict[Flow, list[float | None]] = {}
+    for t in tried:
+        values = t.samples if t.second_try else t.retest
+        if values:
+            again[t.flow] = [value or None for value in values]  # 0 is a repetition that failed
     return Localiser(fabric_of(plan, stage, tried, topology)).localise(again)
 
 
@@ -317,7 +388,7 @@ def fabric_of(
     transfers: Iterable[TransferResult],
     topology: Topology | None = None,
 ) -> MeasuredFabric:
-    """The values of a stage, each with its own ceiling, since NICs of one rail may have different line rates.
+    """The values of a stage, each with its own ceiling: NICs of a rail may have other line rates.
 
     Args:
         plan: the rails.
@@ -330,9 +401,8 @@ def fabric_of(
     ceilings: dict[Flow, float] = {}
     expected: dict[str, float] = {}
     for rail in plan.rails if stage.bandwidth else ():
-        known = {
-            t.flow: ceiling.value for t in tried if t.rail == rail.name and (ceiling := ceiling_of(rail, stage, t))
-        }
+        of_rail = {t.flow: ceiling_of(rail, stage, t) for t in tried if t.rail == rail.name}
+        known = {flow: ceiling.value for flow, ceiling in of_rail.items() if ceiling}
         if not known:
             continue
         share = _share(known, values) if rail.pvrdma else 1.0
@@ -340,7 +410,9 @@ def fabric_of(
         expected[rail.name] = share * middle
         ceilings |= {flow: share * value for flow, value in known.items() if value != middle}
     rated = stage.bandwidth and not plan.simulated
-    return MeasuredFabric(values=values, expected=expected, ceiling_of=ceilings, leaf_of=topology or {}, rated=rated)
+    return MeasuredFabric(
+        values=values, expected=expected, ceiling_of=ceilings, leaf_of=topology or {}, rated=rated
+    )
 
 
 def first_value(transfer: TransferResult) -> float | None:
@@ -350,6 +422,10 @@ def first_value(transfer: TransferResult) -> float | None:
 
 
 def _share(ceilings: Mapping[Flow, float], values: Mapping[Flow, Value]) -> float:
-    """The share of its line rate that a paravirtual rail reaches on its best paths; it cannot be computed."""
-    ratios = sorted(value / ceiling for flow, ceiling in ceilings.items() if (value := values[flow]))
+    """The share of its line rate that a paravirtual rail reaches on its best paths.
+
+    It cannot be computed.
+    """
+    pairs = [(values[flow], ceiling) for flow, ceiling in ceilings.items()]
+    ratios = sorted(value / ceiling for value, ceiling in pairs if value)
     return min(1.0, ratios[int(BEST_SHARE * (len(ratios) - 1))] / USUAL) if ratios else 1.0

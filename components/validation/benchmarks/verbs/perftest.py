@@ -1,4 +1,7 @@
-"""Reads what perftest prints, in all versions since 2016: header, table, and why a run failed. Judges nothing."""
+"""Reads what perftest prints, in all versions since 2016: header, table, and why a run failed.
+
+Judges nothing.
+"""
 
 import re
 from dataclasses import dataclass, fields
@@ -20,10 +23,20 @@ from stacks.words import plural
 
 _TITLE = re.compile(r"^\s*([A-Z][A-Za-z_]*(?: [A-Z][A-Za-z_]*){0,5} Test)\s*$")
 _WORDS = {
-    *("Send", "Send_imm", "RDMA_Write", "RDMA_Write_imm", "RDMA_Read", "Atomic", "CMP_AND_SWAP", "FETCH_AND_ADD"),
+    *(
+        "Send",
+        "Send_imm",
+        "RDMA_Write",
+        "RDMA_Write_imm",
+        "RDMA_Read",
+        "Atomic",
+        "CMP_AND_SWAP",
+        "FETCH_AND_ADD",
+    ),
     *("Bidirectional", "Post", "List", "BW", "Latency", "Multicast", "Test"),
 }
-"""All that perftest makes titles of: a damaged word must not turn a sum of two directions into one."""
+"""All that perftest makes titles of: a damaged word must not turn a sum of two directions into
+one."""
 _LABELS = {
     "device": re.compile(r"\bDevice\s*: (\S+)"),
     "mtu": re.compile(r"^\s*Mtu\s*: ([0-9]{1,6})\[B\]\s*$"),
@@ -42,7 +55,8 @@ class Header:
     """Such as `RDMA_Write BW Test`."""
     device: str
     path_mtu_bytes: int
-    """With rdma_cm this is the port's active MTU, not necessarily the path's; without it, the path's."""
+    """With rdma_cm this is the port's active MTU, not necessarily the path's; without it, the
+    path's."""
     link_type: str
     gid_index: int | None
     rdma_cm: bool
@@ -54,9 +68,10 @@ def header_of(lines: list[str]) -> Header:
     """Reads the header.
 
     Raises:
-        ResultFormatError: when there is none, more than one, or one that lacks what every version prints.
+        ResultFormatError: when there is none, more than one, or one that lacks what every version
+            prints.
     """
-    titles = [m[1] for line in lines if (m := _TITLE.match(line))]
+    titles = [match[1] for match in map(_TITLE.match, lines) if match]
     if not titles:
         raise ResultFormatError(f"no perftest output: no title among {plural(len(lines), 'line')}")
     if len(titles) > 1:
@@ -64,24 +79,25 @@ def header_of(lines: list[str]) -> Header:
     title = titles[0]
     if unknown := [word for word in title.split() if word not in _WORDS]:
         raise ResultFormatError(f"{title}: unknown word {unknown[0]} in the title")
-    found = {key: _only(pattern, lines, f"{title}: {key}") for key, pattern in _LABELS.items()}
-    if missing := [key for key in _NEEDED if found[key] is None]:
+    printed = {key: _only(pattern, lines, f"{title}: {key}") for key, pattern in _LABELS.items()}
+    if missing := [key for key in _NEEDED if printed[key] is None]:
         raise ResultFormatError(f"{title}: the header lacks {', '.join(missing)}: cut short")
-    gid = found["gid"]
+    gid = printed["gid"]
+    gid_index = int(gid) if gid else None
     return Header(
         title=title,
-        device=str(found["device"]),
-        path_mtu_bytes=int(str(found["mtu"])),
-        link_type=str(found["link"]),
-        gid_index=int(gid) if gid else None,
-        rdma_cm=found["cm"] == "ON",
+        device=str(printed["device"]),
+        path_mtu_bytes=int(str(printed["mtu"])),
+        link_type=str(printed["link"]),
+        gid_index=gid_index,
+        rdma_cm=printed["cm"] == "ON",
         local_gid=_gid_after("local address", lines),
         remote_gid=_gid_after("remote address", lines),
     )
 
 
 def _only(pattern: re.Pattern[str], lines: list[str], what: str) -> str | None:
-    values = {m[1] for line in lines if (m := pattern.search(line))}
+    values = {match[1] for match in map(pattern.search, lines) if match}
     if len(values) > 1:
         raise ResultFormatError(f"{what}: two values, {' and '.join(sorted(values))[:60]}")
     return values.pop() if values else None
@@ -90,9 +106,15 @@ def _only(pattern: re.Pattern[str], lines: list[str], what: str) -> str | None:
 def _gid_after(label: str, lines: list[str]) -> IPv4Address | IPv6Address | None:
     """The GID in the line after `label`; perftest prints its sixteen bytes in decimal."""
     for line, following in pairwise(lines):
-        if label in line and line.strip().startswith(label) and following.strip().startswith("GID:"):
+        if (
+            label in line
+            and line.strip().startswith(label)
+            and following.strip().startswith("GID:")
+        ):
             words = following.split("GID:")[1].strip().split(":")
-            if len(words) != 16 or not all(re.fullmatch("[0-9]{1,3}", word) and int(word) < 256 for word in words):
+            if len(words) != 16 or not all(
+                re.fullmatch("[0-9]{1,3}", word) and int(word) < 256 for word in words
+            ):
                 return None
             address = IPv6Address(bytes(map(int, words)))
             return address.ipv4_mapped or address
@@ -123,12 +145,16 @@ class Table:
             ResultFormatError: if it is missing or there twice.
         """
         if self.columns.count(name) != 1:
-            raise ResultFormatError(f"{self.title}: the table has {self.columns.count(name)} columns {name}, not one")
+            raise ResultFormatError(
+                f"{self.title}: the table has {self.columns.count(name)} columns {name}, not one"
+            )
         return self.columns.index(name)
 
 
 def table_of(title: str, lines: list[str]) -> Table:
-    """Reads the one table; lines of others between its rows do no harm as long as they do not begin with a number.
+    """Reads the one table.
+
+    Lines of others between its rows do no harm as long as they do not begin with a number.
 
     Raises:
         ResultFormatError: when the table is cut, doubled, empty, or a row does not fit its header.
@@ -146,12 +172,16 @@ def table_of(title: str, lines: list[str]) -> Table:
     end = next((i for i, line in enumerate(lines) if i > start and _RULE.match(line)), None)
     if end is None:
         raise ResultFormatError(f"{title}: the table has no end: cut short")
-    rows = tuple(_cells(title, columns, line) for line in lines[start + 1 : end] if _LIKE_A_ROW.match(line))
+    rows = tuple(
+        _cells(title, columns, line) for line in lines[start + 1 : end] if _LIKE_A_ROW.match(line)
+    )
     if not rows:
         raise ResultFormatError(f"{title}: the table has no row: nothing was measured")
     sizes = [int(row[0]) for row in rows]
     if len(rows) > 1 and any(later != 2 * earlier for earlier, later in pairwise(sizes)):
-        raise ResultFormatError(f"{title}: sizes do not double from row to row: a row is missing or damaged")
+        raise ResultFormatError(
+            f"{title}: sizes do not double from row to row: a row is missing or damaged"
+        )
     return Table(title=title, columns=columns, rows=rows)
 
 
@@ -161,7 +191,9 @@ def _header_and_table(text: str, word: str, kind: str) -> tuple[dict[str, Any], 
     header = header_of(lines)
     if word not in header.title.split():
         raise ResultFormatError(f"{header.title} is not a {kind} test")
-    return {field.name: getattr(header, field.name) for field in fields(header)}, table_of(header.title, lines)
+    return {field.name: getattr(header, field.name) for field in fields(header)}, table_of(
+        header.title, lines
+    )
 
 
 def _cells(title: str, columns: tuple[str, ...], line: str) -> tuple[str, ...]:
@@ -170,20 +202,25 @@ def _cells(title: str, columns: tuple[str, ...], line: str) -> tuple[str, ...]:
         raise ResultFormatError(f"{title}: a damaged row: {line.strip()[:80]}")
     if len(cells) != len(columns):
         raise ResultFormatError(
-            f"{title}: {plural(len(cells), 'value')} under {plural(len(columns), 'column')}: {line.strip()[:80]}"
+            f"{title}: {plural(len(cells), 'value')} under {plural(len(columns), 'column')}: "
+            f"{line.strip()[:80]}"
         )
     return cells
 
 
 MIB_S_IN_GBIT_S = 2**20 * 8 / 1e9
-"""perftest's MB/sec and MiB/sec are both 2^20 bytes; its Gb/sec is 10^9 bits (perftest_parameters.c)."""
+"""perftest's MB/sec and MiB/sec are both 2^20 bytes; its Gb/sec is 10^9 bits
+(perftest_parameters.c)."""
 FACTOR_OF_UNIT = {"Gb/sec": 1.0, "MB/sec": MIB_S_IN_GBIT_S, "MiB/sec": MIB_S_IN_GBIT_S}
 RATE = "MsgRate[Mpps]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BandwidthRow:
-    """One message size. The peak is left out: nothing else in the text confirms it, and no version prints it always."""
+    """One message size.
+
+    The peak is left out: nothing else in the text confirms it, and no version prints it always.
+    """
 
     message_bytes: int
     iterations: int
@@ -192,10 +229,18 @@ class BandwidthRow:
     """In 10^9 bits a second; of a bidirectional test the sum of both directions."""
     message_rate_mpps: float
 
+    @property
+    def in_unit(self) -> tuple[float, float | None]:
+        """The value in its test's unit; a bandwidth has no tail."""
+        return self.average_gbit_s, None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bandwidth(Header):
-    """The output of one end of a bandwidth test. Both ends print the client's numbers, so only one counts."""
+    """The output of one end of a bandwidth test.
+
+    Both ends print the client's numbers, so only one counts.
+    """
 
     rows: tuple[BandwidthRow, ...]
 
@@ -211,11 +256,14 @@ def parse_bandwidth(text: str) -> Bandwidth:
 
 
 def _rows(table: Table) -> tuple[BandwidthRow, ...]:
-    units = [column[len("BW average[") : -1] for column in table.columns if column.startswith("BW average[")]
+    averages = [column for column in table.columns if column.startswith("BW average[")]
+    units = [column.removeprefix("BW average[")[:-1] for column in averages]
     if len(units) != 1:
         raise ResultFormatError(f"{table.title}: the table's header has no average bandwidth")
     if units[0] not in FACTOR_OF_UNIT:
-        raise ResultFormatError(f"{table.title}: bandwidth in {units[0]}; known are {', '.join(FACTOR_OF_UNIT)}")
+        raise ResultFormatError(
+            f"{table.title}: bandwidth in {units[0]}; known are {', '.join(FACTOR_OF_UNIT)}"
+        )
     average, rate = table.index(f"BW average[{units[0]}]"), table.index(RATE)
     iterations = table.index("#iterations")
     rows = []
@@ -229,33 +277,41 @@ def _rows(table: Table) -> tuple[BandwidthRow, ...]:
             message_rate_mpps=number(cells[rate], table.title),
         )
         _refuse_contradiction(
-            row, rounding(cells[average]) * FACTOR_OF_UNIT[units[0]], rounding(cells[rate]), table.title
+            row,
+            rounding(cells[average]) * FACTOR_OF_UNIT[units[0]],
+            rounding(cells[rate]),
+            table.title,
         )
         rows.append(row)
     return tuple(rows)
 
 
-def _refuse_contradiction(row: BandwidthRow, average_rounding: float, rate_rounding: float, title: str) -> None:
+def _refuse_contradiction(
+    row: BandwidthRow, average_rounding: float, rate_rounding: float, title: str
+) -> None:
     """The message rate says the bandwidth in other words, so a damaged digit of either shows."""
     gbit_of_mpps = row.message_bytes * 8 / 1e3
     apart = abs(row.message_rate_mpps * gbit_of_mpps - row.average_gbit_s)
     allowed = average_rounding + rate_rounding * gbit_of_mpps
     if row.average_gbit_s <= 0 or apart > allowed * 1.001 + 1e-12:
         raise ResultFormatError(
-            f"{title}: {row.average_gbit_s:.4f} Gbit/s and {row.message_rate_mpps} million messages of "
+            f"{title}: {row.average_gbit_s:.4f} Gbit/s and {row.message_rate_mpps} million "
+            "messages of "
             f"{row.message_bytes} bytes a second contradict each other"
         )
 
 
 ROUND_TRIP = {"RDMA_Read", "Atomic"}
-"""First words of the titles whose times are whole round trips; those of the others are half of one."""
+"""First words of the titles whose times are whole round trips; those of the others are half of
+one."""
 LEAST, GREATEST, TYPICAL = "t_min[usec]", "t_max[usec]", "t_typical[usec]"
 AVERAGE, DEVIATION = "t_avg[usec]", "t_stdev[usec]"
 P99, P999, TPS = "99% percentile[usec]", "99.9% percentile[usec]", "tps average"
 ORDER = (LEAST, GREATEST, TYPICAL, AVERAGE, DEVIATION, P99, P999, TPS)
 """The statistics of all versions, in the order in which a version prints its own."""
 SUMMED_UP_TO_US = 46_340
-"""perftest squares each distance from the mean in 32 bits: behind this one the deviation is a wrong number or -nan."""
+"""perftest squares each distance from the mean in 32 bits: behind this one the deviation is a wrong
+number or -nan."""
 COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
 """The other columns."""
 
@@ -271,6 +327,11 @@ class LatencyRow:
     p99_us: float | None
     """None where a version or mode does not print it."""
 
+    @property
+    def in_unit(self) -> tuple[float, float | None]:
+        """The value in its test's unit, and its tail."""
+        return self.value_us, self.p99_us
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Latency(Header):
@@ -282,7 +343,8 @@ class Latency(Header):
 def parse_latency(text: str) -> Latency:
     """Reads one end's output; stderr may be mixed in.
 
-    A latency is in the text only once: a row in which a digit was exchanged for another may still be in order.
+    A latency is in the text only once: a row in which a digit was exchanged for another may still
+    be in order.
 
     Raises:
         ResultFormatError: with the reason; a number is never guessed.
@@ -294,81 +356,132 @@ def parse_latency(text: str) -> Latency:
 
 
 def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRow:
-    known, others = ([name for name in table.columns if (name in ORDER) is there] for there in (True, False))
-    said = {name: number(cells[table.index(name)], f"{table.title}: {name}") for name in known if name != DEVIATION}
-    if DEVIATION in known and _adds_up(said):
-        said[DEVIATION] = number(cells[table.index(DEVIATION)], f"{table.title}: {DEVIATION}")
-    if tuple(others) not in COLUMNS or known != [name for name in ORDER if name in known]:
-        raise ResultFormatError(f"{table.title}: columns that no version has: {', '.join(table.columns)[:120]}")
-    if TYPICAL not in said and not {AVERAGE, TPS} <= set(said):
-        raise ResultFormatError(f"{table.title}: no median among the columns: cycles instead of time?")
-    if any(decimals(cells[table.index(name)]) != 2 for name in said):
-        raise ResultFormatError(f"{table.title}: a damaged row: {' '.join(cells)[:80]}")
-    if any(value < 0 for value in said.values()) or said.get(TYPICAL, said.get(AVERAGE)) == 0:
-        raise ResultFormatError(f"{table.title}: a time of nothing or less: {' '.join(cells)[:80]}")
-    _refuse_disorder(table, said)
-    if TPS in said and AVERAGE in said:
-        _refuse_wrong_rate(table, cells, said, trips=1 if round_trip else 2)
+    known = [name for name in table.columns if name in ORDER]
+    others = [name for name in table.columns if name not in ORDER]
+    times = {}
+    for name in known:
+        if name != DEVIATION:
+            times[name] = number(cells[table.index(name)], f"{table.title}: {name}")
+    if DEVIATION in known and _adds_up(times):
+        times[DEVIATION] = number(cells[table.index(DEVIATION)], f"{table.title}: {DEVIATION}")
+    _refuse_columns(table, known, others)
+    _refuse_damage(table, cells, times)
+    _refuse_disorder(table, times)
+    if TPS in times and AVERAGE in times:
+        trips = 1 if round_trip else 2
+        _refuse_wrong_rate(table, cells, times, trips)
     return LatencyRow(
         message_bytes=integer(cells[0], f"{table.title}: message size"),
         iterations=integer(cells[table.index("#iterations")], f"{table.title}: iterations"),
-        value_us=said[TYPICAL if TYPICAL in said else AVERAGE],
-        p99_us=said.get(P99),
+        value_us=times.get(TYPICAL, times.get(AVERAGE, 0.0)),
+        p99_us=times.get(P99),
     )
 
 
-def _adds_up(said: dict[str, float]) -> bool:
+def _refuse_columns(table: Table, known: list[str], others: list[str]) -> None:
+    if tuple(others) not in COLUMNS or known != [name for name in ORDER if name in known]:
+        raise ResultFormatError(
+            f"{table.title}: columns that no version has: {', '.join(table.columns)[:120]}"
+        )
+    if TYPICAL not in known and not {AVERAGE, TPS} <= set(known):
+        raise ResultFormatError(
+            f"{table.title}: no median among the columns: cycles instead of time?"
+        )
+
+
+def _refuse_damage(table: Table, cells: tuple[str, ...], times: dict[str, float]) -> None:
+    row = " ".join(cells)[:80]
+    if any(decimals(cells[table.index(name)]) != 2 for name in times):
+        raise ResultFormatError(f"{table.title}: a damaged row: {row}")
+    if min(times.values()) < 0 or times.get(TYPICAL, times.get(AVERAGE)) == 0:
+        raise ResultFormatError(f"{table.title}: a time of nothing or less: {row}")
+
+
+def _adds_up(times: dict[str, float]) -> bool:
     """Whether the deviation can be believed."""
-    average = said.get(AVERAGE, 0.0)
-    farthest = max(abs(said.get(name, average) - average) for name in (LEAST, GREATEST))
+    average = times.get(AVERAGE, 0.0)
+    farthest = max(abs(times.get(name, average) - average) for name in (LEAST, GREATEST))
     return farthest < SUMMED_UP_TO_US
 
 
-def _refuse_disorder(table: Table, said: dict[str, float]) -> None:
+def _refuse_disorder(table: Table, times: dict[str, float]) -> None:
     """Statistics of the same times: a swapped column or a lost decimal point breaks their order."""
-    ordered = [said[name] for name in (LEAST, TYPICAL, P99, P999, GREATEST) if name in said]
-    deviation = said.get(DEVIATION, 0.0)
+    ordered = [times[name] for name in (LEAST, TYPICAL, P99, P999, GREATEST) if name in times]
+    deviation = times.get(DEVIATION, 0.0)
     in_order = ordered == sorted(ordered)
-    if in_order and AVERAGE in said and LEAST in said and GREATEST in said:
-        in_order = said[LEAST] <= said[AVERAGE] <= said[GREATEST] and deviation <= said[GREATEST] - said[LEAST]
-        if DEVIATION in said and TYPICAL in said:
-            # mean and median lie within one deviation; perftest cuts each distance to whole microseconds
-            in_order = in_order and abs(said[AVERAGE] - said[TYPICAL]) <= deviation + 1.01
+    if in_order and AVERAGE in times and LEAST in times and GREATEST in times:
+        in_order = (
+            times[LEAST] <= times[AVERAGE] <= times[GREATEST]
+            and deviation <= times[GREATEST] - times[LEAST]
+        )
+        if DEVIATION in times and TYPICAL in times:
+            # mean and median lie within one deviation; perftest cuts each distance to whole
+            # microseconds
+            in_order = in_order and abs(times[AVERAGE] - times[TYPICAL]) <= deviation + 1.01
     if not in_order:
-        numbers = ", ".join(f"{name} {value}" for name, value in said.items())
+        numbers = ", ".join(f"{name} {value}" for name, value in times.items())
         raise ResultFormatError(f"{table.title}: times out of order: {numbers[:160]}")
 
 
-def _refuse_wrong_rate(table: Table, cells: tuple[str, ...], said: dict[str, float], trips: int) -> None:
+def _refuse_wrong_rate(
+    table: Table, cells: tuple[str, ...], times: dict[str, float], trips: int
+) -> None:
     """Round trips a second are the same time in other words."""
-    average, rate = said[AVERAGE], said[TPS]
-    average_rounding, rate_rounding = rounding(cells[table.index(AVERAGE)]), rounding(cells[table.index(TPS)])
+    average, rate = times[AVERAGE], times[TPS]
+    average_rounding, rate_rounding = (
+        rounding(cells[table.index(AVERAGE)]),
+        rounding(cells[table.index(TPS)]),
+    )
     by_rate_us = 1e6 / rate / trips if rate > 0 else 0.0
-    if rate <= 0 or abs(by_rate_us - average) > average_rounding * 1.001 + by_rate_us * rate_rounding / rate:
-        raise ResultFormatError(f"{table.title}: {average} us and {rate} round trips a second contradict each other")
+    if (
+        rate <= 0
+        or abs(by_rate_us - average) > average_rounding * 1.001 + by_rate_us * rate_rounding / rate
+    ):
+        raise ResultFormatError(
+            f"{table.title}: {average} us and {rate} round trips a second contradict each other"
+        )
 
 
+NO_GPU_MEMORY = (
+    "the NIC cannot register GPU memory: no nvidia_peermem, and no DMA-BUF of kernel, GPU driver "
+    "and perftest"
+)
 _CAUSES = (
-    (r"Unable to find the Infiniband/RoCE device|Did not detect devices", "the RDMA device is not there"),
+    (
+        r"Unable to find the Infiniband/RoCE device|Did not detect devices",
+        "the RDMA device is not there",
+    ),
     (r"Port number [0-9]+ state is Down", "the port is down: cable, switch port or link setting"),
-    (r"Couldn't connect to", "the server's port did not answer: no route on the rail, or a firewall"),
-    (r"Couldn't listen to port|Address already in use", "the port is taken: another test is running"),
+    (
+        r"Couldn't connect to",
+        "the server's port did not answer: no route on the rail, or a firewall",
+    ),
+    (
+        r"Couldn't listen to port|Address already in use",
+        "the port is taken: another test is running",
+    ),
     (
         r"(?s)^(?=.*allocated GPU buffer)(?=.*(failed to create mr|Couldn't allocate MR))",
-        "the NIC cannot register GPU memory: no nvidia_peermem, and no DMA-BUF of kernel, GPU driver and perftest",
+        NO_GPU_MEMORY,
     ),
     (
         r"Couldn't allocate MR|Cannot allocate memory",
         "memory could not be registered: set runtime.memlock to unlimited",
     ),
     (r"GID types", "the ends use different RoCE versions"),
-    (r"Failed to exchange data|Incompatibility|mismatch: local", "the two ends disagree: same perftest on both?"),
+    (
+        r"Failed to exchange data|Incompatibility|mismatch: local",
+        "the two ends disagree: same perftest on both?",
+    ),
     (
         r"Failed status(?: 12\b|-[^(\n]*\(12\))|status 12\b",
         "retries exceeded: path MTU, VLAN, PFC or a filter on UDP 4791",
     ),
     (r"Failed status(?: 13\b|-[^(\n]*\(13\))|status 13\b", "receiver not ready"),
-    (r"Completion with error|Failed status", "a completion with an error: packets of this path are lost"),
+    (
+        r"Completion with error|Failed status",
+        "a completion with an error: packets of this path are lost",
+    ),
 )
 
 

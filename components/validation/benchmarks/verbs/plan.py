@@ -1,4 +1,4 @@
-"""The tests between PFs, their order and how long each takes, and rounds of transfers that share no NIC. Pure."""
+"""The tests between PFs: their order and time, and rounds of transfers that share no NIC. Pure."""
 
 import hashlib
 import random
@@ -20,7 +20,8 @@ class Transfer(NamedTuple):
     client: str
     server: str
     port: int
-    """TCP port where the two ends meet; of its own for each rail, since a node serves all its rails at once."""
+    """TCP port where the two ends meet; of its own for each rail, since a node serves all its rails
+    at once."""
 
     @property
     def flow(self) -> Flow:
@@ -29,7 +30,10 @@ class Transfer(NamedTuple):
 
 
 def pair_rounds(names: Sequence[str]) -> Iterator[Pairs]:
-    """Rounds of disjoint pairs, each unordered pair exactly once (circle method: one stays, the others rotate)."""
+    """Rounds of disjoint pairs, each unordered pair exactly once (circle method.
+
+    One stays, the others rotate).
+    """
     circle: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     half = len(circle) // 2
     for _ in range(len(circle) - 1):
@@ -39,8 +43,15 @@ def pair_rounds(names: Sequence[str]) -> Iterator[Pairs]:
 
 
 def ring_rounds(names: Sequence[str]) -> Iterator[Pairs]:
-    """Each with the next one, the last with the first: two rounds, and a third where the count is odd."""
-    steps = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))] if len(names) > 2 else []
+    """Each with the next one, the last with the first.
+
+    Two rounds, and a third where the count is odd.
+    """
+    steps = (
+        [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
+        if len(names) > 2
+        else []
+    )
     if len(names) == 2:
         yield [(names[0], names[1])]
     even = len(steps) - len(steps) % 2
@@ -50,14 +61,17 @@ def ring_rounds(names: Sequence[str]) -> Iterator[Pairs]:
 
 
 def sampled_rounds(names: Sequence[str], samples: int, seed: str) -> Iterator[Pairs]:
-    """The ring, then rounds of random pairs that have not met; the same seed and names give the same rounds."""
+    """The ring, then rounds of random pairs that have not met.
+
+    The same seed and names give the same rounds.
+    """
     met: set[frozenset[str]] = set()
     for pairs in ring_rounds(names):
         met.update(map(frozenset, pairs))
         yield pairs
     shuffled = list(names)
     number = int.from_bytes(hashlib.sha256("\n".join((seed, *names)).encode()).digest())
-    random.Random(number).shuffle(shuffled)  # noqa: S311  # a sample to measure, nothing to keep secret
+    random.Random(number).shuffle(shuffled)  # noqa: S311  # a sample, nothing to keep secret
     # of a circle in random order any round is a random pairing, and no two rounds repeat a pair
     for pairs in islice(pair_rounds(shuffled), samples):
         if rest := [(a, b) for a, b in pairs if frozenset((a, b)) not in met]:
@@ -71,8 +85,10 @@ def rounds_of(schedule: Schedule, names: Sequence[str], samples: int, seed: str)
     return pair_rounds(names) if schedule == "pairs" else sampled_rounds(names, samples, seed)
 
 
-def directed(rounds: Iterator[Pairs], ends: Mapping[str, Sequence[str]], first_port: int) -> Iterator[list[Transfer]]:
-    """Both directions of each round, one after the other, on all rails that the two nodes have in common.
+def directed(
+    rounds: Iterator[Pairs], ends: Mapping[str, Sequence[str]], first_port: int
+) -> Iterator[list[Transfer]]:
+    """Both directions of each round in turn, on all rails that the two nodes have in common.
 
     Args:
         rounds: of pairs.
@@ -81,7 +97,9 @@ def directed(rounds: Iterator[Pairs], ends: Mapping[str, Sequence[str]], first_p
     """
     for pairs in rounds:
         for turned in (False, True):
-            if transfers := _on_rails([(b, a) if turned else (a, b) for a, b in pairs], ends, first_port):
+            if transfers := _on_rails(
+                [(b, a) if turned else (a, b) for a, b in pairs], ends, first_port
+            ):
                 yield transfers
 
 
@@ -94,25 +112,28 @@ def in_one_direction(
             yield transfers
 
 
-def incast_rounds(ends: Mapping[str, Sequence[str]], senders: int, first_port: int) -> Iterator[list[Transfer]]:
-    """On one rail after the other `senders` nodes send to one: to the first node, as each port is as good."""
+def incast_rounds(
+    ends: Mapping[str, Sequence[str]], senders: int, first_port: int
+) -> Iterator[list[Transfer]]:
+    """On one rail after the other `senders` nodes send to one.
+
+    To the first node, as each port is as good.
+    """
     for rail, nodes in ends.items():
         if len(nodes) > senders:
             server, *clients = nodes[: senders + 1]
-            yield [
-                Transfer(rail=rail, client=client, server=server, port=first_port + number)
-                for number, client in enumerate(clients)
-            ]
+            numbered = enumerate(clients, first_port)
+            yield [Transfer(rail, client, server, port) for port, client in numbered]
 
 
 def _on_rails(pairs: Pairs, ends: Mapping[str, Sequence[str]], first_port: int) -> list[Transfer]:
-    rails = [(rail, frozenset(nodes), first_port + number) for number, (rail, nodes) in enumerate(ends.items())]
-    return [
-        Transfer(rail, client, server, port)
-        for client, server in pairs
-        for rail, members, port in rails
-        if client in members and server in members
-    ]
+    rails = list(zip(ends, map(frozenset, ends.values()), strict=True))
+    transfers = []
+    for client, server in pairs:
+        for port, (rail, members) in enumerate(rails, first_port):
+            if client in members and server in members:
+                transfers.append(Transfer(rail, client, server, port))
+    return transfers
 
 
 HARDWARE_RUN_S = 2.5
@@ -122,13 +143,15 @@ SIMULATED_RUN_S = 2.0
 HARDWARE_GBIT_S = 22.5
 """Assumed for the estimate only: a 25 Gbit/s NIC, the slowest that is sold for RoCE, at 90 %."""
 SIMULATED_GBIT_S = 0.1
-"""Soft-RoCE between emulated NICs carries 0.02 to 0.2 Gbit/s; it takes what the machine has left."""
+"""Soft-RoCE between emulated NICs carries 0.02 to 0.2 Gbit/s; it takes what the machine has
+left."""
 HARDWARE_ROUND_TRIP_S = 10e-6
 SIMULATED_ROUND_TRIP_S = 3e-3
 MOST_QUEUE_PAIRS = 64
 """The most that are tried where the lab leaves their number open."""
 MOST_AUTO_RUNS = 4
-"""Runs that finding the number of queue pairs usually takes: up to 2, and two that no longer help."""
+"""Runs that finding the number of queue pairs usually takes: up to 2, and two that no longer
+help."""
 
 
 class Stage(Frozen):
@@ -153,7 +176,9 @@ class Stage(Frozen):
 
     def result(self, flow: Flow, outcome: Outcome, *reasons: str) -> TransferResult:
         """A result without a value."""
-        return TransferResult(test=self.test, shape=self.shape, **flow._asdict(), outcome=outcome, reasons=reasons)
+        return TransferResult(
+            test=self.test, shape=self.shape, **flow._asdict(), outcome=outcome, reasons=reasons
+        )
 
 
 class VerbsPlan(Frozen):
@@ -193,18 +218,25 @@ class VerbsPlan(Frozen):
     def pinned_bytes(self) -> int:
         """Memory that the largest run pins, without its queues.
 
-        perftest has a buffer to send from and another one to receive into for each queue pair (perftest_resources.c).
+        perftest has a buffer to send from and another one to receive into for each queue pair
+        (perftest_resources.c).
         """
         queue_pairs = MOST_QUEUE_PAIRS if self.queue_pairs == "auto" else self.queue_pairs
         return 2 * max(self.message_bytes * queue_pairs, *self.sizes, 0)
 
     def duration_of(self, stage: Stage) -> int | None:
-        """Seconds of one of its runs; None where messages are counted, as for latencies and each point of a curve."""
+        """Seconds of one of its runs.
+
+        None where messages are counted, as for latencies and each point of a curve.
+        """
         return self.duration_s if stage.bandwidth and stage.shape != "sizes" else None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """All tests in the order in which they run: a later one only where the earlier ones worked."""
+        """All tests in the order in which they run.
+
+        A later one only where the earlier ones worked.
+        """
         return tuple(self._stages())
 
     def _stages(self) -> Iterator[Stage]:
@@ -218,11 +250,16 @@ class VerbsPlan(Frozen):
                 yield Stage(test=test, shape="both_ways", repeats=self.repeats, **count)
         for test in latencies:
             yield Stage(
-                test=test, message_bytes=self.latency_bytes, iterations=self.latency_iterations, repeats=self.repeats
+                test=test,
+                message_bytes=self.latency_bytes,
+                iterations=self.latency_iterations,
+                repeats=self.repeats,
             )
         if self.sizes:
             for test in (*bandwidths[:1], *latencies[:1]):
-                yield Stage(test=test, shape="sizes", message_bytes=0, iterations=self.size_iterations)
+                yield Stage(
+                    test=test, shape="sizes", message_bytes=0, iterations=self.size_iterations
+                )
         if self.incast:
             yield Stage(test=bandwidths[0], shape="incast", repeats=self.repeats, **count)
 
@@ -232,7 +269,11 @@ def stage_s(verbs: VerbsPlan, stage: Stage, rounds: int, *, simulated: bool) -> 
     if stage.shape == "sizes":
         return rounds * sum(_run_s(verbs, stage, size, simulated=simulated) for size in verbs.sizes)
     shared = verbs.incast if stage.shape == "incast" else 1  # the senders share the receiver's port
-    return rounds * stage.repeats * _run_s(verbs, stage, stage.message_bytes * shared, simulated=simulated)
+    return (
+        rounds
+        * stage.repeats
+        * _run_s(verbs, stage, stage.message_bytes * shared, simulated=simulated)
+    )
 
 
 def warm_up_s(verbs: VerbsPlan, *, simulated: bool) -> float:
@@ -250,4 +291,8 @@ def _run_s(verbs: VerbsPlan, stage: Stage, message_bytes: int, *, simulated: boo
     data_s = stage.iterations * message_bytes * 8 / 1e9 / rate
     if stage.bandwidth:
         return around_s + data_s
-    return around_s + 2 * data_s + stage.iterations * (SIMULATED_ROUND_TRIP_S if simulated else HARDWARE_ROUND_TRIP_S)
+    return (
+        around_s
+        + 2 * data_s
+        + stage.iterations * (SIMULATED_ROUND_TRIP_S if simulated else HARDWARE_ROUND_TRIP_S)
+    )

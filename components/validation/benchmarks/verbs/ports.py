@@ -1,4 +1,7 @@
-"""A host's ports: the facts that a test needs and a report shows, and other users of the ports. Pure."""
+"""A host's ports: the facts that a test needs and a report shows, and other users of the ports.
+
+Pure.
+"""
 
 import json
 import os.path
@@ -23,7 +26,8 @@ NO_GPU, NO_CUDA = "the NVIDIA driver has no GPU", "perftest has no CUDA"
 ROOT_BUS = re.compile(r"/pci[0-9a-f]+:[0-9a-f]{2}(?:/.*)?$")
 """Below /sys/devices; on Azure its parents are those of the VMBus."""
 PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]")
-"""Domain, bus, device and function. The functions of a card share its link; a virtual device has another name."""
+"""Domain, bus, device and function. The functions of a card share its link; a virtual device has
+another name."""
 
 
 class PciPlace(NamedTuple):
@@ -40,8 +44,8 @@ class NearestGpu(NamedTuple):
 
     address: str
     far: bool
-    """Whether data crosses from one NUMA node to another (SYS in `nvidia-smi topo -m`): then the interconnect of the
-    sockets limits it, and says nothing about the NIC."""
+    """Whether data crosses from one NUMA node to another (SYS in `nvidia-smi topo -m`): then the
+    interconnect of the sockets limits it, and says nothing about the NIC."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,27 +73,38 @@ class HostPorts:
     nearest_gpu: dict[str, NearestGpu] = field(default_factory=dict)
     """By device; empty where no NVIDIA driver has a GPU."""
     memlock_bytes: int | None = None
-    """Memory that a program of the SSH user may pin; None where there is no limit, or it is unknown."""
+    """Memory that a program of the SSH user may pin; None where there is no limit, or it is
+    unknown."""
     unread: dict[str, str] = field(default_factory=dict)
-    """Why something is unknown, such as a program that hangs: by its name, behind the device if it is a port's."""
+    """Why something is unknown, such as a program that hangs: by its name, behind the device if it
+    is a port's."""
     facts: MeasuredHost = field(default_factory=MeasuredHost)
 
     def gid_index(self, end: End) -> int:
-        """The RoCE v2 entry that carries the PF's own address: mlx5 has it at 3 and soft-RoCE at 1, by chance.
+        """The RoCE v2 entry that carries the PF's own address.
+
+        mlx5 has it at 3 and soft-RoCE at 1, by chance.
 
         Raises:
             LabError: when there is none.
         """
         for (device, index), (address, kind, netdev) in sorted(self.gids.items()):
             mapped = IPv6Address(address).ipv4_mapped
-            if (device, kind, netdev, mapped) == (end.device, "RoCE v2", end.interface, end.address):
+            if (device, kind, netdev, mapped) == (
+                end.device,
+                "RoCE v2",
+                end.interface,
+                end.address,
+            ):
                 return index
         unread = self.unread.get(f"{end.device} gids")
         if unread:
             raise LabError(f"{end.node}: the GIDs of {end.device} cannot be read: {unread}")
         if not any(device == end.device for device, _ in self.gids):
             raise LabError(f"{end.node}: there is no RDMA device {end.device}")
-        raise LabError(f"{end.node}: {end.device} has no RoCE v2 GID for {end.address} on {end.interface}")
+        raise LabError(
+            f"{end.node}: {end.device} has no RoCE v2 GID for {end.address} on {end.interface}"
+        )
 
     def gpu_words(self, end: End) -> tuple[str, ...]:
         """Perftest's words for a buffer in the memory of the GPU that is nearest to a port.
@@ -111,7 +126,10 @@ class HostPorts:
         return round(link.payload_gbit_s(), 2) if link else None
 
     def pinned(self, device: str) -> tuple[str, ...]:
-        """The words that keep a program on the NIC's NUMA node; none with a single or an unknown node."""
+        """The words that keep a program on the NIC's NUMA node.
+
+        None with a single or an unknown node.
+        """
         node = self.facts.numa_node.get(device, -1)
         if node not in self.cpus or len(self.cpus) < 2:
             return ()
@@ -121,13 +139,13 @@ class HostPorts:
 
     def busy(self) -> list[str]:
         """Ports that carry other traffic."""
-        found = []
+        busy_ports = []
         for device, moved in self.moved_bytes.items():
             rate = self.line_rate_gbit_s.get(device)
             idle = rate * 1e9 / 8 * IDLE_SHARE if rate else IDLE_BYTES_S
             if moved > idle:
-                found.append(f"{device} carries {moved * 8 / 1e9:.2f} Gbit/s already")
-        return found
+                busy_ports.append(f"{device} carries {moved * 8 / 1e9:.2f} Gbit/s already")
+        return busy_ports
 
 
 def parse_ports(text: str) -> HostPorts:
@@ -170,7 +188,10 @@ def _host_ports(answer: dict[str, Any]) -> HostPorts:
 
 
 def _measured_host(
-    host: dict[str, Any], ports: dict[str, dict[str, Any]], speeds: dict[str, float], answer: dict[str, Any]
+    host: dict[str, Any],
+    ports: dict[str, dict[str, Any]],
+    speeds: dict[str, float],
+    answer: dict[str, Any],
 ) -> MeasuredHost:
     mtus = {}
     for port in answer["ports"]:
@@ -225,8 +246,9 @@ def _reasons(answer: dict[str, Any]) -> dict[str, str]:
 def differing_versions(ports: Mapping[str, HostPorts]) -> str:
     """Which hosts have which perftest; empty when all have the same.
 
-    The two ends exchange their versions, and from 5.32, 5.70 and 6.28 on arrange their messages by the other's
-    (linux-rdma/perftest: src/perftest_communication.c); the Bitfusion article builds an old one for that reason.
+    The two ends exchange their versions, and from 5.32, 5.70 and 6.28 on arrange their messages by
+    the other's (linux-rdma/perftest: src/perftest_communication.c); the Bitfusion article builds an
+    old one for that reason.
     """
     by_version: dict[str, list[str]] = defaultdict(list)
     for node, port in sorted(ports.items()):
@@ -234,8 +256,13 @@ def differing_versions(ports: Mapping[str, HostPorts]) -> str:
             by_version[port.facts.perftest].append(node)
     if len(by_version) < 2:
         return ""
-    listed = ", ".join(f"{version} on {some(nodes, 3)}" for version, nodes in sorted(by_version.items()))
-    return f"perftest differs: {listed}; two ends of different versions may not understand each other: install one"
+    listed = ", ".join(
+        f"{version} on {some(nodes, 3)}" for version, nodes in sorted(by_version.items())
+    )
+    return (
+        f"perftest differs: {listed}; two ends of different versions may not understand each "
+        "other: install one"
+    )
 
 
 def low_memlock(ports: Mapping[str, HostPorts], pinned_bytes: int) -> str:
@@ -247,14 +274,20 @@ def low_memlock(ports: Mapping[str, HostPorts], pinned_bytes: int) -> str:
     if not low:
         return ""
     return (
-        f"the SSH user may pin only {min(low.values()) >> 10} KiB on {some(list(low), 3)} (ulimit -l), and perftest "
-        f"pins {pinned_bytes >> 10} KiB and its queues: tests fail, or take too few queue pairs. Set runtime.memlock "
+        f"the SSH user may pin only {min(low.values()) >> 10} KiB on {some(list(low), 3)} (ulimit "
+        "-l), and perftest "
+        f"pins {pinned_bytes >> 10} KiB and its queues: tests fail, or take too few queue pairs. "
+        "Set runtime.memlock "
         "to unlimited (its default: `runtime: {}` is enough) and run pulumi up"
     )
 
 
-def nearest_gpus(nics: Mapping[str, PciPlace], gpus: Mapping[str, PciPlace], numa_nodes: int) -> dict[str, NearestGpu]:
-    """A GPU for each NIC, by device, the nearest pair first; NICs share a GPU only where none that is near is free.
+def nearest_gpus(
+    nics: Mapping[str, PciPlace], gpus: Mapping[str, PciPlace], numa_nodes: int
+) -> dict[str, NearestGpu]:
+    """A GPU for each NIC, by device, the nearest pair first.
+
+    NICs share a GPU only where none that is near is free.
 
     Args:
         nics: by RDMA device.
@@ -274,11 +307,13 @@ def nearest_gpus(nics: Mapping[str, PciPlace], gpus: Mapping[str, PciPlace], num
             gpu_of[nic] = gpu
     for nic, gpu in nearest_first:
         gpu_of.setdefault(nic, gpu)
-    return {nic: NearestGpu(gpu, far=not closeness[nic, gpu]) for nic, gpu in sorted(gpu_of.items())}
+    return {
+        nic: NearestGpu(gpu, far=not closeness[nic, gpu]) for nic, gpu in sorted(gpu_of.items())
+    }
 
 
 def _closeness(nic: PciPlace, gpu: PciPlace) -> int:
-    """0 for far, 1 on one NUMA node, 2 below one root bus, and one more for each bridge that both are below."""
+    """0 for far, 1 on one NUMA node, 2 below one root bus, and 1 more for each common bridge."""
     bridges = ROOT_BUS.search(os.path.commonpath([nic.path, gpu.path]))
     if bridges:
         return 1 + bridges[0].count("/")

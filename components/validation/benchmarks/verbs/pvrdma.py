@@ -1,4 +1,7 @@
-"""Proves that PVRDMA used the hardware: by the counters of the physical ports, never by speed alone. Pure."""
+"""Proves that PVRDMA used the hardware.
+
+By the counters of the physical ports, never by speed alone. Pure.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,13 +22,18 @@ PROVEN, NOT_PROVEN = "proven", "not proven"
 LEAST_SHARE = 0.9
 """Share of the written bytes; counters may miss the last moment before a reading."""
 MOST_SHARE = 1.5
-"""Above this share of the written bytes, other traffic used the port too, so its growth proves nothing."""
+"""Above this share of the written bytes, other traffic used the port too, so its growth proves
+nothing."""
 
 HINTS = {
-    FALLBACK: "check Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, the uplink's RDMA device, and in the "
-    "guest vmw_pvrdma; if the HCA's driver counts nothing at all, esxcli rdma device stats get does not change either",
-    UNKNOWN: "compare esxcli rdma device stats get on both hosts before and after ib_write_bw by hand: bytes sent and "
-    "received must grow by what was written. Until that is known, runs are compared only with runs of which it was "
+    FALLBACK: "check Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, the uplink's RDMA "
+    "device, and in the "
+    "guest vmw_pvrdma; if the HCA's driver counts nothing at all, esxcli rdma device stats get "
+    "does not change either",
+    UNKNOWN: "compare esxcli rdma device stats get on both hosts before and after ib_write_bw by "
+    "hand: bytes sent and "
+    "received must grow by what was written. Until that is known, runs are compared only with "
+    "runs of which it was "
     "not known either",
 }
 
@@ -43,9 +51,10 @@ class PathProof:
 def proof_of_hardware(counts: Sequence[HcaCount], *, path_mtu_bytes: int = 1024) -> PathProof:
     """Compares the counters of the HCAs below both ends with the bytes written through them.
 
-    When PVRDMA falls back to TCP between the hosts, perftest's numbers still look plausible. Counters count whole
-    frames or payload, depending on the vendor; the tolerance covers both. A counter that cannot be read, or stepped
-    back, is unknown and never a pass. If either counter shows a fallback, the proof fails.
+    When PVRDMA falls back to TCP between the hosts, perftest's numbers still look plausible.
+    Counters count whole frames or payload, depending on the vendor; the tolerance covers both. A
+    counter that cannot be read, or stepped back, is unknown and never a pass. If either counter
+    shows a fallback, the proof fails.
 
     Args:
         counts: what the sender's HCA sent and the receiver's HCA received.
@@ -54,22 +63,27 @@ def proof_of_hardware(counts: Sequence[HcaCount], *, path_mtu_bytes: int = 1024)
     evidence = "; ".join(map(_said, counts)) or "nothing was read"
     if {count.way for count in counts} != {"sent", "received"}:
         return PathProof(outcome="unknown", code=UNKNOWN, evidence=evidence)
-    known = [c for c in counts if c.counted_bytes is not None and c.counted_bytes >= 0 and c.written_bytes > 0]
+    readable = [c for c in counts if c.counted_bytes is not None and c.counted_bytes >= 0]
+    known = [c for c in readable if c.written_bytes > 0]
     shares = [(c.counted_bytes or 0) / c.written_bytes for c in known]
     if any(share < LEAST_SHARE for share in shares):
         return PathProof(outcome="fail", code=FALLBACK, evidence=evidence)
     if len(known) < len(counts):
         return PathProof(outcome="unknown", code=UNKNOWN, evidence=evidence)
-    if max(shares) > MOST_SHARE / goodput_ratio(path_mtu_bytes, min(c.written_bytes for c in known)):
-        return PathProof(outcome="unknown", code=UNKNOWN, evidence=f"{evidence}: others use the HCA too")
+    if max(shares) > MOST_SHARE / goodput_ratio(
+        path_mtu_bytes, min(c.written_bytes for c in known)
+    ):
+        return PathProof(
+            outcome="unknown", code=UNKNOWN, evidence=f"{evidence}: others use the HCA too"
+        )
     return PathProof(outcome="pass", code="", evidence=evidence)
 
 
 def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
     """One test per PVRDMA rail: did its transfers use the hardware, fall back, or is that unknown?
 
-    In the simulator an unknown path is a finding and no state of a test: its hosts may have no counters, and its
-    emulated machines may send a packet twice.
+    In the simulator an unknown path is a finding and no state of a test: its hosts may have no
+    counters, and its emulated machines may send a packet twice.
     """
     for rail in plan.rails:
         if not rail.pvrdma or len(rail.ends) < 2:
@@ -80,13 +94,16 @@ def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
             continue
         known = record.simulated or not count["unknown"]
         state: Function = "pass" if count["pass"] and known else "skip"
+        if count["fail"]:
+            state = "fail"
+        because = SHOWN_ONLY if proofs else NOTHING
         yield JudgedTest(
             test=PATH,
             shape="",
             rail=rail.name,
-            function="fail" if count["fail"] else state,
+            function=state,
             performance="not rated",
-            because=SHOWN_ONLY if proofs else NOTHING,
+            because=because,
             unit="",
             measured=count["pass"],
             failed=count["fail"],
@@ -108,27 +125,38 @@ def path_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     for rail in plan.rails:
         proofs = list(_proofs(rail, record))
         for code in (FALLBACK, UNKNOWN):
-            if found := [(t, proof.evidence) for t, proof in proofs if proof.code == code]:
-                where = where_of([t for t, _ in found])
-                yield Finding(code=code, where=where, evidence=found[0][1], hint=HINTS[code])
+            if of_code := [(t, proof.evidence) for t, proof in proofs if proof.code == code]:
+                where = where_of([t for t, _ in of_code])
+                yield Finding(code=code, where=where, evidence=of_code[0][1], hint=HINTS[code])
 
 
 def path_reasons(plan: Plan, record: RunRecord) -> Iterator[str]:
     """Why the proof is not a pass."""
-    for found in path_findings(plan, record):
-        if found.code == FALLBACK or not record.simulated:
-            yield f"{found.where} {found.code}: {found.evidence}"
+    for finding in path_findings(plan, record):
+        if finding.code == FALLBACK or not record.simulated:
+            yield f"{finding.where} {finding.code}: {finding.evidence}"
 
 
 def _proofs(rail: PlannedRail, record: RunRecord) -> Iterator[tuple[TransferResult, PathProof]]:
     for t in record.transfers if rail.pvrdma else ():
-        if t.rail == rail.name and t.outcome == "measured" and t.unit == "Gbit/s" and t.shape == "one_way":
+        if (
+            t.rail == rail.name
+            and t.outcome == "measured"
+            and t.unit == "Gbit/s"
+            and t.shape == "one_way"
+        ):
             yield t, proof_of_hardware(t.hcas, path_mtu_bytes=t.path_mtu_bytes or 1024)
 
 
 def _said(count: HcaCount) -> str:
     hca = f" ({count.hca})" if count.hca else ""
     if count.counted_bytes is None:
-        return f"{count.way} by the HCA below {count.machine}{hca}: unknown: {count.why or 'no counter was reported'}"
+        return (
+            f"{count.way} by the HCA below {count.machine}{hca}: unknown: "
+            f"{count.why or 'no counter was reported'}"
+        )
     counted = "counter stepped back" if count.counted_bytes < 0 else f"{count.counted_bytes} bytes"
-    return f"{count.way} by the HCA below {count.machine}{hca}: {counted} of {count.written_bytes} written"
+    return (
+        f"{count.way} by the HCA below {count.machine}{hca}: {counted} of "
+        f"{count.written_bytes} written"
+    )

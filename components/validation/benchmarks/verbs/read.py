@@ -66,7 +66,9 @@ class PerftestRun:
 
 
 def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) -> PerftestRun:
-    """Reads a run by what client and server printed. The client's value counts: mostly the server only repeats it.
+    """Reads a run by what client and server printed.
+
+    The client's value counts: mostly the server only repeats it.
 
     Raises:
         NoResultError: when an output gives no number.
@@ -82,13 +84,16 @@ def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) ->
             faults = faults_of_end(stage, verbs, server, other, other.rows[0])
         else:
             # the server of a read prints no table: it has nothing to do while its memory is read
-            faults = faults_of_end(stage, verbs, server, header_of([line.text for line in lines_of(outs[1])]))
+            faults = faults_of_end(
+                stage, verbs, server, header_of([line.text for line in lines_of(outs[1])])
+            )
     except ResultFormatError as error:
         raise NoResultError(f"{printed_by.end.node}: {error}") from None
     row = run.rows[0]
+    value, tail_us = row.in_unit
     return PerftestRun(
-        value=row.value_us if isinstance(row, LatencyRow) else row.average_gbit_s,
-        tail_us=row.p99_us if isinstance(row, LatencyRow) else None,
+        value=value,
+        tail_us=tail_us,
         path_mtu_bytes=run.path_mtu_bytes,
         faults=(*faults_of_end(stage, verbs, client, run, row), *faults),
     )
@@ -101,9 +106,16 @@ def title_of(stage: Stage) -> str:
 
 
 def faults_of_end(
-    stage: Stage, verbs: VerbsPlan, side: Side, run: Header, row: BandwidthRow | LatencyRow | None = None
+    stage: Stage,
+    verbs: VerbsPlan,
+    side: Side,
+    run: Header,
+    row: BandwidthRow | LatencyRow | None = None,
 ) -> list[str]:
-    """Contradictions between one end's output and the plan; empty if the transfer ran as planned."""
+    """Contradictions between one end's output and the plan.
+
+    Empty if the transfer ran as planned.
+    """
     end = side.end
     planned: list[tuple[str, object, object]] = [
         ("test", run.title, title_of(stage)),
@@ -119,6 +131,8 @@ def faults_of_end(
         planned.append(("message size", row.message_bytes, side.message_bytes))
         if verbs.duration_of(stage) is None:
             planned.append(("iterations", row.iterations, stage.iterations * side.queue_pairs))
-    return [
-        f"{end.node}: {what} is {printed}, the lab says {want}" for what, printed, want in planned if printed != want
-    ]
+    faults = []
+    for what, printed, expected in planned:
+        if printed != expected:
+            faults.append(f"{end.node}: {what} is {printed}, the lab says {expected}")
+    return faults

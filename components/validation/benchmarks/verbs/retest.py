@@ -1,4 +1,7 @@
-"""Measures suspect transfers again with half as many at once: a transfer that is good then was crowded, not broken."""
+"""Measures suspect transfers again with half as many at once.
+
+A transfer that is good then was crowded, not broken.
+"""
 
 import time
 from collections import Counter
@@ -60,41 +63,52 @@ class Tries:
             tag = f"retest-{sum(map(len, self.made.values()))}/"
             for done in await proven_round(self.bench, stage, transfers, tag=tag):
                 flow = done.flow
-                if done.outcome != "skipped":  # busy, or both ends on one host by now: nothing is known of the path
+                if (
+                    done.outcome != "skipped"
+                ):  # busy, or both ends on one host by now: nothing is known of the path
                     self.made.setdefault(flow, []).append(done)
                 if done.outcome != "measured":
                     self.hopeless.add(flow)
 
     def joined(self, results: Results) -> list[TransferResult]:
         """The results joined with the further tries."""
-        return [joined(first, self.made[flow]) if flow in self.made else first for flow, first in results.items()]
+        return [joined(first, self.made.get(flow, ())) for flow, first in results.items()]
 
 
 async def retest(
     bench: Bench, stage: Stage, results: list[TransferResult], *, locates: bool
 ) -> tuple[list[TransferResult], str]:
-    """The results with further tries of those that failed, and a note about them. Nothing is judged here.
+    """The results with further tries of those that failed, and a note about them.
+
+    Nothing is judged here.
 
     Args:
         bench: the hosts.
         stage: the test.
         results: its results.
-        locates: whether faults are located by this test; then what looks bad is tried until it is cleared or proven.
+        locates: whether faults are located by this test; then what looks bad is tried until it is
+            cleared or proven.
     """
-    by_flow = {one.flow: one for one in results}
-    tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_flow))
+    by_flow = {result.flow: result for result in results}
+    tries = Tries(
+        bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_flow)
+    )
     again = stage.model_copy(update={"repeats": 1}) if locates else stage
     left: list[Flow] = []
     if locates:
         search = Localiser(fabric_of(bench.plan, stage, results))
-        while flows := [flow for flow in search.suspects(_values(tries.made)) if flow not in tries.hopeless]:
+        while flows := [
+            flow for flow in search.suspects(_values(tries.made)) if flow not in tries.hopeless
+        ]:
             if tries.over:
                 left = flows
                 break
             await tries.run(flows, again)
     # the search takes some of many suspects, but everything that failed gets a second try
-    failed = [flow for flow, one in by_flow.items() if one.outcome in ("failed", "error")]
-    if untried := [flow for flow in failed if flow not in tries.made and flow not in tries.hopeless]:
+    failed = [flow for flow, result in by_flow.items() if result.outcome in ("failed", "error")]
+    if untried := [
+        flow for flow in failed if flow not in tries.made and flow not in tries.hopeless
+    ]:
         await tries.run(untried, again)
     note = ""
     if tries.made:
@@ -108,29 +122,32 @@ async def retest(
 def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferResult:
     """Joins a transfer with its further tries.
 
-    If it failed first and all further tries were measured, it has their values and their load, and keeps the reason of
-    the first failure. If it failed twice, it has failed.
+    If it failed first and all further tries were measured, it has their values and their load, and
+    keeps the reason of the first failure. If it failed twice, it has failed.
     """
-    at_once = max(one.at_once for one in tries)
-    good, bad = ([one for one in tries if (one.outcome == "measured") == measured] for measured in (True, False))
+    if not tries:
+        return first
+    at_once = max(result.at_once for result in tries)
+    good = [result for result in tries if result.outcome == "measured"]
+    bad = [result for result in tries if result.outcome != "measured"]
     if first.outcome != "measured" and not bad:
         counters: Counter[str] = Counter()
-        for one in good:
-            counters.update(one.counters)
+        for result in good:
+            counters.update(result.counters)
         return good[0].model_copy(
             update={
-                "samples": tuple(value for one in good for value in one.samples),
-                "tail_us": tuple(value for one in good for value in one.tail_us),
-                "raw": tuple(name for one in good for name in one.raw),
-                "hcas": tuple(count for one in good for count in one.hcas),
+                "samples": tuple(value for result in good for value in result.samples),
+                "tail_us": tuple(value for result in good for value in result.tail_us),
+                "raw": tuple(name for result in good for name in result.raw),
+                "hcas": tuple(count for result in good for count in result.hcas),
                 "counters": dict(counters),
                 "at_once": at_once,
                 "failed_once": _why(first),
                 "failed_at_once": first.at_once,
             }
         )
-    values = tuple(FAILED if (value := first_value(one)) is None else value for one in tries)
-    names = tuple(name for one in tries for name in one.raw)
+    values = tuple(first_value(result) or FAILED for result in tries)
+    names = tuple(name for result in tries for name in result.raw)
     kept: dict[str, object] = {"retest": values, "retest_raw": names, "retest_at_once": at_once}
     if first.outcome == "measured" and bad:
         kept |= {"failed_once": _why(bad[0]), "failed_at_once": bad[0].at_once}
@@ -154,13 +171,14 @@ def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:
 
 def _hopeless(bench: Bench, results: Results) -> set[Flow]:
     """Transfers that no further try can change, such as one that ran and contradicts the plan."""
-    contradicts = {flow for flow, one in results.items() if one.outcome == "failed" and (one.samples or one.curve)}
+    failed = {flow: result for flow, result in results.items() if result.outcome == "failed"}
+    contradicts = {flow for flow, result in failed.items() if result.samples or result.curve}
     gone = {flow for flow in results if {flow.client, flow.server} & set(bench.unreachable)}
     return contradicts | gone | {flow for flow in results if flow in bench.cut_off}
 
 
 def _values(made: Mapping[Flow, Sequence[TransferResult]]) -> dict[Flow, list[Value]]:
-    return {flow: [first_value(one) for one in tries] for flow, tries in made.items()}
+    return {flow: list(map(first_value, tries)) for flow, tries in made.items()}
 
 
 def _limit_s(plan: Plan) -> float:

@@ -1,4 +1,4 @@
-"""Runs perftest between two hosts over SSH, both ends bounded in time, and reads what they print."""
+"""Runs perftest between two hosts over SSH, bounds both ends in time, and reads what they print."""
 
 import asyncio
 import time
@@ -35,7 +35,8 @@ LISTEN_S = 20
 GRACE_S = 15
 """For SSH itself, above the time that the host gives the test."""
 CLOCK_TRIES = 3
-"""Runs until both ends could measure their CPU's clock; a busy CPU is not a fault of the network."""
+"""Runs until both ends could measure their CPU's clock; a busy CPU is not a fault of the
+network."""
 
 Look = Mapping[tuple[str, str], "HcaCounters"]
 """The counters of the HCAs at one moment, by (rail, machine)."""
@@ -73,19 +74,22 @@ class Bench:
     hcas: Hcas | None = None
     """Reads the counters of the ports below PVRDMA machines; None without a vCenter."""
     on_slot: dict[tuple[str, str], int] = field(init=False)
-    """Rails that share a device's PCIe link, by node and device; missing where the slot is unknown."""
+    """Rails that share a device's PCIe link, by node and device; missing where the slot is
+    unknown."""
 
     def __post_init__(self) -> None:
         measured = [end for rail in self.plan.rails if len(rail.ends) > 1 for end in rail.ends]
-        slots = {
-            (end.node, end.device): (end.node, slot)
-            for end in measured
-            if end.node in self.ports and (slot := self.ports[end.node].facts.slot.get(end.device))
-        }
+        slots = {}
+        for end in measured:
+            facts = self.ports[end.node].facts if end.node in self.ports else None
+            if facts and end.device in facts.slot:
+                slots[end.node, end.device] = (end.node, facts.slot[end.device])
         count = Counter(slots.values())
         self.on_slot = {device: count[slot] for device, slot in slots.items()}
 
-    async def transfer(self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = "") -> TransferResult:
+    async def transfer(
+        self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = ""
+    ) -> TransferResult:
         """Runs one transfer with its repeats; whatever happens is a result.
 
         Args:
@@ -95,7 +99,9 @@ class Bench:
             tag: prefix of the names of the raw outputs, such as `retest/`.
         """
         after_s = round(time.monotonic() - self.begun, 1)
-        base = stage.result(transfer.flow, "failed").model_copy(update={"at_once": at_once, "after_s": after_s})
+        base = stage.result(transfer.flow, "failed").model_copy(
+            update={"at_once": at_once, "after_s": after_s}
+        )
         try:
             return await self._measured(stage, transfer, base, tag)
         except BusyError as error:
@@ -134,6 +140,14 @@ class Bench:
 
         return side(client, server), side(server, client)
 
+    def with_gpu(self, side: Side) -> Side:
+        """The end with its buffer in the memory of the GPU that is nearest to its port.
+
+        Raises:
+            LabError: when its host cannot do that.
+        """
+        return replace(side, gpu=self.ports[side.end.node].gpu_words(side.end))
+
     def queue_pairs_of(self, stage: Stage, rail: str) -> int:
         """Queue pairs of a test; latency tests have one."""
         if not stage.bandwidth:
@@ -141,7 +155,9 @@ class Bench:
         planned = self.plan.verbs.queue_pairs
         return self.queue_pairs.get(rail, 1) if planned == "auto" else planned
 
-    async def _measured(self, stage: Stage, transfer: Transfer, base: TransferResult, tag: str) -> TransferResult:
+    async def _measured(
+        self, stage: Stage, transfer: Transfer, base: TransferResult, tag: str
+    ) -> TransferResult:
         sides = self.sides_of(stage, transfer)
         sizes = self.plan.verbs.sizes if stage.shape == "sizes" else (stage.message_bytes,)
         readings: list[PerftestRun] = []
@@ -151,10 +167,13 @@ class Bench:
         for name, size in zip(names, runs, strict=True):
             client, server = (replace(side, message_bytes=size) for side in sides)
             readings.append(await self.once(stage, (client, server), name.removesuffix(".client")))
-        first, faults = readings[0], tuple(dict.fromkeys(fault for one in readings for fault in one.faults))
+        first, faults = (
+            readings[0],
+            tuple(dict.fromkeys(fault for reading in readings for fault in reading.faults)),
+        )
         counters: Counter[str] = Counter()
-        for one in readings:
-            counters.update(one.counters)
+        for reading in readings:
+            counters.update(reading.counters)
         measured: dict[str, object] = {
             "outcome": "failed" if faults else "measured",
             "reasons": faults,
@@ -167,34 +186,45 @@ class Bench:
             **self._limits(stage, sides),
         }
         if stage.shape == "sizes":
-            measured["curve"] = tuple(
-                CurvePoint(message_bytes=size, value=one.value, tail=one.tail_us)
-                for size, one in zip(sizes, readings, strict=True)
-            )
+            points = []
+            for size, reading in zip(sizes, readings, strict=True):
+                point = CurvePoint(message_bytes=size, value=reading.value, tail=reading.tail_us)
+                points.append(point)
+            measured["curve"] = tuple(points)
         else:
-            measured["samples"] = tuple(one.value for one in readings)
-            measured["tail_us"] = tuple(one.tail_us for one in readings if one.tail_us is not None)
+            tails = [reading.tail_us for reading in readings]
+            measured["samples"] = tuple(reading.value for reading in readings)
+            measured["tail_us"] = tuple(tail_us for tail_us in tails if tail_us is not None)
         return base.model_copy(update=measured)
 
     def _limits(self, stage: Stage, sides: Sides) -> dict[str, float | int | None]:
-        """The lower line rate and the narrower share of a PCIe link of the two ends; None where one is unknown."""
+        """The lower line rate and the narrower share of a PCIe link of the two ends.
+
+        None where one is unknown.
+        """
         ends = [side.end for side in sides]
         rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in ends]
-        links = [
-            # the rails run one after the other in an incast, else all at once
-            (link, 1 if stage.shape == "incast" else self.on_slot.get((end.node, end.device), 1))
-            for end in ends
-            if (link := self.ports[end.node].pcie_gbit_s(end.device))
-        ]
-        link, ports = min(links, key=lambda one: one[0] / one[1]) if len(links) == 2 else (None, 1)
+        links = []
+        for end in ends:
+            link_gbit_s = self.ports[end.node].pcie_gbit_s(end.device)
+            ports = self.on_slot.get((end.node, end.device), 1)
+            if stage.shape == "incast":
+                ports = 1  # the rails run one after the other, else all at once
+            if link_gbit_s:
+                links.append((link_gbit_s / ports, link_gbit_s, ports))
+        _, pcie_gbit_s, ports_on_slot = min(links) if len(links) == 2 else (0.0, None, 1)
         return {
-            "line_rate_gbit_s": min((rate for rate in rates if rate), default=None) if all(rates) else None,
-            "pcie_gbit_s": link,
-            "ports_on_slot": ports,
+            "line_rate_gbit_s": min((rate for rate in rates if rate), default=None)
+            if all(rates)
+            else None,
+            "pcie_gbit_s": pcie_gbit_s,
+            "ports_on_slot": ports_on_slot,
         }
 
     async def once(self, stage: Stage, sides: Sides, name: str) -> PerftestRun:
-        """One run. The server's session is open around the client's, so leaving in any way ends both.
+        """One run.
+
+        The server's session is open around the client's, so leaving in any way ends both.
 
         Args:
             stage: the test.
@@ -204,7 +234,9 @@ class Bench:
         Raises:
             LabError: when it does not end well.
         """
-        write, serve = (perftest(stage, side, self.plan.verbs, simulated=self.plan.simulated) for side in sides)
+        write, serve = (
+            perftest(stage, side, self.plan.verbs, simulated=self.plan.simulated) for side in sides
+        )
         for _ in range(CLOCK_TRIES):
             done = await self._both(sides, serve, write, name)
             if not any(NO_CLOCK in end.err for end in done):
@@ -226,13 +258,19 @@ class Bench:
                     if ended.code == TAKEN:
                         raise BusyError(f"{server.node}: something listens on port {port}")
                     raise LabError(_failure(server.node, ended))
-                async with session(self.connections[client.node], bounded(write, limit_s, 0, client)) as writing:
-                    wrote = self._keep(f"{name}.client", write, await writing.done(limit_s + GRACE_S))
+                async with session(
+                    self.connections[client.node], bounded(write, limit_s, 0, client)
+                ) as writing:
+                    wrote = self._keep(
+                        f"{name}.client", write, await writing.done(limit_s + GRACE_S)
+                    )
                 if wrote.code != 0:
                     raise LabError(_failure(client.node, wrote))
                 served = self._keep(f"{name}.server", serve, await serving.done(GRACE_S))
         except TimeoutError:
-            raise LabError(f"{client.node} or {server.node}: no end within {limit_s + GRACE_S} s") from None
+            raise LabError(
+                f"{client.node} or {server.node}: no end within {limit_s + GRACE_S} s"
+            ) from None
         if served.code != 0:
             raise LabError(_failure(server.node, served))
         return wrote, served
@@ -252,7 +290,11 @@ async def run_round(
 ) -> list[TransferResult]:
     """All transfers of a round at once: they share no NIC, but for an incast."""
     together = at_once or len(transfers)
-    return list(await asyncio.gather(*(bench.transfer(stage, transfer, together, tag) for transfer in transfers)))
+    return list(
+        await asyncio.gather(
+            *(bench.transfer(stage, transfer, together, tag) for transfer in transfers)
+        )
+    )
 
 
 def _failure(node: str, done: CommandResult) -> str:
@@ -263,7 +305,9 @@ def _failure(node: str, done: CommandResult) -> str:
         return f"{node}: perftest is not installed (package perftest, in system.packages)"
     if done.code is None:
         return f"{node}: the run was killed, or its connection broke"
-    err = "".join(line for line in done.err.splitlines(keepends=True) if not line.startswith("@"))  # ours, not its own
-    said = (err.strip() or done.out.strip()).splitlines()
-    last = said[-1].strip()[:160] if said else "nothing"
+    err = "".join(
+        line for line in done.err.splitlines(keepends=True) if not line.startswith("@")
+    )  # ours, not its own
+    lines = (err.strip() or done.out.strip()).splitlines()
+    last = lines[-1].strip()[:160] if lines else "nothing"
     return f"{node}: {cause_of(err + done.out) or 'perftest failed'} (exit {done.code}: {last})"

@@ -19,7 +19,7 @@ from components.validation.benchmarks.verbs.judge import (
 from components.validation.benchmarks.verbs.plan import Stage
 from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.records import Flow, RunRecord, TransferResult
-from components.validation.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
+from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.summary import Performance, where_of
 
 
@@ -48,9 +48,9 @@ class CounterSign:
 LOST_SHARE = 1e-5
 """Share of lost packets that even a fabric without PFC stays below."""
 BIT_ERROR_RATIO = 1e-12
-"""That Ethernet and InfiniBand allow behind error correction (objective of IEEE 802.3ba; NVSentinel's
-nic-health-monitor.md for IBTA). mlx5 counts the symbols that the correction could not repair, or all
-where there is none (kernel commit 5db0a4f64c04)."""
+"""That Ethernet and InfiniBand allow behind error correction (objective of IEEE 802.3ba;
+NVSentinel's nic-health-monitor.md for IBTA). mlx5 counts the symbols that the correction could not
+repair, or all where there is none (kernel commit 5db0a4f64c04)."""
 PAUSES_PER_S = 100
 """From practice: a lower rate does no harm; the audit has the same bound."""
 COUNTER_SIGNS = (
@@ -59,7 +59,8 @@ COUNTER_SIGNS = (
         names=re.compile("link_downed"),
         state="fail",
         allowed=lambda _: 0.0,
-        hint="the link went down during the test: check the cable, the transceiver and the switch port's log",
+        hint="the link went down during the test: check the cable, the transceiver and the switch "
+        "port's log",
     ),
     CounterSign(
         code="LINK_ERRORS",
@@ -67,14 +68,18 @@ COUNTER_SIGNS = (
         state="fail",
         # a single error proves no ratio
         allowed=lambda load: max(1.0, BIT_ERROR_RATIO * load.line_bits),
-        hint="check the cable, the transceiver, FEC on both ends, and the switch port's own counters",
+        hint="check the cable, the transceiver, FEC on both ends, and the switch port's own "
+        "counters",
     ),
     CounterSign(
         code="PACKETS_LOST",
-        names=re.compile("packet_seq_err|roce_adp_retrans|local_ack_timeout_err|out_of_seq_request"),
+        names=re.compile(
+            "packet_seq_err|roce_adp_retrans|local_ack_timeout_err|out_of_seq_request"
+        ),
         state="warn",
         allowed=lambda load: LOST_SHARE * load.packets,
-        hint="packets were sent again: check PFC and ECN on the traffic's class and the queues of the "
+        hint="packets were sent again: check PFC and ECN on the traffic's class and the queues of "
+        "the "
         "switch; with adaptive routing, also that the NICs take packets out of order",
     ),
     CounterSign(
@@ -82,14 +87,16 @@ COUNTER_SIGNS = (
         names=re.compile("rx_discards_phy|rx_out_of_buffer"),
         state="warn",
         allowed=lambda load: LOST_SHARE * load.packets,
-        hint="the receiver had no buffer for packets: check its PCIe link, NUMA node and IOMMU, and PFC",
+        hint="the receiver had no buffer for packets: check its PCIe link, NUMA node and IOMMU, "
+        "and PFC",
     ),
     CounterSign(
         code="PACKETS_REORDERED",
         names=re.compile("out_of_sequence"),
         state="pass",
         allowed=lambda load: LOST_SHARE * load.packets,
-        hint="none was sent again, so none was lost: that is how adaptive routing looks. Without it, "
+        hint="none was sent again, so none was lost: that is how adaptive routing looks. Without "
+        "it, "
         "look for a link aggregation that spreads the packets of a flow",
     ),
     CounterSign(
@@ -102,31 +109,32 @@ COUNTER_SIGNS = (
     ),
 )
 NOISE_SIGMAS = 5
-"""Robust standard deviations below the rail's median that noise does not reach among the transfers of 256 nodes."""
+"""Robust standard deviations below the rail's median that noise does not reach among the transfers
+of 256 nodes."""
 
 
 def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
-    """Transfers whose bandwidth looks like a smaller path MTU, grouped by MTU; the finding names no cause."""
+    """Transfers whose bandwidth looks like a smaller path MTU, grouped by MTU.
+
+    The finding names no cause.
+    """
     stage = plan.main_stage
     if stage is None or record.simulated or PROGRAMS[stage.test].operation != "write":
         return
     groups: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
     for rail in plan.rails:
-        paths = [
-            (t, path)
-            for t in record.measured_of(stage.test, stage.shape, rail.name)
-            if (path := path_of(rail, stage, t))
-        ]
-        hits = [
-            (t, found)
-            for t, path in paths
-            if (found := mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes))
-        ]
-        if hits and 2 * len(hits) <= len(paths):
-            noise = _low_by_noise(rail, stage, [t for t, _ in paths])
-            hits = [(t, found) for t, found in hits if found.ratio_to_configured < noise]
-        for t, found in hits:
-            groups.setdefault((found.seen_bytes, found.reported_bytes), []).append((t, found))
+        hits, known = [], []
+        for t in record.measured_of(stage.test, stage.shape, rail.name):
+            path = path_of(rail, stage, t)
+            if path:
+                known.append(t)
+                sign = mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes)
+                hits += [(t, sign)] if sign else []
+        if hits and 2 * len(hits) <= len(known):
+            noise = _low_by_noise(rail, stage, known)
+            hits = [(t, sign) for t, sign in hits if sign.ratio_to_configured < noise]
+        for t, sign in hits:
+            groups.setdefault((sign.seen_bytes, sign.reported_bytes), []).append((t, sign))
     for group in groups.values():
         first = group[0][1]
         contradiction = ": a contradiction" if first.contradiction else ""
@@ -139,12 +147,13 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 
 
 def _low_by_noise(rail: PlannedRail, stage: Stage, transfers: list[TransferResult]) -> float:
-    """Ratio to the ceiling above which a transfer differs from the others of its rail by noise alone.
+    """Ratio to the ceiling above which a transfer differs from its rail's others by noise alone.
 
     Noise puts some sound transfers on the ceiling of a smaller path MTU. It shows in their repeats,
     and of several transfers also among them; a few without repeats count each.
     """
-    ratios = [settled(t) / ceiling.value for t in transfers if (ceiling := ceiling_of(rail, stage, t))]
+    ceilings = [(t, ceiling_of(rail, stage, t)) for t in transfers]
+    ratios = [settled(t) / ceiling.value for t, ceiling in ceilings if ceiling]
     level = median(ratios)
     lowest = lowest_by_noise(level, transfers)
     if len(transfers) < LEAST_FOR_INTERVAL:
@@ -158,20 +167,29 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     if stage is None or record.simulated:
         return
     for rail in plan.rails:
-        known = [(t, ceiling_of(rail, stage, t)) for t in record.measured_of(stage.test, stage.shape, rail.name)]
-        slow = [t for t, ceiling in known if ceiling and ceiling.limited_by in ("pcie", "shared slot")]
+        slow = []
+        for t in record.measured_of(stage.test, stage.shape, rail.name):
+            ceiling = ceiling_of(rail, stage, t)
+            if ceiling and ceiling.limited_by in ("pcie", "shared slot"):
+                slow.append(t)
         if slow:
             ports = slow[0].ports_on_slot
-            carries = f"{slow[0].pcie_gbit_s:.1f} Gbit/s{f' for {ports} ports that run at once' if ports > 1 else ''}"
+            carries = (
+                f"{slow[0].pcie_gbit_s:.1f} "
+                f"Gbit/s{f' for {ports} ports that run at once' if ports > 1 else ''}"
+            )
             yield Finding(
                 code="PCIE_LIMITS",
                 where=where_of(slow),
                 evidence=f"PCIe carries {carries}, the line {slow[0].line_rate_gbit_s:g}",
-                hint="compare current_link_speed and current_link_width of the NIC in sysfs with what card and slot do",
+                hint="compare current_link_speed and current_link_width of the NIC in sysfs with "
+                "what card and slot do",
             )
 
 
-def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
+def counter_findings(
+    plan: Plan, record: RunRecord
+) -> Iterator[tuple[Finding, Performance, TransferResult]]:
     """What the ports counted: each finding with one of its transfers, and the state of that test.
 
     A simulated port that loses packets only shows how fast this computer emulates it.
@@ -221,7 +239,10 @@ def _plain(counter: str) -> str:
 
 
 def load_of(plan: Plan, stage: Stage | None, transfer: TransferResult) -> Load:
-    """What a transfer sent in all its repeats. Of a curve any counter stands out: it has many sizes."""
+    """What a transfer sent in all its repeats.
+
+    Of a curve any counter stands out: it has many sizes.
+    """
     if stage is None or not stage.message_bytes:
         return Load(packets=1.0, seconds=0.0, line_bits=0.0)
     packets_per_message = -(-stage.message_bytes // (transfer.path_mtu_bytes or 1024))
@@ -256,9 +277,11 @@ def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, T
         finding = Finding(
             code="LATENCY_JITTER",
             where=where_of([worst, *(t for t in hits if t is not worst)]),
-            evidence=f"99th percentile {median(worst.tail_us):.1f} us, median {worst.value:.1f} us: "
+            evidence=f"99th percentile {median(worst.tail_us):.1f} us, median {worst.value:.1f} "
+            "us: "
             f"more than {JITTER:g} times",
-            hint="check C-states, the CPU's frequency governor and which cores serve the NIC's interrupts",
+            hint="check C-states, the CPU's frequency governor and which cores serve the NIC's "
+            "interrupts",
         )
         for t in hits:
             yield finding, "warn", t

@@ -19,10 +19,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from components.validation.records import Flow
+from components.validation.repeats import at_most
 from components.validation.search.fabric import MeasuredFabric, Value
 from components.validation.search.findings import Located, LocatedFault
 from components.validation.search.localise import Localiser
-from components.validation.statistics import at_most
 
 SIZES = (4, 8, 16, 64)
 RAILS = (1, 2, 8)

@@ -4,7 +4,7 @@ import pytest
 
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.records import JobResult, NcclResult
-from components.validation.statistics import repeats
+from components.validation.repeats import repeats
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.lab import Lab

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.validation.statistics import (
+from components.validation.repeats import (
     at_most,
     cv,
     interval_of_ratio,

@@ -77,7 +77,7 @@ def test_only_the_newest_runs_and_the_baseline_are_kept(lab: Lab, tmp_path: Path
     for number in range(KEPT + 3):
         write_bundle(tmp_path, f"{number:03}", {})
         write_document(tmp_path, document(lab, record(plan_for(lab)).model_copy(update={"run_id": f"{number:03}"})))
-    prune(tmp_path, ["001"])
+    prune(tmp_path, "001")
 
     left = sorted(file.name for file in tmp_path.iterdir())
     assert left[:3] == ["001.json.gz", "001.run.json.gz", "003.json.gz"]

@@ -41,7 +41,7 @@ def test_a_job_whose_gpus_have_no_memory_for_the_largest_message_ends_before_it_
     reduced = "#\n# Reducing maxBytes to 3221225472 due to memory limitation\n" + text
 
     assert (parse_nccl(text).memory_bytes, parse_nccl(reduced).memory_bytes) == (None, 3 * 2**30)
-    assert missing_sizes(parse_nccl(reduced), 2**33) == []
+    assert list(missing_sizes(parse_nccl(reduced), 2**33)) == []
     [fault] = missing_sizes(parse_nccl(text), 2**33)
     assert states(fault, 2**31, 2**33)
     [fault] = missing_sizes(parse_nccl(reduced.replace("3221225472", "4294967296")), 2**33)

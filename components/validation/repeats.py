@@ -1,4 +1,7 @@
-"""Statistics of repeats: outliers, spread and intervals. The same samples always give the same numbers."""
+"""Statistics of repeats: outliers, spread and intervals.
+
+The same samples always give the same numbers.
+"""
 
 import math
 import random
@@ -7,11 +10,13 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 OUTLIER_Z = 3.5
-"""Modified z score from which a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers)."""
+"""Modified z score from which a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle
+Outliers)."""
 NORMAL = 0.6745
 """Median absolute deviation over standard deviation, for normal values."""
 EQUAL_SHARE = 0.05
-"""Relative distance from the median from which a value is an outlier when more than half of the values are equal."""
+"""Relative distance from the median from which a value is an outlier when more than half of the
+values are equal."""
 RESAMPLES = 2000
 LEAST_FOR_INTERVAL = 5
 """Values from which an interval is meaningful."""
@@ -29,7 +34,8 @@ class Repeats:
     dropped: tuple[float, ...]
     """Outliers, in the order of the samples."""
     unstable: bool
-    """Whether more than a third are outliers; then none is dropped, and the median cannot be trusted."""
+    """Whether more than a third are outliers; then none is dropped, and the median cannot be
+    trusted."""
 
 
 def mad(values: Sequence[float]) -> float:
@@ -39,7 +45,10 @@ def mad(values: Sequence[float]) -> float:
 
 
 def outliers(values: Sequence[float]) -> tuple[int, ...]:
-    """Positions of the outliers by the modified z score; where the MAD is 0, by 5 % of the median."""
+    """Positions of the outliers by the modified z score.
+
+    Where the MAD is 0, by 5 % of the median.
+    """
     if len(values) < 3:
         return ()  # of two values either may be wrong
     middle, spread = median(values), mad(values)
@@ -55,9 +64,9 @@ def repeats(values: Sequence[float]) -> Repeats:
     """
     if not values:
         raise ValueError("no values: a measurement without a result has no median")
-    found = outliers(values)
-    unstable = len(found) > len(values) // 3
-    dropped = () if unstable else found
+    outside = outliers(values)
+    unstable = len(outside) > len(values) // 3
+    dropped = () if unstable else outside
     kept = tuple(value for number, value in enumerate(values) if number not in dropped)
     return Repeats(
         median=median(kept),
@@ -69,7 +78,10 @@ def repeats(values: Sequence[float]) -> Repeats:
 
 
 def cv(values: Sequence[float]) -> float:
-    """Coefficient of variation: sample standard deviation over mean, 0 for fewer than two values or a mean of 0."""
+    """Coefficient of variation.
+
+    Sample standard deviation over mean, 0 for fewer than two values or a mean of 0.
+    """
     if len(values) < 2:
         return 0.0
     mean = fmean(values)
@@ -83,7 +95,9 @@ def cv(values: Sequence[float]) -> float:
 def interval_of_ratio(
     above: Sequence[float], below: Sequence[float], confidence: float = 0.95, seed: int = 1
 ) -> tuple[float, float] | None:
-    """Bootstrap interval of the ratio of two medians (percentile method, Efron); None with too few values or a zero.
+    """Bootstrap interval of the ratio of two medians (percentile method, Efron).
+
+    None with too few values or a zero.
 
     The seed is fixed, so that the same samples always give the same interval.
     """
@@ -105,17 +119,9 @@ def at_most(successes: int, trials: int, rate: float) -> float:
         return 1.0
     if rate >= 1:
         return 1.0 if successes >= trials else 0.0
-    logs = math.lgamma(trials + 1)
-    return min(
-        1.0,
-        math.fsum(
-            math.exp(
-                logs
-                - math.lgamma(k + 1)
-                - math.lgamma(trials - k + 1)
-                + k * math.log(rate)
-                + (trials - k) * math.log1p(-rate)
-            )
-            for k in range(successes + 1)
-        ),
-    )
+    chances = []
+    for count in range(successes + 1):
+        ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
+        odds = count * math.log(rate) + (trials - count) * math.log1p(-rate)
+        chances.append(math.exp(ways + odds))
+    return min(1.0, math.fsum(chances))
