@@ -88,12 +88,12 @@ def read_host_keys(
         LabError: naming each node without a usable line.
     """
     known = read_known_hosts(access, root)
-    found: dict[str, str] = {}
+    host_keys: dict[str, str] = {}
     faults: list[str] = []
     for node, (address, port) in endpoints.items():
         label = known_hosts_name(str(address), port)
         if taken := [key for kind in kinds for key in known.keys(label, (kind,))]:
-            found[node] = taken[0]
+            host_keys[node] = taken[0]
         else:
             keys = known.keys(label, known.kinds)
             has = (
@@ -105,7 +105,7 @@ def read_host_keys(
             )
     if faults:
         raise LabError("\n".join(faults))
-    return found
+    return host_keys
 
 
 def read_known_hosts(access: Access, root: Path) -> "KnownHosts":
@@ -151,17 +151,17 @@ class KnownHosts:
 
     def keys(self, label: str, kinds: Iterable[str]) -> list[str]:
         """The keys of these kinds for a host, in the order of the file."""
-        name, found = label.encode(), []
+        name, listed = label.encode(), []
         for kind in kinds:
-            found += self._clear.get((kind, label), [])
+            listed += self._clear.get((kind, label), [])
             # each hashed line has its own salt, so every one must be tried
             lines = self._hashed.get(kind, ())
-            found += [
+            listed += [
                 (at, key)
                 for at, key, salt, digest in lines
                 if hmac.digest(salt, name, "sha1") == digest
             ]
-        return [key for _, key in sorted(found)]
+        return [key for _, key in sorted(listed)]
 
     def _add(self, number: int, names: str, kind: str, key: str) -> None:
         """Adds a line, its name plain or hashed (`|1|salt|hash`, as HashKnownHosts writes it)."""

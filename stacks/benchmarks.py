@@ -161,8 +161,8 @@ class Verbs(Section):
     @property
     def bandwidths(self) -> tuple[VerbsTest, ...]:
         """The bandwidth tests, ib_write_bw first: the others are compared with it."""
-        found = (test for test in self.tests if test.endswith("_bw"))
-        return tuple(sorted(found, key=lambda test: test != "ib_write_bw"))
+        bandwidth_tests = (test for test in self.tests if test.endswith("_bw"))
+        return tuple(sorted(bandwidth_tests, key=lambda test: test != "ib_write_bw"))
 
     @property
     def latencies(self) -> tuple[VerbsTest, ...]:

@@ -137,10 +137,10 @@ class Upstream:
 
 def _releases(module: str, path: str, sha256_by_version: Mapping[str, str]) -> tuple[Upstream, ...]:
     """One file in several releases."""
-    found = sha256_by_version.items()
+    releases = sha256_by_version.items()
     return tuple(
         Upstream(module=module, version=version, path=path, sha256=sha256)
-        for version, sha256 in found
+        for version, sha256 in releases
     )
 
 

@@ -117,7 +117,8 @@ class Bitfusion(Section):
     def addresses(self) -> tuple[ByRail, ...]:
         """Where each server is on the rails."""
         return tuple(
-            {each.rail: each.address.ip for each in server.adapters} for server in self.servers
+            {adapter.rail: adapter.address.ip for adapter in server.adapters}
+            for server in self.servers
         )
 
 

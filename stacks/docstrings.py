@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """The docstring below each field of a model, inherited ones included."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         if issubclass(owner, BaseModel) and owner is not BaseModel:
-            found |= _of_module(inspect.getfile(owner)).get(owner.__qualname__, {})
-    return found
+            docstrings |= _of_module(inspect.getfile(owner)).get(owner.__qualname__, {})
+    return docstrings
 
 
 @cache
@@ -29,7 +29,7 @@ def _of_module(file: str) -> dict[str, dict[str, str]]:
 
 
 def _of_class(node: ast.ClassDef) -> dict[str, str]:
-    found = {}
+    docstrings = {}
     for field, below in zip(node.body, node.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)
@@ -38,5 +38,5 @@ def _of_class(node: ast.ClassDef) -> dict[str, str]:
         ):
             text = below.value
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                found[field.target.id] = " ".join(text.value.split())
-    return found
+                docstrings[field.target.id] = " ".join(text.value.split())
+    return docstrings

@@ -221,12 +221,12 @@ class _Expansion:
         except ValueError as error:
             self._faults.append(Fault(path, f"{owner}: {error}" if owner else str(error)))
 
-    def _as_many(self, text: str, path: Path, wanted: Iterable[str], of: str) -> tuple[str, ...]:
+    def _as_many(self, text: str, path: Path, keys: Iterable[str], of: str) -> tuple[str, ...]:
         """The names of a set that must be as long as another.
 
         Records a fault and pads the set when it is not.
         """
-        names, others = names_of(text), tuple(wanted)
+        names, others = names_of(text), tuple(keys)
         if len(names) == len(others):
             return names
         self._faults.append(
@@ -249,7 +249,7 @@ class _Expansion:
         }
         for index, name in enumerate(names):
             same = _given(group, "names", "host_subnet", "host_gateway", "segments", "links", "pod")
-            rail = {"name": name, **same, **{key: found[index] for key, found in sets.items()}}
+            rail = {"name": name, **same, **{key: values[index] for key, values in sets.items()}}
             path = self._add("rails", self._rails, Origin(at, name), rail)
             with self._faults_at((*at, "host_subnet"), name):
                 subnet = _at(group.host_subnet, index)
@@ -267,19 +267,19 @@ class _Expansion:
 
     def _segments(self, at: Path, group: RailGroup, rail: str, index: int) -> dict[str, _Home]:
         """Address and router by node, and where the file sets them."""
-        found: dict[str, _Home] = {}
+        homes: dict[str, _Home] = {}
         for s, segment in enumerate(group.segments):
             place = (*at, "segments", s)
             with self._faults_at(place, rail):
                 subnet = _at(segment.subnet, index)
                 router = _host(subnet, segment.gateway)
                 for number, node in enumerate(names_of(segment.nodes), segment.first_host):
-                    if node in found:
+                    if node in homes:
                         raise ValueError(f"{node} is in two segments; remove it from one")
-                    found[node] = _Home(
+                    homes[node] = _Home(
                         place, IPv4Interface((_host(subnet, number), subnet.prefixlen)), router
                     )
-        return found
+        return homes
 
     def _refuse_segments_of_unknown_nodes(self) -> None:
         known = {node["name"] for node in self._nodes}
@@ -369,7 +369,7 @@ class _Expansion:
 
     def _pfs(self, at: Path, pfs: Iterable[Any]) -> list[tuple[Path, Entry]]:
         """The PFs of a class one by one, each with its place in the file."""
-        found = []
+        placed = []
         for j, pf in enumerate(pfs):
             rails, place = names_of(pf.rail), (*at, j)
             interfaces = self._as_many(pf.interface, (*place, "interface"), rails, pf.rail)
@@ -379,7 +379,7 @@ class _Expansion:
                 text = f"this lab has no rail {unknown}; it has {', '.join(sorted(known))}"
                 self._faults.append(Fault((*place, "rail"), text))
             for rail, interface, device in zip(rails, interfaces, devices, strict=True):
-                found.append(
+                placed.append(
                     (
                         place,
                         {
@@ -390,7 +390,7 @@ class _Expansion:
                         },
                     )
                 )
-        return found
+        return placed
 
     def _apply_exception(self, path: Path, at: Path, node: Entry, exception: NodeException) -> None:
         self._override(path, at, node, _given(exception, "pfs"))

@@ -233,11 +233,17 @@ def _meaning(loc: Path, model: type[BaseModel]) -> str:
 def _model_at(loc: Path, model: type[BaseModel]) -> type[BaseModel] | None:
     at = [("", model)]
     for step in (step for step in loc if isinstance(step, str)):
-        if owner := next((one for _, one in at if step in one.model_fields), None):
+        if owner := next(
+            (candidate for _, candidate in at if step in candidate.model_fields), None
+        ):
             at = list(_branches(owner.model_fields[step].annotation))
         else:
-            at = [(name, one) for name, one in at if step == name or _has_tag(one, step)] or at
-    return next((one for _, one in at), None)
+            at = [
+                (name, candidate)
+                for name, candidate in at
+                if step == name or _has_tag(candidate, step)
+            ] or at
+    return next((candidate for _, candidate in at), None)
 
 
 def _branches(
@@ -269,12 +275,12 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
 
     def valid_list(kind: TypeAdapter[T], key: str) -> dict[int, T]:
         values = sections.get(key)
-        found = (
+        kept = (
             {i: valid(kind, value) for i, value in enumerate(values)}
             if isinstance(values, list)
             else {}
         )
-        return {i: part for i, part in found.items() if part is not None}
+        return {i: part for i, part in kept.items() if part is not None}
 
     rails = valid_list(RAIL, "rails")
     return Parts(

@@ -142,8 +142,8 @@ class RailGroup(Section):
             ("links", self.links),
             ("host_gateway", self.host_gateway is not None),
         ]
-        if len(said := [name for name, given in ways if given]) > 1:
-            raise ValueError(f"{' and '.join(said)} each set the PFs' routers; keep one")
+        if len(given_ways := [name for name, given in ways if given]) > 1:
+            raise ValueError(f"{' and '.join(given_ways)} each set the PFs' routers; keep one")
         if self.links and self.links.order == "rail" and isinstance(self.host_subnet, Progression):
             raise ValueError(
                 "links.order is rail, so all rails share one host_subnet; write it without first"

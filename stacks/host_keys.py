@@ -109,20 +109,20 @@ def host_key(seed: str, address: IPv4Address, port: int) -> HostKey:
 def _seed(fabric: Fabric, root: Path, secret: Callable[[str], object]) -> str:
     if fabric.host_keys == "file":
         where, remedy = f"fabric.host_keys_file: {fabric.host_keys_file}", MAKE_UP_WRITES_IT
-        found: object = read_simulator_file(
+        stored: object = read_simulator_file(
             "fabric.host_keys_file", fabric.host_keys_file, root
         ).strip()
     else:
         where = f"the stack's secret rocelab:{SEED_KEY}"
         remedy = f"Set it: openssl rand -hex 32 | pulumi config set --secret rocelab:{SEED_KEY}"
-        found = secret(SEED_KEY)
-    if not isinstance(found, str) or len(found) < LEAST_SEED:
-        has = f"{len(found)} characters" if isinstance(found, str) else "nothing"
+        stored = secret(SEED_KEY)
+    if not isinstance(stored, str) or len(stored) < LEAST_SEED:
+        has = f"{len(stored)} characters" if isinstance(stored, str) else "nothing"
         raise LabError(
             f"{where} has {has}, but the host keys of VMs need {LEAST_SEED} characters or more. "
             f"{remedy}"
         )
-    return found
+    return stored
 
 
 def _openssh(secret: bytes, public: bytes) -> str:

@@ -71,5 +71,5 @@ def has_groups(given: object) -> bool:
         return False
     entries = (given.get(key) for key in ("rails", "nodes", "switches"))
     return "node_classes" in given or any(
-        is_group(entry) for found in entries if isinstance(found, list) for entry in found
+        is_group(entry) for listed in entries if isinstance(listed, list) for entry in listed
     )

@@ -19,13 +19,13 @@ class Described(GenerateJsonSchema):
     """Generates a schema with the fields' docstrings as descriptions."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        found = super().model_schema(schema)
-        if "description" in found:
-            found["description"] = " ".join(found["description"].split())
+        described = super().model_schema(schema)
+        if "description" in described:
+            described["description"] = " ".join(described["description"].split())
         for name, text in field_docstrings(schema["cls"]).items():
-            if name in found["properties"]:
-                found["properties"][name].setdefault("description", text)
-        return found
+            if name in described["properties"]:
+                described["properties"][name].setdefault("description", text)
+        return described
 
 
 def stack_file_schema() -> str:

@@ -21,9 +21,9 @@ class SecretFile:
 
 def secret_files(lab: Lab) -> tuple[SecretFile, ...]:
     """The files that a lab needs; most labs need none."""
-    found = []
+    files = []
     if isinstance(lab.licence, NlsLicence):
-        found.append(
+        files.append(
             SecretFile(
                 name="licence",
                 key=LICENCE_KEY,
@@ -34,8 +34,8 @@ def secret_files(lab: Lab) -> tuple[SecretFile, ...]:
         nodes = tuple(
             node.name for node in lab.active_nodes if node.name in lab.bitfusion_client.nodes
         )
-        found.append(SecretFile(name="bitfusion", key=BITFUSION_KEY, nodes=nodes))
-    return tuple(found)
+        files.append(SecretFile(name="bitfusion", key=BITFUSION_KEY, nodes=nodes))
+    return tuple(files)
 
 
 def licensed_nodes(lab: Lab) -> tuple[Node, ...]:

@@ -40,19 +40,19 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def _numbers(items: str) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for item in items.split(","):
         match = _ITEM.fullmatch(item.strip())
         if match is None:
             raise ValueError(f"{item!r} is neither a number nor a range; write 7, 1-64 or 0-252/4")
-        found += _range(match, MOST_NAMES - len(found))
-    padded = [number for number in found if number != "0" and number.startswith("0")]
-    if padded and len({len(number) for number in found}) > 1:
-        other = next(number for number in found if len(number) != len(padded[0]))
+        numbers += _range(match, MOST_NAMES - len(numbers))
+    padded = [number for number in numbers if number != "0" and number.startswith("0")]
+    if padded and len({len(number) for number in numbers}) > 1:
+        other = next(number for number in numbers if len(number) != len(padded[0]))
         raise ValueError(
             f"{padded[0]} and {other} differ in length; pad all numbers alike, as in [008-100]"
         )
-    return found
+    return numbers
 
 
 def _range(item: re.Match[str], most: int) -> list[str]:
@@ -104,12 +104,12 @@ def folded_places(places: Iterable[tuple[str, str]]) -> str:
 def _folded_at(names: Iterable[str], place: int) -> tuple[str, ...]:
     """Sets that count the number at this place from the end."""
     groups: dict[tuple[str, str], list[str]] = {}
-    found: list[str] = []
+    folded: list[str] = []
     for name in names:
         parts = re.split(r"(\d+)", name)
         at = len(parts) - 2 * place
         if at < 1 or len(parts[at]) > LONGEST_NUMBER or re.search(r"[\[\]]", name):
-            found.append(name)
+            folded.append(name)
         else:
             groups.setdefault(("".join(parts[:at]), "".join(parts[at + 1 :])), []).append(parts[at])
     for (before, after), numbers in groups.items():
@@ -122,10 +122,10 @@ def _folded_at(names: Iterable[str], place: int) -> tuple[str, ...]:
             ]
             if alike:
                 items = ",".join(_ranges(sorted(alike, key=int)))
-                found.append(
+                folded.append(
                     f"{before}[{items}]{after}" if len(alike) > 1 else f"{before}{items}{after}"
                 )
-    return tuple(sorted(found, key=_as_counted))
+    return tuple(sorted(folded, key=_as_counted))
 
 
 def _ranges(numbers: list[str]) -> Iterator[str]:

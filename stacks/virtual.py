@@ -38,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="COMMAND",
         help="command that does the same on hardware (default: pulumi up)",
     )
-    asked = parser.parse_args(arguments)
-    text = refusal(asked.stack, " ".join(asked.command))
+    options = parser.parse_args(arguments)
+    text = refusal(options.stack, " ".join(options.command))
     if text:
         sys.stderr.write(f"{text}\n")
     return 1 if text else 0

@@ -1,1 +1,1 @@
-"""What is wrong in a cluster: an inventory against the lab file, the majority of its peers, and good practice."""
+"""What is wrong in a cluster: an inventory against lab file, peers, and good practice."""

@@ -1,4 +1,4 @@
-"""Runs all checks over an inventory and folds what they find. Pure: the same input gives the same audit."""
+"""Runs all checks over an inventory and folds what they find. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,10 @@ MOST_WAYS = 6
 
 
 def audit(
-    inventory: Inventory, lab: Lab | None = None, earlier: Inventory | None = None, waivers: Waivers = NONE
+    inventory: Inventory,
+    lab: Lab | None = None,
+    earlier: Inventory | None = None,
+    waivers: Waivers = NONE,
 ) -> Audit:
     """What is wrong.
 
@@ -39,22 +42,24 @@ def audit(
             else:
                 open_faults.append(fault)
         findings += _folded(check, open_faults)
-        waived += [
-            Waived(finding=finding, reason=reason, expires=expires)
-            for (reason, expires), some in accepted.items()
-            for finding in _folded(check, some)
-        ]
-        not_checked += [
-            NotChecked(code=check.code, reason=reason, nodes=tuple(sorted(nodes - {""})))
-            for reason, nodes in sorted(view.unknown.items())
-        ]
+        for (reason, expires), some in accepted.items():
+            for finding in _folded(check, some):
+                waived.append(Waived(finding=finding, reason=reason, expires=expires))
+        for reason, nodes in sorted(view.unknown.items()):
+            known = tuple(sorted(nodes - {""}))
+            not_checked.append(NotChecked(code=check.code, reason=reason, nodes=known))
     order = {code: place for place, code in enumerate(checks())}
-    findings.sort(key=lambda one: (one.severity, order[one.code], -len(one.places), one.found))
+    findings.sort(key=lambda row: (row.severity, order[row.code], -len(row.places), row.actual))
     looked = sorted(instant(host.read_at) for host in inventory.hosts if host.read_at)
+    if not looked:
+        looked = [instant(inventory.read_at)]
+    since = ""
+    if earlier is not None:
+        since = instant(earlier.read_at)
     return Audit(
-        name=lab.name if lab else "",
-        looked=(looked[0], looked[-1]) if looked else (instant(inventory.read_at),) * 2,
-        since=instant(earlier.read_at) if earlier else "",
+        name=(lab and lab.name) or "",
+        looked=(looked[0], looked[-1]),
+        since=since,
         hosts=len(fleet.hosts),
         drained=fleet.drained,
         findings=tuple(findings),
@@ -66,23 +71,30 @@ def audit(
 
 
 def _folded(check: Check, faults: Sequence[AuditFault]) -> list[AuditFinding]:
-    """Equal faults as one finding; a check with many different ones becomes one finding with examples."""
+    """Equal faults as one finding; many different ones become one finding with an example."""
     ways: dict[tuple[str, str], list[AuditFault]] = {}
     for fault in faults:
-        ways.setdefault((fault.found, fault.wanted), []).append(fault)
+        ways.setdefault((fault.actual, fault.expected), []).append(fault)
     if len(ways) > MOST_WAYS:
-        found, wanted = next(iter(ways))
-        return [_finding(check, faults, f"{len(ways)} different values, such as {found}", f"such as {wanted}")]
-    return [_finding(check, same, found, wanted) for (found, wanted), same in ways.items()]
+        actual, expected = next(iter(ways))
+        return [
+            _finding(
+                check,
+                faults,
+                f"{len(ways)} different values, such as {actual}",
+                f"such as {expected}",
+            )
+        ]
+    return [_finding(check, same, actual, expected) for (actual, expected), same in ways.items()]
 
 
-def _finding(check: Check, same: Iterable[AuditFault], found: str, wanted: str) -> AuditFinding:
+def _finding(check: Check, same: Iterable[AuditFault], actual: str, expected: str) -> AuditFinding:
     faults = list(same)
     return AuditFinding(
         code=check.code,
         severity=check.severity,
         places=tuple(dict.fromkeys((fault.node, fault.part) for fault in faults)),
-        found=found,
-        wanted=wanted,
+        actual=actual,
+        expected=expected,
         evidence=faults[0].evidence,
     )

@@ -1,5 +1,6 @@
-"""What an audit says: findings with their evidence, what was waived, and what could not be checked."""
+"""What an audit says: findings and their evidence, what was waived, what was not checked."""
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -40,8 +41,8 @@ class AuditFault:
     """Host or switch; empty for what belongs to the whole cluster."""
     part: str = ""
     """The interface, port or resource."""
-    found: str
-    wanted: str
+    actual: str
+    expected: str
     evidence: AuditEvidence
 
 
@@ -53,8 +54,8 @@ class AuditFinding:
     severity: Severity
     places: tuple[tuple[str, str], ...]
     """Node and part."""
-    found: str
-    wanted: str
+    actual: str
+    expected: str
     evidence: AuditEvidence
     """Of the first place."""
 
@@ -107,10 +108,10 @@ class Audit:
     @property
     def worst(self) -> Severity | None:
         """The highest severity; None when nothing was found."""
-        return min((one.severity for one in self.findings), default=None)
+        return min((finding.severity for finding in self.findings), default=None)
 
     @property
     def counts(self) -> dict[Severity, int]:
-        """How many findings there are of each severity, the worst first; one without any is not there."""
-        counted = {severity: sum(one.severity is severity for one in self.findings) for severity in Severity}
-        return {severity: count for severity, count in counted.items() if count}
+        """How many findings there are of each severity that has any, the worst first."""
+        counted = Counter(finding.severity for finding in self.findings)
+        return dict(sorted(counted.items()))

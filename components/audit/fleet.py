@@ -1,4 +1,4 @@
-"""An inventory as checks see it: hosts with their peers, the ports of the rails, and what the lab file says of them."""
+"""An inventory as checks see it: hosts, peers, ports of the rails, and the lab file's part."""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -75,7 +75,8 @@ class AuditFleet:
                 self._nodes[host.name] = node
         self.drained = tuple(name for name, node in self._nodes.items() if node.state != "active")
         """Hosts that are drained in the lab file."""
-        self.hosts = tuple(one for one in inventory.hosts if not one.unread and one.name not in self.drained)
+        read = [host for host in inventory.hosts if not host.unread]
+        self.hosts = tuple(host for host in read if host.name not in self.drained)
         """Hosts that were read."""
         self._classes = {host.name: _class_of(host) for host in self.hosts}
         self._cables = Cables(inventory)
@@ -108,7 +109,7 @@ class AuditFleet:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        """The PFs on rails: those of the lab file, or else those in slots where most peers have RDMA."""
+        """The PFs on rails: those of the lab file, else those in slots with RDMA on most peers."""
         return tuple(port for host in self.hosts for port in self._ports_of(host))
 
     def ports_of(self, host: Host) -> tuple[Port, ...]:
@@ -117,10 +118,10 @@ class AuditFleet:
 
     @cached_property
     def _by_host(self) -> dict[str, tuple[Port, ...]]:
-        found: dict[str, tuple[Port, ...]] = {}
+        actual: dict[str, tuple[Port, ...]] = {}
         for port in self.ports:
-            found[port.node] = (*found.get(port.node, ()), port)
-        return found
+            actual[port.node] = (*actual.get(port.node, ()), port)
+        return actual
 
     def _ports_of(self, host: Host) -> Iterator[Port]:
         node = self.node(host)
@@ -132,9 +133,18 @@ class AuditFleet:
                 continue
             for declared in node.pfs:
                 if declared.pci == pf.pci if declared.pci else declared.interface in names:
-                    yield self._port(host, pf, declared.rail, declared, self.lab.rail(declared.rail))
+                    yield self._port(
+                        host, pf, declared.rail, declared, self.lab.rail(declared.rail)
+                    )
 
-    def _port(self, host: Host, pf: Pf, rail: str, declared: LabPf | None = None, lab_rail: Rail | None = None) -> Port:
+    def _port(
+        self,
+        host: Host,
+        pf: Pf,
+        rail: str,
+        declared: LabPf | None = None,
+        lab_rail: Rail | None = None,
+    ) -> Port:
         return Port(
             host=host,
             part=pf.name,
@@ -155,7 +165,9 @@ class AuditFleet:
                 if pf.rdma.value is None:
                     continue
                 free = not pf.master.or_else("") and not carriers & {*pf.interfaces.or_else(())}
-                slots.setdefault((self._classes[host.name], pf.pci), []).append(bool(pf.rdma.value) and free)
+                slots.setdefault((self._classes[host.name], pf.pci), []).append(
+                    bool(pf.rdma.value) and free
+                )
         return frozenset(slot for slot, votes in slots.items() if sum(votes) * 2 > len(votes))
 
     def gpus_of(self, host: Host) -> tuple[Gpu, ...]:
@@ -168,16 +180,20 @@ class AuditFleet:
 
     @cached_property
     def _switch_ports(self) -> dict[tuple[str, str], AuditUplink]:
-        return {
-            (switch.name, port.name): AuditUplink(switch=switch, port=port)
-            for switch in self.inventory.switches
-            for port in switch.ports.or_else(())
-        }
+        uplinks = {}
+        for switch in self.inventory.switches:
+            for port in switch.ports.or_else(()):
+                uplinks[switch.name, port.name] = AuditUplink(switch=switch, port=port)
+        return uplinks
 
     @cached_property
     def earlier_hosts(self) -> dict[str, Host]:
         """Hosts of the earlier look by name."""
-        return {host.name: host for host in self.earlier.hosts if not host.unread} if self.earlier else {}
+        return (
+            {host.name: host for host in self.earlier.hosts if not host.unread}
+            if self.earlier
+            else {}
+        )
 
 
 @lru_cache(maxsize=65_536)

@@ -1,4 +1,4 @@
-"""An audit as text for the terminal and for mail, as a Markdown comment, as an HTML page, and as one JSON document."""
+"""An audit as text, as a Markdown comment, as an HTML page, and as one JSON document."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from components.audit.findings import Audit, Severity
 from components.audit.registry import PRACTICE
-from components.audit.rows import AuditReport, AuditRow
+from components.audit.rows import AuditReport, AuditRow, Missing
 from components.finding import (
     COMMENT_LIMIT,
     bullets,
@@ -102,8 +102,7 @@ def _comment(report: AuditReport, cuts: int) -> str:
     if not cuts:
         by_code = {row.code: row for row in report.rows}
         lines += details("Reasons and remedies", map(_remedy, by_code.values()))
-        waived = (f"- `{row.code}` on {escaped(row.where)}: {escaped(row.waiver)}" for row in report.waived)
-        lines += details("Waived", waived)
+        lines += details("Waived", map(_waived, report.waived))
         lines += details("Not checked", (f"- {escaped(str(row))}" for row in report.not_checked))
     drained = f"; left alone: {escaped(report.drained)}" if report.drained else ""
     return "\n".join([*lines, f"<sub>looked {report.looked_at}{drained}</sub>"]) + "\n"
@@ -111,8 +110,14 @@ def _comment(report: AuditReport, cuts: int) -> str:
 
 def _cells(row: AuditRow) -> tuple[str, ...]:
     word = f"**{row.severity.word}**" if row.severity <= Severity.HIGH else row.severity.word
-    values = (escaped(cut(text, LONGEST_CELL)) for text in (row.where, row.evidence, row.wanted_value))
+    values = (
+        escaped(cut(text, LONGEST_CELL)) for text in (row.where, row.evidence, row.wanted_value)
+    )
     return word, f"{row.title} (`{row.code}`)", *values
+
+
+def _waived(row: AuditRow) -> str:
+    return f"- `{row.code}` on {escaped(row.where)}: {escaped(row.waiver)}"
 
 
 def _remedy(row: AuditRow) -> str:
@@ -164,11 +169,13 @@ def document_of(audit: Audit, report: AuditReport) -> dict[str, JsonValue]:
         "findings": [_entry(row) for row in report.rows],
         "waived": [{**_entry(row), "waiver": row.waiver} for row in report.waived],
         "expired_waivers": list(report.expired),
-        "not_checked": [
-            {"checks": list(one.codes), "where": one.where, "reason": one.why} for one in report.not_checked
-        ],
-        "unread": [{"where": one.where, "reason": one.why} for one in report.unread],
+        "not_checked": [_gap(gap) for gap in report.not_checked],
+        "unread": [{"where": gap.where, "reason": gap.why} for gap in report.unread],
     }
+
+
+def _gap(gap: Missing) -> dict[str, JsonValue]:
+    return {"checks": list(gap.codes), "where": gap.where, "reason": gap.why}
 
 
 def _entry(row: AuditRow) -> dict[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""The registry of checks. A check is a decorated function in any module of `components/audit/checks`."""
+"""The registry of checks: decorated functions in any module of `components/audit/checks`."""
 
 import importlib
 import pkgutil
@@ -69,6 +69,6 @@ def check(  # noqa: PLR0913  # each is a sentence of the report
 def checks() -> dict[str, Check]:
     """All checks by code, in the order of their subjects and of their text."""
     package = importlib.import_module("components.audit.checks")
-    for module in sorted(found.name for found in pkgutil.iter_modules(package.__path__)):
+    for module in sorted(actual.name for actual in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"{package.__name__}.{module}")
     return dict(sorted(_CHECKS.items(), key=lambda item: item[1].group))

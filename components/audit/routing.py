@@ -7,10 +7,12 @@ from ipaddress import IPv4Address, IPv4Network, ip_network
 from components.inventory.model import Route, Rule
 
 MAIN = (32766, "main")
-"""The kernel's own rule for the table that `ip route` shows; its rules for `local` and `default` find nothing here."""
+"""The kernel's rule for the table that `ip route` shows; its two others find nothing here."""
 
 
-def interface_to(routes: Sequence[Route], rules: Iterable[Rule], source: IPv4Address, target: IPv4Address) -> str:
+def interface_to(
+    routes: Sequence[Route], rules: Iterable[Rule], source: IPv4Address, target: IPv4Address
+) -> str:
     """The interface by which a packet with this source leaves; empty without a route."""
     order = [(rule.priority, rule.table) for rule in rules if _concerns(rule, source, target)]
     for _, table in sorted([*order, MAIN]):
@@ -32,15 +34,21 @@ def interface_to(routes: Sequence[Route], rules: Iterable[Rule], source: IPv4Add
 def _concerns(rule: Rule, source: IPv4Address, target: IPv4Address) -> bool:
     if rule.interface or not rule.table:
         return False  # of packets that come in, or no look-up
-    ends = ((rule.source, source), (rule.destination, target))
-    return all(text == "all" or ((net := _network(text)) is not None and end in net) for text, end in ends)
+    return _holds(rule.source, source) and _holds(rule.destination, target)
+
+
+def _holds(text: str, address: IPv4Address) -> bool:
+    network = _network(text)
+    return text == "all" or (network is not None and address in network)
 
 
 @lru_cache(maxsize=65_536)
 def _network(text: str) -> IPv4Network | None:
     """None for a text of IPv6, and for what is no network."""
+    if text == "default":
+        text = "0.0.0.0/0"
     try:
-        network = ip_network("0.0.0.0/0" if text == "default" else text, strict=False)
+        network = ip_network(text, strict=False)
     except ValueError:
         return None
     return network if isinstance(network, IPv4Network) else None

@@ -1,10 +1,10 @@
-"""An audit as rows of text, which every format shows: names folded, secrets blanked, and names left out on request."""
+"""An audit as rows of text for every format: names folded, or left out, and secrets blanked."""
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from components.audit.findings import Audit, AuditFinding, NotChecked, Severity
+from components.audit.findings import Audit, AuditFinding, NotChecked, Severity, Waived
 from components.audit.registry import checks
 from components.finding import Finding
 from components.report.lines import when
@@ -13,20 +13,22 @@ from stacks.sets import folded, folded_places
 from stacks.words import plural
 
 PUBLIC = re.compile(
-    r"\d+(\.\d+)?( (Gbit/s|bytes|VFs|allocatable|changes of carrier|or more))?( x\d+)?|[\d.]+ GT/s x\d+"
-    r"|at most [\d.]+(/s| per hour)?|(rx|tx)_\w+ (rises( by [\d.e+]+ per hour)?|[\d.e+]+/s)|(no )?rise"
+    r"\d+(\.\d+)?( (Gbit/s|bytes|VFs|allocatable|changes of carrier|or more))?( x\d+)?"
+    r"|[\d.]+ GT/s x\d+|at most [\d.]+(/s| per hour)?"
+    r"|(rx|tx)_\w+ (rises( by [\d.e+]+ per hour)?|[\d.e+]+/s)|(no )?rise"
     r"|[\d.e+]+/s, the median of peers|DSCP \d+(, priority \d+)?|arp_ignore \d.*, arp_announce \d"
 )
 """Values that name nothing: numbers with their units, counters and their rates."""
 # fmt: off
 PUBLIC_WORDS = frozenset({
-    "none", "on", "off", "missing", "there", "identity", "DMA", "DMA-FQ", "ACTIVE", "INIT", "DOWN", "ARMED",
-    "Ethernet", "InfiniBand", "infinity", "pcp", "dscp", "os", "firmware", "shared", "exclusive", "performance",
-    "powersave", "ondemand", "schedutil", "swap", "direct", "Succeeded", "InProgress", "Failed", "set down",
-    "no carrier", "up with carrier", "no RDMA device", "no IPv4 address", "an IPv4 address", "reboot required",
-    "no reboot required", "synchronized", "not synchronized", "installed", "not installed", "default route",
-    "no default route", "nothing forced", "1 (strict)", "2 (loose) or 0", "one owner", "no overlap", "rx on",
-    "tx on", "rx and tx on", "the same on both", "the same on all peers", "no complaint",
+    "none", "on", "off", "missing", "there", "identity", "DMA", "DMA-FQ", "ACTIVE", "INIT", "DOWN",
+    "ARMED", "Ethernet", "InfiniBand", "infinity", "pcp", "dscp", "os", "firmware", "shared",
+    "exclusive", "performance", "powersave", "ondemand", "schedutil", "swap", "direct", "Succeeded",
+    "InProgress", "Failed", "set down", "no carrier", "up with carrier", "no RDMA device",
+    "no IPv4 address", "an IPv4 address", "reboot required", "no reboot required", "synchronized",
+    "not synchronized", "installed", "not installed", "default route", "no default route",
+    "nothing forced", "1 (strict)", "2 (loose) or 0", "one owner", "no overlap", "rx on", "tx on",
+    "rx and tx on", "the same on both", "the same on all peers", "no complaint",
 })
 # fmt: on
 """Words that name nothing."""
@@ -104,40 +106,49 @@ def report_of(audit: Audit, *, names: bool = True) -> AuditReport:
         audit: what was found.
         names: whether hosts, interfaces, addresses and reasons are named.
     """
+    expired: Iterable[str] = map(redacted, audit.expired)
+    if not names:
+        expired = [f"{plural(len(audit.expired), 'waiver')} expired"] * bool(audit.expired)
     return AuditReport(
-        title=audit.name if names else "",
+        title=audit.name * names,
         headline=_headline(audit),
         looked=audit.looked,
         since=audit.since,
         hosts=audit.hosts,
-        drained=_named(audit.drained, names) if audit.drained else "",
-        rows=tuple(_row(one, names) for one in audit.findings),
-        waived=tuple(
-            _row(one.finding, names, f"until {one.expires}{f': {one.reason}' if names else ''}") for one in audit.waived
-        ),
-        expired=tuple(redacted(text) for text in audit.expired) if names else _counted_expired(audit),
+        drained=_named(audit.drained, names),
+        rows=tuple(_row(finding, names) for finding in audit.findings),
+        waived=tuple(_waived(waived, names) for waived in audit.waived),
+        expired=tuple(expired),
         not_checked=tuple(_not_checked(audit.not_checked, names)),
         unread=tuple(_unread(audit, names)),
     )
 
 
 def _headline(audit: Audit) -> str:
-    found = ", ".join(f"{count} {severity.word}" for severity, count in audit.counts.items())
-    unread = f", {len(audit.unread)} NOT READ" if audit.unread else ""
-    return f"{found or 'no findings'} on {plural(audit.hosts, 'host')}{unread}"
+    counts = ", ".join(f"{count} {severity.word}" for severity, count in audit.counts.items())
+    unread = f", {len(audit.unread)} NOT READ" * bool(audit.unread)
+    return f"{counts or 'no findings'} on {plural(audit.hosts, 'host')}{unread}"
+
+
+def _waived(waived: Waived, names: bool) -> AuditRow:
+    reason = f": {waived.reason}" * names
+    return _row(waived.finding, names, f"until {waived.expires}{reason}")
 
 
 def _row(finding: AuditFinding, names: bool, waiver: str = "") -> AuditRow:
     check = checks()[finding.code]
+    where = folded_places(finding.places)
+    if not names:
+        where = _count(finding)
     return AuditRow(
         code=check.code,
         group=check.group,
         severity=check.severity,
         title=check.title,
-        where=folded_places(finding.places) if names else _count(finding),
-        evidence=_value(finding.found, names),
-        wanted_value=_value(finding.wanted, names),
-        read_from=redacted(finding.evidence.source) if names else "",
+        where=where,
+        evidence=_value(finding.actual, names),
+        wanted_value=_value(finding.expected, names),
+        read_from=redacted(finding.evidence.source) * names,
         read_at=finding.evidence.at,
         reason=check.why,
         source=check.source,
@@ -161,25 +172,23 @@ def _count(finding: AuditFinding) -> str:
 
 def _named(nodes: Iterable[str], names: bool) -> str:
     every = tuple(nodes)
-    return ", ".join(folded(every)) if names else plural(len(every), "node")
+    if names or not every:
+        return ", ".join(folded(every))
+    return plural(len(every), "node")
 
 
-def _not_checked(found: Iterable[NotChecked], names: bool) -> Iterator[Missing]:
+def _not_checked(checked: Iterable[NotChecked], names: bool) -> Iterator[Missing]:
     """The same reason at the same places is said once for all checks."""
     groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for one in found:
-        groups.setdefault((one.nodes, one.reason if names else ""), []).append(one.code)
+    for row in checked:
+        groups.setdefault((row.nodes, row.reason * names), []).append(row.code)
     for (nodes, reason), codes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield Missing(codes=tuple(codes), where=_named(nodes, names) if nodes else "", why=redacted(reason))
+        yield Missing(codes=tuple(codes), where=_named(nodes, names), why=redacted(reason))
 
 
 def _unread(audit: Audit, names: bool) -> Iterator[Missing]:
     groups: dict[str, list[str]] = {}
     for name, reason in audit.unread:
-        groups.setdefault(reason if names else "", []).append(name)
+        groups.setdefault(reason * names, []).append(name)
     for reason, some in groups.items():
         yield Missing(where=_named(some, names), why=redacted(reason))
-
-
-def _counted_expired(audit: Audit) -> tuple[str, ...]:
-    return (f"{plural(len(audit.expired), 'waiver')} expired",) if audit.expired else ()

@@ -40,7 +40,9 @@ class View:
         """Puts on record that this check has nothing to judge there."""
         self.unknown.setdefault(reason, set()).add(node)
 
-    def each(self, places: Iterable[P], reading_of: Callable[[P], Reading[T]]) -> Iterator[tuple[P, Reading[T], T]]:
+    def each(
+        self, places: Iterable[P], reading_of: Callable[[P], Reading[T]]
+    ) -> Iterator[tuple[P, Reading[T], T]]:
         """The places where a value is known; the others go on record."""
         for place in places:
             reading = reading_of(place)
@@ -49,7 +51,11 @@ class View:
                 yield place, reading, value
 
     def unlike(
-        self, places: Iterable[P], reading_of: Callable[[P], Reading[H]], right: H, show: Callable[[H], str] = str
+        self,
+        places: Iterable[P],
+        reading_of: Callable[[P], Reading[H]],
+        right: H,
+        show: Callable[[H], str] = str,
     ) -> Iterator[AuditFault]:
         """Values other than the right one."""
         for place, reading, value in self.each(places, reading_of):
@@ -63,7 +69,7 @@ class View:
         declared_of: Callable[[P], H | None],
         show: Callable[[H], str] = str,
     ) -> Iterator[AuditFault]:
-        """Values that differ from the declared ones; where none is declared, from what most peers have."""
+        """Values unlike the declared ones; where none is declared, unlike what most peers have."""
         undeclared: list[P] = []
         for place in places:
             if (declared := declared_of(place)) is None:
@@ -77,7 +83,9 @@ class View:
     ) -> Iterator[AuditFault]:
         """Places without what most peers have."""
         words = {True: has, False: lacks}
-        return (one for one in self.unlike_peers(places, reading_of, words.__getitem__) if one.found != has)
+        for other in self.unlike_peers(places, reading_of, words.__getitem__):
+            if other.actual != has:
+                yield other
 
     def unlike_peers(
         self,
@@ -87,10 +95,10 @@ class View:
         *,
         undecided: bool = True,
     ) -> Iterator[AuditFault]:
-        """Values that differ from what most peers have; where there is no majority, all of them if `undecided`."""
+        """Values unlike what most peers have; without a majority, all of them if `undecided`."""
         groups: dict[Hashable, list[tuple[P, Reading[H], H]]] = {}
-        for one in self.each(places, reading_of):
-            groups.setdefault(one[0].peers, []).append(one)
+        for row in self.each(places, reading_of):
+            groups.setdefault(row[0].peers, []).append(row)
         for group in groups.values():
             counted = Counter(value for _, _, value in group)
             if len(counted) == 1:
@@ -103,17 +111,18 @@ class View:
                 continue
             if not undecided:
                 continue
-            having = {
-                value: folded_places((place.node, place.part) for place, _, own in group if own == value)
-                for value in counted
-            }
-            found = ", ".join(f"{show(value)} on {where}" for value, where in having.items())
+            values = []
+            for value in counted:
+                having = [place for place, _, own in group if own == value]
+                where = folded_places((place.node, place.part) for place in having)
+                values.append(f"{show(value)} on {where}")
+            actual = ", ".join(values)
             for place, reading, _ in group:
-                yield fault(place, reading, found, "the same on all peers")
+                yield fault(place, reading, actual, "the same on all peers")
 
     def places_of(self, judge: "Callable[[View], Iterator[AuditFault]]") -> set[tuple[str, str]]:
-        """Nodes and parts where another check finds something, which may be the cause of what this one sees."""
-        return {(one.node, one.part) for one in judge(View(self.fleet))}
+        """Nodes and parts where another check finds something that may be the cause."""
+        return {(cause.node, cause.part) for cause in judge(View(self.fleet))}
 
     def uplinks(self) -> Iterator[tuple[Port, AuditUplink]]:
         """Ports with the switch port at the other end of their cable."""
@@ -123,16 +132,21 @@ class View:
             elif not self.fleet.inventory.switches:
                 self.skip(port.node, "no switch in the inventory")
             else:
-                self.skip(port.node, "no LLDP or MAC table connects this host with a switch of the inventory")
+                self.skip(
+                    port.node,
+                    "no LLDP or MAC table connects this host with a switch of the inventory",
+                )
 
-    def deltas(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[tuple[Port, str, float, str]]:
-        """What counters of a port rose by per second between two looks: port, counter, rate, source.
+    def deltas(
+        self, names: Iterable[str], *, idle_proves: bool = False
+    ) -> Iterator[tuple[Port, str, float, str]]:
+        """How much counters rose per second between two looks: port, counter, rate, source.
 
         Args:
             names: of the counters; one that the NIC does not have is left out.
-            idle_proves: whether the counter counts without traffic, so that an idle link is judged too.
+            idle_proves: whether the counter counts without traffic too.
         """
-        wanted = tuple(names)
+        counters = tuple(names)
         for port in self.ports:
             if self.fleet.earlier is None:
                 self.skip(port.node, NO_EARLIER)
@@ -149,15 +163,22 @@ class View:
             if seconds <= 0 or before.system.boot_id.value != port.host.system.boot_id.value:
                 self.skip(port.node, REBOOTED)
                 continue
-            traffic = [now.values[name] - old.values.get(name, 0) for name in TRAFFIC if name in now.values]
+            traffic = [
+                now.values[name] - old.values.get(name, 0) for name in TRAFFIC if name in now.values
+            ]
             if traffic and max(traffic) < IDLE_BYTES and not idle_proves:
                 self.skip(port.node, IDLE)
                 continue
-            common = [name for name in wanted if name in now.values and name in old.values]
+            common = [name for name in counters if name in now.values and name in old.values]
             if not common:
-                self.skip(port.node, f"this NIC has none of the counters {', '.join(wanted)}")
+                self.skip(port.node, f"this NIC has none of the counters {', '.join(counters)}")
             for name in common:
-                yield port, name, max(now.values[name] - old.values[name], 0) / seconds, port.pf.counters.source
+                yield (
+                    port,
+                    name,
+                    max(now.values[name] - old.values[name], 0) / seconds,
+                    port.pf.counters.source,
+                )
 
     def rises(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[AuditFault]:
         """Counters that rose and should not, as `deltas` has them."""
@@ -165,33 +186,54 @@ class View:
             if rate > 0:
                 yield self.rate_fault(port, source, f"{name} rises", "no rise")
 
-    def rate_fault(self, port: Port, source: str, found: str, wanted: str) -> AuditFault:
+    def rate_fault(self, port: Port, source: str, actual: str, expected: str) -> AuditFault:
         """A fault of a counter, with both looks as evidence."""
         before = self.fleet.earlier_hosts[port.node].read_at
         at = f"{instant(before)} to {instant(port.host.read_at)}"
         return AuditFault(
-            node=port.node, part=port.part, found=found, wanted=wanted, evidence=AuditEvidence(source=source, at=at)
+            node=port.node,
+            part=port.part,
+            actual=actual,
+            expected=expected,
+            evidence=AuditEvidence(source=source, at=at),
         )
 
-    def switch_fault(self, uplink: AuditUplink, reading: Reading[T], found: str, wanted: str) -> AuditFault:
+    def switch_fault(
+        self, uplink: AuditUplink, reading: Reading[T], actual: str, expected: str
+    ) -> AuditFault:
         """A fault of a switch port."""
         evidence = AuditEvidence(source=reading.source, at=instant(uplink.switch.read_at))
-        return AuditFault(node=uplink.switch.name, part=uplink.port.name, found=found, wanted=wanted, evidence=evidence)
+        return AuditFault(
+            node=uplink.switch.name,
+            part=uplink.port.name,
+            actual=actual,
+            expected=expected,
+            evidence=evidence,
+        )
 
-    def cluster_fault(self, source: str, part: str, found: str, wanted: str, *, node: str = "") -> AuditFault:
+    def cluster_fault(
+        self, source: str, part: str, actual: str, expected: str, *, node: str = ""
+    ) -> AuditFault:
         """A fault of an object in the cluster."""
         cluster = self.fleet.inventory.cluster
-        evidence = AuditEvidence(source=source, at=instant(cluster.read_at if cluster else None))
-        return AuditFault(node=node, part=part, found=found, wanted=wanted, evidence=evidence)
+        read_at = None
+        if cluster is not None:
+            read_at = cluster.read_at
+        evidence = AuditEvidence(source=source, at=instant(read_at))
+        return AuditFault(node=node, part=part, actual=actual, expected=expected, evidence=evidence)
 
 
-def fault(place: Place, reading: Reading[T], found: str, wanted: str, *, part: str | None = None) -> AuditFault:
+def fault(
+    place: Place, reading: Reading[T], actual: str, expected: str, *, part: str | None = None
+) -> AuditFault:
     """A fault with the evidence of a reading."""
+    if part is None:
+        part = place.part
     return AuditFault(
         node=place.node,
-        part=place.part if part is None else part,
-        found=found,
-        wanted=wanted,
+        part=part,
+        actual=actual,
+        expected=expected,
         evidence=AuditEvidence(source=reading.source, at=instant(place.host.read_at)),
     )
 

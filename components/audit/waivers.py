@@ -14,7 +14,10 @@ from stacks.faults import reason
 from stacks.safe_yaml import load_yaml
 from stacks.sets import NameSet, names_of
 
-EXAMPLE = "- {check: pcie-link, nodes: 'gpu[01-04]', reason: riser cards are ordered, expires: 2027-03-31}"
+EXAMPLE = (
+    "- {check: pcie-link, nodes: 'gpu[01-04]', reason: riser cards are ordered, "
+    "expires: 2027-03-31}"
+)
 
 
 class Waiver(Section):
@@ -34,18 +37,18 @@ class Waivers:
 
     def __init__(self, waivers: Sequence[Waiver], today: date) -> None:
         self._expired = [waiver for waiver in waivers if waiver.expires < today]
-        self._active = [
-            (waiver, None if waiver.nodes is None else frozenset(names_of(waiver.nodes)))
-            for waiver in waivers
-            if waiver.expires >= today
-        ]
+        self._active: list[tuple[Waiver, frozenset[str] | None]] = []
+        for waiver in waivers:
+            if waiver.expires >= today:
+                nodes = waiver.nodes and frozenset(names_of(waiver.nodes))
+                self._active.append((waiver, nodes or None))
 
     def waiver_for(self, code: str, fault: AuditFault) -> Waiver | None:
         """The first waiver that covers a fault."""
-        covering = (
-            waiver for waiver, nodes in self._active if waiver.check == code and (nodes is None or fault.node in nodes)
-        )
-        return next(covering, None)
+        for waiver, nodes in self._active:
+            if waiver.check == code and (nodes is None or fault.node in nodes):
+                return waiver
+        return None
 
     def expired(self) -> Iterator[str]:
         """Each waiver whose day has passed, in words."""
@@ -67,14 +70,18 @@ def read_waivers(path: Path, codes: Collection[str], today: date) -> Waivers:
         given = load_yaml(path.read_text(encoding="utf-8"))
         waivers = TypeAdapter(tuple[Waiver, ...]).validate_python(given or ())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise LabError(f"{path}: not YAML ({' '.join(str(error).split())}); an entry looks like {EXAMPLE}") from None
+        raise LabError(
+            f"{path}: not YAML ({' '.join(str(error).split())}); an entry looks like {EXAMPLE}"
+        ) from None
     except ValidationError as error:
-        lines = [
-            f"  {'.'.join(map(str, fault['loc'])) or 'file'}: {reason(fault)}"
-            for fault in error.errors(include_url=False)
-        ]
-        raise LabError("\n".join([f"{path} is not a list of waivers, such as {EXAMPLE}", *lines])) from None
+        lines = [f"{path} is not a list of waivers, such as {EXAMPLE}"]
+        for fault in error.errors(include_url=False):
+            place = ".".join(map(str, fault["loc"])) or "file"
+            lines.append(f"  {place}: {reason(fault)}")
+        raise LabError("\n".join(lines)) from None
     unknown = sorted({waiver.check for waiver in waivers} - set(codes))
     if unknown:
-        raise LabError(f"{path}: there is no check {', '.join(unknown)}; docs/audit-checks.md lists the codes")
+        raise LabError(
+            f"{path}: there is no check {', '.join(unknown)}; docs/audit-checks.md lists the codes"
+        )
     return Waivers(waivers, today)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, examples, json_option, print_json, stack_options
+from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json, stack_options
 from components.stack import Stack
+from stacks.files import require_writable, write_file
 
 if TYPE_CHECKING:
+    from components.judge.assessment import Assessment
     from components.judge.known import KnownHardware
 
 FRAMINGS = {"roce": "roce_v2", "roce-v1": "roce_v1", "infiniband": "infiniband"}
@@ -20,7 +22,7 @@ MOST_BYTES = 64 * 2**20
     epilog=examples(
         "rocelab judge run.log --nic 400G --nics-per-node 8 --nodes 2 --gpus-per-node 8",
         "ib_write_bw 192.0.2.12 --report_gbits | rocelab judge - --nic 100G --mtu 4096",
-        "rocelab judge before.log after.log --nic 200G --markdown",
+        "rocelab judge before.log after.log --nic 200G --html judged.html",
     )
 )
 @click.argument(
@@ -47,6 +49,9 @@ MOST_BYTES = 64 * 2**20
 )
 @stack_options
 @click.option("--markdown", is_flag=True, help="Print Markdown for an issue thread instead.")
+@click.option(
+    "--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too."
+)
 @json_option
 def command(
     stack: Stack,
@@ -60,6 +65,7 @@ def command(
     gpu: str | None,
     inventory: Path | None,
     markdown: bool,
+    page: Path | None,
     as_json: bool,
 ) -> Exit:
     """Judge the output of a benchmark by what physics allows. It needs no lab, only the log.
@@ -72,10 +78,10 @@ def command(
     """
     if markdown and as_json:
         raise click.UsageError("--markdown and --json both print to stdout: use only one")
+    if page:
+        require_writable(page)
     # these take longer than --help
-    from components.judge.judge import SERIOUS, judge  # noqa: PLC0415
     from components.judge.known import KnownHardware, nic_gbit_s  # noqa: PLC0415
-    from components.judge.reading import read_results, text_of  # noqa: PLC0415
     from components.judge.show import as_markdown, as_text, document_of  # noqa: PLC0415
 
     options = KnownHardware(
@@ -87,7 +93,28 @@ def command(
         gpus_per_node=gpus_per_node,
         gpu=gpu,
     )
-    known = options.over(_files(inventory, stack))
+    placed = _judged(logs, options.over(_files(inventory, stack)))
+    if page:
+        from components.judge.page import as_html  # noqa: PLC0415  # draws, which takes a second
+
+        write_file(page, as_html(placed))
+    if as_json:
+        print_json(document_of(placed))
+    elif markdown:
+        click.echo(as_markdown(placed), nl=False)
+    else:
+        click.echo(as_text(placed), nl=False)
+    return exit_of(
+        findings=any(assessment.bad for _, assessment in placed),
+        unreached=any(assessment.verdict == "cannot judge" for _, assessment in placed),
+    )
+
+
+def _judged(logs: tuple[str, ...], known: "KnownHardware") -> "list[tuple[str, Assessment]]":
+    """Each result of each log with its place."""
+    from components.judge.judge import judge  # noqa: PLC0415
+    from components.judge.reading import read_results, text_of  # noqa: PLC0415
+
     placed = []
     for log in logs:
         with click.open_file(log, "rb") as stream:
@@ -97,21 +124,7 @@ def command(
             if len(results) > 1:
                 place = f"{place} ({number} of {len(results)}, line {result.line})"
             placed.append((place, judge(result, known)))
-    if as_json:
-        print_json(document_of(placed))
-    else:
-        shown = as_text
-        if markdown:
-            shown = as_markdown
-        click.echo(shown(placed), nl=False)
-    bad = False
-    for _, assessment in placed:
-        codes = {finding.code for finding in assessment.findings}
-        bad = bad or assessment.verdict in ("slow", "broken") or not codes.isdisjoint(SERIOUS)
-    return exit_of(
-        findings=bad,
-        unreached=any(assessment.verdict == "cannot judge" for _, assessment in placed),
-    )
+    return placed
 
 
 def _files(inventory: Path | None, stack: Stack) -> "KnownHardware":

@@ -61,9 +61,9 @@ def spelled_out(declared: Mapping[str, str], descriptor: Descriptor) -> dict[str
 
     Anything else would show as a difference at every run.
     """
-    asked = [one for one in descriptor.properties.values() if one.configurable]
-    blank = {one.key: " " for one in asked if not one.default}
-    defaults = {one.key: one.default for one in asked if one.default}
+    configurable = [entry for entry in descriptor.properties.values() if entry.configurable]
+    blank = {entry.key: " " for entry in configurable if not entry.default}
+    defaults = {entry.key: entry.default for entry in configurable if entry.default}
     return blank | {key: value for key, value in declared.items() if defaults.get(key) != value}
 
 
@@ -87,7 +87,7 @@ def _property_faults(
     for key, value in given.items():
         if key not in known:
             names = (
-                ", ".join(sorted(one.key for one in known.values() if one.configurable))
+                ", ".join(sorted(entry.key for entry in known.values() if entry.configurable))
                 or "nothing"
             )
             yield f"the OVA has no property {key}; it has {names}"
@@ -96,9 +96,9 @@ def _property_faults(
         elif key != password_key and (wrong := _type_fault(known[key], value)):
             yield f"{key}: {value!r} is {wrong}"
     missing = sorted(
-        one.key
-        for one in known.values()
-        if one.required and one.configurable and not given.get(one.key)
+        entry.key
+        for entry in known.values()
+        if entry.required and entry.configurable and not given.get(entry.key)
     )
     if missing:
         yield (
@@ -135,30 +135,30 @@ def checked_descriptor(bitfusion: Bitfusion, root: Path) -> Descriptor:
     """
     path = root / bitfusion.ova
     try:
-        found = _sha256(path) if bitfusion.sha256 else None
+        digest = _sha256(path) if bitfusion.sha256 else None
     except OSError as error:
         raise LabError(
             f"bitfusion.ova: {bitfusion.ova} cannot be read ({error.strerror})"
         ) from None
-    if found != bitfusion.sha256:
+    if digest != bitfusion.sha256:
         raise LabError(
-            f"bitfusion.ova: {bitfusion.ova} has sha256 {found}, but the lab file sets "
+            f"bitfusion.ova: {bitfusion.ova} has sha256 {digest}, but the lab file sets "
             f"{bitfusion.sha256}; nothing was deployed. Get the right file, or correct "
             "bitfusion.sha256"
         )
     return read_descriptor(path)
 
 
-def _type_fault(asked: Property, value: str) -> str:
-    if asked.type == "ip" or asked.type.startswith("ip:"):
+def _type_fault(entry: Property, value: str) -> str:
+    if entry.type == "ip" or entry.type.startswith("ip:"):
         try:
             IPv4Address(value)
         except ValueError:
             return "not an IPv4 address"
-    elif asked.type == "boolean" and value not in ("True", "False", "true", "false"):
+    elif entry.type == "boolean" and value not in ("True", "False", "true", "false"):
         return "neither True nor False"
-    elif asked.type.startswith(("uint", "sint")) and not value.lstrip("-").isdigit():
-        return f"not a number ({asked.type})"
+    elif entry.type.startswith(("uint", "sint")) and not value.lstrip("-").isdigit():
+        return f"not a number ({entry.type})"
     return ""
 
 
@@ -257,7 +257,7 @@ class Appliances(pulumi.ComponentResource):
         ).id
         adapters = [
             (MANAGEMENT, management),
-            *((PVRDMA, args.port_groups[one.rail]) for one in server.adapters),
+            *((PVRDMA, args.port_groups[adapter.rail]) for adapter in server.adapters),
         ]
         key = self._password_key(server)
         properties = {**spelled_out(declared, descriptor), **({key: args.password} if key else {})}

@@ -120,9 +120,13 @@ class VsphereFabric(pulumi.ComponentResource):
         self.register_outputs({"port_groups": self.port_groups})
 
     def _outline(self) -> pulumi.Output[dict[str, object]]:
-        vmkernels = pulumi.Output.all(**{host: one.vmknic for host, one in self._settings.items()})
-        groups, seen = pulumi.Output.all(**self.port_groups), self.inspection
-        return pulumi.Output.all(groups, seen.hosts, vmkernels, self.places, seen.warnings).apply(
+        vmkernels = pulumi.Output.all(
+            **{host: settings.vmknic for host, settings in self._settings.items()}
+        )
+        groups, inspection = pulumi.Output.all(**self.port_groups), self.inspection
+        return pulumi.Output.all(
+            groups, inspection.hosts, vmkernels, self.places, inspection.warnings
+        ).apply(
             lambda all_: (
                 {"port_groups": all_[0]} | fabric_outline(all_[1], all_[2], all_[3], all_[4] or [])
             )
@@ -253,15 +257,15 @@ class VsphereFabric(pulumi.ComponentResource):
 
         ESXi chooses the number of a new adapter; every other is known in a preview.
         """
-        wanted = host.vmkernel
-        if wanted is not None and wanted.existing is not None:
-            if wanted.use == "reference" or wanted.mtu_bytes is None:
-                return wanted.existing, []
-            path, mtu = f"{host.name}/{wanted.existing}", {"mtu_bytes": wanted.mtu_bytes}
-            return wanted.existing, [
+        vmkernel = host.vmkernel
+        if vmkernel is not None and vmkernel.existing is not None:
+            if vmkernel.use == "reference" or vmkernel.mtu_bytes is None:
+                return vmkernel.existing, []
+            path, mtu = f"{host.name}/{vmkernel.existing}", {"mtu_bytes": vmkernel.mtu_bytes}
+            return vmkernel.existing, [
                 self._existing(f"{switch.rail}-{host.name}-vmkernel", "vmkernel", path, mtu)
             ]
-        address = wanted.address if wanted else None
+        address = vmkernel.address if vmkernel else None
         adapter = vsphere.Vnic(
             f"{self._name}-{switch.rail}-{host.name}-vmkernel",
             host=self._host_id(host),

@@ -50,28 +50,28 @@ class VcenterHcas:
         Raises:
             LabError: when the vCenter does not answer.
         """
-        asked = list(machines)
+        ends = list(machines)
         try:
-            return self._looked(asked)
+            return self._looked(ends)
         except (vmodl.MethodFault, OSError, HTTPException) as error:
             raise LabError(
                 f"the vCenter does not report where the VMs run: {explained(error)}"
             ) from None
 
-    def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], HcaCounters]:
-        places = machines_on_hosts(self._vcenter, {machine for _, machine in asked})
+    def _looked(self, ends: list[tuple[str, str]]) -> dict[tuple[str, str], HcaCounters]:
+        places = machines_on_hosts(self._vcenter, {machine for _, machine in ends})
         counted: dict[tuple[str, str], HcaCounters] = {}
-        found = {}
-        for rail, machine in asked:
+        counters = {}
+        for rail, machine in ends:
             host = places.get(machine)
             if host is None:
                 why = f"the vCenter has no single VM named {machine}, or does not report its host"
-                found[rail, machine] = HcaCounters(why=why)
+                counters[rail, machine] = HcaCounters(why=why)
                 continue
             if (rail, host) not in counted:
                 counted[rail, host] = self._counted(rail, host)
-            found[rail, machine] = counted[rail, host]
-        return found
+            counters[rail, machine] = counted[rail, host]
+        return counters
 
     def _counted(self, rail: str, host: str) -> HcaCounters:
         device = ""
@@ -105,7 +105,9 @@ class VcenterHcas:
         if (rail, host) not in self._devices:
             switch = self._switches.get(rail)
             known = (
-                next((one for one in switch.hosts if one.name == host), None) if switch else None
+                next((candidate for candidate in switch.hosts if candidate.name == host), None)
+                if switch
+                else None
             )
             if switch is None or known is None:
                 raise LabError(
@@ -120,10 +122,10 @@ class VcenterHcas:
 
 def machines_on_hosts(vcenter: VCenter, names: Iterable[str]) -> Mapping[str, str]:
     """ESXi host by VM name; a name that two VMs have is left out."""
-    wanted = set(names)
+    machine_names = set(names)
     machines: dict[str, list[str]] = {}
     for name, host in hosts_of_machines(vcenter, "name"):
-        if name in wanted:
+        if name in machine_names:
             machines.setdefault(str(name), []).append(host)
     return {name: where[0] for name, where in machines.items() if len(where) == 1 and where[0]}
 

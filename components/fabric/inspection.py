@@ -146,12 +146,12 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
 
     An existing VM stays where it is, and its host is compared with the lab file.
     """
-    found: set[str] = set()
+    host_names: set[str] = set()
     for node in lab.vms:
         if node.vgpu is not None:
             anywhere = set() if isinstance(node.machine, ExistingMachine) else set(hosts)
-            found |= {node.machine.host} if node.machine.host else anywhere
-    return frozenset(found)
+            host_names |= {node.machine.host} if node.machine.host else anywhere
+    return frozenset(host_names)
 
 
 def _fault_text(faults: Sequence[str]) -> str:

@@ -129,9 +129,9 @@ def keep_running(vcenter: VCenter, new: HardwareInputs) -> Hardware | None:
     return now
 
 
-def _put(vcenter: VCenter, wanted: HardwareInputs, *, new: bool) -> None:
-    change = HardwareChange(new=new, may_restart=wanted.may_restart, guest_s=wanted.guest_s)
-    put(vcenter, wanted.machine, wanted.name, wanted.hardware, change)
+def _put(vcenter: VCenter, declared: HardwareInputs, *, new: bool) -> None:
+    change = HardwareChange(new=new, may_restart=declared.may_restart, guest_s=declared.guest_s)
+    put(vcenter, declared.machine, declared.name, declared.hardware, change)
 
 
 def _declaration_changed(old: HardwareInputs | None, new: HardwareInputs) -> bool:

@@ -203,16 +203,16 @@ class Machines(pulumi.ComponentResource):
         opts = pulumi.ResourceOptions(parent=self, depends_on=[args.preflight])
         return Declaration(ReferencedMachines, f"{self._name}-existing", inputs, opts)
 
-    def _machine(self, node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachine:
+    def _machine(self, node: VsphereVm, declared: Machine) -> vsphere.VirtualMachine:
         args = self._args
         datacenter, lookups = args.datacenter, args.lookups
         host = (
-            vsphere.get_host_output(name=wanted.host, datacenter_id=datacenter, opts=lookups)
-            if wanted.host
+            vsphere.get_host_output(name=declared.host, datacenter_id=datacenter, opts=lookups)
+            if declared.host
             else None
         )
         management = vsphere.get_network_output(
-            name=wanted.management_network, datacenter_id=datacenter, opts=lookups
+            name=declared.management_network, datacenter_id=datacenter, opts=lookups
         ).id
         adapters = [
             (MANAGEMENT, management),
@@ -224,7 +224,7 @@ class Machines(pulumi.ComponentResource):
                 "one per VM, the Bitfusion article three. rocelab cannot tell which holds for "
                 "your version; watch its vmware.log"
             )
-        reserved = wanted.memory_mbytes if node.pfs or node.vgpu else 0
+        reserved = declared.memory_mbytes if node.pfs or node.vgpu else 0
         return vsphere.VirtualMachine(
             f"{self._name}-{node.name}",
             name=node.name,
@@ -233,14 +233,14 @@ class Machines(pulumi.ComponentResource):
             resource_pool_id=host.resource_pool_id if host else self._cluster.resource_pool_id,
             host_system_id=host.id if host else None,
             datastore_id=vsphere.get_datastore_output(
-                name=wanted.datastore, datacenter_id=datacenter, opts=lookups
+                name=declared.datastore, datacenter_id=datacenter, opts=lookups
             ).id,
-            guest_id=wanted.guest_id,
-            firmware=wanted.firmware,
-            hardware_version=wanted.hardware_version,
-            num_cpus=wanted.cpus,
+            guest_id=declared.guest_id,
+            firmware=declared.firmware,
+            hardware_version=declared.hardware_version,
+            num_cpus=declared.cpus,
             # the three go together: the provider drops the lock when the first two differ
-            memory=wanted.memory_mbytes,
+            memory=declared.memory_mbytes,
             memory_reservation=reserved,
             memory_reservation_locked_to_max=bool(reserved),
             extra_config=self._extra_config(node) or None,
@@ -248,17 +248,19 @@ class Machines(pulumi.ComponentResource):
                 vsphere.VirtualMachineNetworkInterfaceArgs(network_id=network, adapter_type=kind)
                 for kind, network in adapters
             ],
-            disks=[vsphere.VirtualMachineDiskArgs(label="system", size=wanted.disk_gbytes)],
+            disks=[vsphere.VirtualMachineDiskArgs(label="system", size=declared.disk_gbytes)],
             clone=clone_of(
                 node,
-                wanted,
+                declared,
                 vsphere.get_virtual_machine_output(
-                    name=wanted.template, datacenter_id=datacenter, opts=lookups
+                    name=declared.template, datacenter_id=datacenter, opts=lookups
                 ).id,
             ),
             # of a simulated machine the power-on ends only when its guest, if it has one, has
             # reported an address
-            wait_for_guest_net_timeout=0 if args.lab.simulated else wanted.address_timeout_minutes,
+            wait_for_guest_net_timeout=0
+            if args.lab.simulated
+            else declared.address_timeout_minutes,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 hooks=self._hooks,
@@ -276,15 +278,15 @@ class Machines(pulumi.ComponentResource):
 
     def _extra_config(self, node: VsphereVm) -> dict[str, pulumi.Input[str]]:
         """Settings of the VM's file, including its host key."""
-        found: dict[str, pulumi.Input[str]] = {}
+        settings: dict[str, pulumi.Input[str]] = {}
         if node.vgpu is not None:
             # space above 4 GB for the memory of its vGPUs (VMware's rule for large GPUs)
-            found["pciPassthru.use64bitMMIO"] = "TRUE"
-            found["pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_space_gbytes)
+            settings["pciPassthru.use64bitMMIO"] = "TRUE"
+            settings["pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_space_gbytes)
         if key := self._args.keys.get(node.name):
             for name, value in guestinfo(node, key).items():
-                found[name] = pulumi.Output.secret(value) if name in SECRET else value
-        return found
+                settings[name] = pulumi.Output.secret(value) if name in SECRET else value
+        return settings
 
     def _before(self, node: VsphereVm, suffix: str) -> list[pulumi.Alias]:
         """The resource's name before its node was renamed."""
@@ -324,23 +326,23 @@ def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
 
 
 def clone_of(
-    node: VsphereVm, wanted: Machine, template: pulumi.Input[str]
+    node: VsphereVm, declared: Machine, template: pulumi.Input[str]
 ) -> vsphere.VirtualMachineCloneArgs:
     """How a VM is cloned; `template` is the template's UUID."""
     return vsphere.VirtualMachineCloneArgs(
         template_uuid=template,
-        timeout=wanted.clone_timeout_minutes,
-        customize=_customization(node, wanted),
+        timeout=declared.clone_timeout_minutes,
+        customize=_customization(node, declared),
     )
 
 
-def _customization(node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachineCloneCustomizeArgs:
+def _customization(node: VsphereVm, declared: Machine) -> vsphere.VirtualMachineCloneCustomizeArgs:
     """Name and addresses, which vCenter matches to the adapters by position."""
-    addresses = [(str(node.address), wanted.prefix_length)]
+    addresses = [(str(node.address), declared.prefix_length)]
     addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
     return vsphere.VirtualMachineCloneCustomizeArgs(
         linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(
-            host_name=node.name, domain=wanted.domain
+            host_name=node.name, domain=declared.domain
         ),
         network_interfaces=[
             vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs(
@@ -348,9 +350,9 @@ def _customization(node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachineCl
             )
             for address, length in addresses
         ],
-        ipv4_gateway=str(wanted.gateway) if wanted.gateway else None,
-        dns_server_lists=[str(server) for server in wanted.dns_servers],
-        timeout=wanted.customize_timeout_minutes,
+        ipv4_gateway=str(declared.gateway) if declared.gateway else None,
+        dns_server_lists=[str(server) for server in declared.dns_servers],
+        timeout=declared.customize_timeout_minutes,
     )
 
 

@@ -73,15 +73,15 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
         raise LabError(f"{name}: its descriptor is not XML: {error}") from None
     if root.tag != f"{OVF}Envelope":
         raise LabError(f"{name}: its descriptor is {root.tag}, not an OVF 1.x envelope")
-    networks = [one.get(f"{OVF}name", "") for one in root.iter(f"{OVF}Network")]
-    found = [_property(one) for one in root.iter(f"{OVF}Property")]
+    networks = [element.get(f"{OVF}name", "") for element in root.iter(f"{OVF}Network")]
+    properties = [_property(element) for element in root.iter(f"{OVF}Property")]
     types = " ".join(
-        one.text or "" for one in root.iter(f"{VSSD}VirtualSystemType")
+        element.text or "" for element in root.iter(f"{VSSD}VirtualSystemType")
     )  # several, with blanks between
     system = root.find(f".//{OVF}OperatingSystemSection")
     return Descriptor(
         networks=tuple(networks),
-        properties={one.key: one for one in found},
+        properties={element.key: element for element in properties},
         hardware_version=max(map(int, re.findall(r"\bvmx-(\d+)\b", types)), default=None),
         guest_id=system.get(f"{VMW}osType", "") if system is not None else "",
     )

@@ -158,7 +158,7 @@ def _of_audit(material: GateMaterial) -> dict[str, list[GateReason]]:
             where = part
             if node not in reasons:
                 where = " ".join(filter(None, (node, part)))
-            text = f"{where}: {finding.found}" if where else finding.found
+            text = f"{where}: {finding.actual}" if where else finding.actual
             home = behind.get((node, part), node)
             for name in [home] if home in reasons else reasons:
                 reasons[name].append(GateReason(code=finding.code, text=text))

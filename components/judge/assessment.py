@@ -21,6 +21,16 @@ ABOVE = 1.01
 FULL_BYTES = 32_768
 """From here a single queue pair fills a line; below, the message rate limits."""
 CLIFF = 0.7
+SERIOUS = (
+    "IMPOSSIBLE",
+    "ABOVE_BOUND",
+    "CONTRADICTION",
+    "RANKS_CONTRADICT",
+    "NODES_CONTRADICT",
+    "ONE_NODE_TABLE",
+    "SEPARATE_RUNS",
+)
+"""Findings that make a result useless, whatever its verdict."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -43,12 +53,18 @@ class Assessment:
     """The one fact that would decide."""
     next_command: str = ""
     rows: list[ResultRow] = field(default_factory=list)
+    ceilings: list[float] = field(default_factory=list)
+    """At the message size of each row; empty without a ceiling."""
 
     @property
     def ratio(self) -> float | None:
         if self.ceiling is None or self.value is None:
             return None
         return self.value / self.ceiling
+
+    @property
+    def bad(self) -> bool:
+        return self.verdict in ("slow", "broken") or self.has(*SERIOUS)
 
     def has(self, *codes: str) -> bool:
         return any(finding.code in codes for finding in self.findings)

@@ -102,6 +102,9 @@ def _rate(case: Judged, row: ResultRow, *, cliff: bool) -> None:
         path = replace(path, path_mtu_bytes=4096, framing="infiniband")
     ceiling = bandwidth_ceiling(path)
     assessment.ceiling = ceiling.value
+    for measured in case.result.rows:
+        of_size = replace(path, message_bytes=measured.size_bytes or path.message_bytes)
+        assessment.ceilings.append(bandwidth_ceiling(of_size).value)
     assessment.basis = f"{ceiling.basis}, {path.framing.replace('_', ' ')}"
     header = case.result.facts.path_mtu_bytes
     fingerprint = mtu_fingerprint(row.value, path, reported_bytes=header)

@@ -17,6 +17,8 @@ BROKEN_BYTES = 2**24
 NVLINK_GOOD, NVLINK_SLOW = 0.70, 0.50
 """Of a GPU's NVLink: NCCL's rings reach 75 to 82 % of the data sheet's number."""
 ABOVE_RING = 1.02
+LEAST_PEER_GBYTE_S = 4.0
+"""Between GPUs of two sockets over PCIe Gen3; from here on that path may be the limit."""
 USUAL_BYTES = 8 * 2**30
 """Of a number without a message size."""
 WHOLE_LOG = "the untouched output of the test"
@@ -36,20 +38,21 @@ class Limits:
     """With switches that add up."""
     model: GpuModel | None
     size_bytes: int
+    gpu_slot: float | None
+    """PCIe link of one GPU, where the GPUs of a node may have no NVLink."""
 
     @property
     def per_node(self) -> int:
         return -(-self.collective.ranks // self.collective.nodes)
 
-    @property
-    def latency_ceiling(self) -> float:
-        """The ring's busbw at this message size."""
-        if self.collective.name != "all_reduce":
+    def ceiling_at(self, size_bytes: int) -> float:
+        """The ring's busbw in a message of this size."""
+        if self.collective.name != "all_reduce" or not size_bytes:
             return self.ring
         ring = Ring(
             nodes=self.collective.nodes,
             gpus_per_node=self.per_node,
-            message_bytes=self.size_bytes,
+            message_bytes=size_bytes,
         )
         return ring.busbw_gbyte_s(self.ring)
 
@@ -190,6 +193,7 @@ def _one_node(case: Judged, model: GpuModel | None, ranks: int | None) -> None:
         return
     limit = assessment.ceiling = model.nvlink_gbyte_s
     assessment.basis = f"NVLink of one GPU, {limit:g} GB/s each way"
+    assessment.ceilings = [limit] * len(assessment.rows)
     ratio = row.value / limit
     if model.in_switch and case.result.program in ("all_reduce", "osu_allreduce", "IMB Allreduce"):
         limit *= 2 * ((ranks or 8) - 1) / (ranks or 8)
@@ -225,7 +229,9 @@ def _find_peers_off(case: Judged) -> None:
 def _between_nodes(case: Judged, collective: Collective, model: GpuModel | None) -> None:
     assessment, row = case.assessment, case.last
     limits = _limits(case, collective, model)
-    assessment.ceiling = limits.latency_ceiling
+    assessment.ceiling = limits.ceiling_at(limits.size_bytes)
+    for measured in assessment.rows:
+        assessment.ceilings.append(limits.ceiling_at(measured.size_bytes or limits.size_bytes))
     if model is not None and model.rack and row.value > limits.ring * ABOVE_RING:
         _across_rack(case, model, f"above the NICs' ring of {limits.ring:.0f} GB/s")
     elif row.value > limits.bound * ABOVE:
@@ -273,19 +279,20 @@ def _limits(case: Judged, collective: Collective, model: GpuModel | None) -> Lim
     )
     node, basis = of_nic.value * nics / 8, f"{nics} x {of_nic.basis}"
     per_node = -(-collective.ranks // collective.nodes)
+    # no GPU of today has a faster slot; one with a coherent link is listed
+    generation = (model and model.host_generation) or 5
     if model is None or model.host_generation is not None:
-        # no GPU of today has a faster slot; one with a coherent link is listed
-        generation = 5
-        if model is not None and model.host_generation is not None:
-            generation = model.host_generation
         of_gpus = per_node * slot_gbit_s(generation) / 8
         if of_gpus < node:
             text = f"PCIe Gen{generation} x16 of {plural(per_node, 'GPU')}"
             assessment.find("GPU_LINK", f"{text} carries {of_gpus:.1f} GB/s, the NICs {node:.1f}")
             node, basis = of_gpus, text
-    ring = collective.ring_gbyte_s(node)
-    if model is not None and model.nvlink_gbyte_s and per_node > 1 and not model.rack:
-        ring = min(ring, model.nvlink_gbyte_s)
+    ring, gpu_slot = collective.ring_gbyte_s(node), None
+    nvlink = model.nvlink_gbyte_s if model else None
+    if per_node > 1 and nvlink is None:
+        gpu_slot = slot_gbit_s(generation) / 8
+    elif per_node > 1 and nvlink is not None and not (model and model.rack):
+        ring = min(ring, nvlink)
     raw = max(node, line * nics / 8)
     bound = collective.bound_gbyte_s(raw)
     assessment.basis = f"ring over {basis}; any algorithm {bound:.0f} GB/s"
@@ -297,6 +304,7 @@ def _limits(case: Judged, collective: Collective, model: GpuModel | None) -> Lim
         in_network=collective.in_network_gbyte_s(raw),
         model=model,
         size_bytes=case.last.size_bytes or USUAL_BYTES,
+        gpu_slot=gpu_slot,
     )
 
 
@@ -330,7 +338,7 @@ def _above_ring(case: Judged, limits: Limits) -> None:
 def _rate_ring(case: Judged, limits: Limits) -> None:
     """The verdict at and below a ring."""
     assessment, value, size = case.assessment, case.last.value, limits.size_bytes
-    ratio = value / limits.latency_ceiling
+    ratio = value / limits.ceiling_at(size)
     large = size >= LARGE_BYTES
     of_ring = f"{ratio:.1%} of a ring over these NICs"
     if ratio < GOOD and _fills_slots(case, limits):
@@ -378,6 +386,13 @@ def _fills_slots(case: Judged, limits: Limits) -> bool:
             "the NICs' PCIe link: lspci -vv -s NIC | grep LnkSta",
         )
         return True
+    if limits.gpu_slot and LEAST_PEER_GBYTE_S <= value <= limits.gpu_slot * ABOVE:
+        case.assessment.leave_open(
+            "without NVLink the GPUs of a node exchange data over PCIe, at "
+            f"{LEAST_PEER_GBYTE_S:g} to {limits.gpu_slot:.0f} GB/s",
+            "the GPU model (--gpu H100), or the same test on one node alone",
+        )
+        return True
     if limits.model is not None:
         return False
     for generation in (3, 4):
@@ -397,6 +412,7 @@ def _across_rack(case: Judged, model: GpuModel, evidence: str) -> None:
     assessment, value, nvlink = case.assessment, case.last.value, model.nvlink_gbyte_s or 0.0
     assessment.find("NVLINK_BETWEEN_NODES", f"{evidence}: NVLink joins these nodes")
     assessment.ceiling, assessment.basis = nvlink, "NVLink of one GPU, across the rack"
+    assessment.ceilings = [nvlink] * len(assessment.rows)
     if value > 2 * nvlink * ABOVE:
         assessment.find("IMPOSSIBLE", f"{value:.0f} GB/s exceeds even NVLink")
     elif value >= NVLINK_GOOD * nvlink:

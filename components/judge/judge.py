@@ -10,17 +10,6 @@ from components.judge.results import Kind, Result
 from components.physics.signs import GPUDIRECT_HINT, signs_in
 from components.validation.benchmarks.verbs.perftest import cause_of
 
-SERIOUS = (
-    "IMPOSSIBLE",
-    "ABOVE_BOUND",
-    "CONTRADICTION",
-    "RANKS_CONTRADICT",
-    "NODES_CONTRADICT",
-    "ONE_NODE_TABLE",
-    "SEPARATE_RUNS",
-)
-"""Findings that make a result useless, whatever its verdict."""
-
 
 def judge(result: Result, known: KnownHardware) -> Assessment:
     """The verdict on a result; options count more than the log, and never silently."""

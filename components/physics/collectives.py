@@ -1,4 +1,4 @@
-"""What a node's NICs and GPUs allow a collective: the ring, the bound for any algorithm, and the GPU's own links."""
+"""What NICs and GPUs allow a collective: the ring, the bound for any algorithm, the GPU's links."""
 
 import re
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from components.physics.pcie import PcieLink
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuModel:
-    """Links of a GPU, in 10^9 bytes a second each way (data sheets and white papers of NVIDIA and AMD)."""
+    """Links of a GPU in 10^9 bytes a second each way (data sheets of NVIDIA and AMD)."""
 
     name: re.Pattern[str]
     nvlink_gbyte_s: float | None
-    """All links of one GPU to the others of its node; None where the model has variants with and without."""
+    """All links of one GPU to the others of its node; None where some variants have none."""
     host_generation: int | None
     """PCIe generation of its x16 link, over which a NIC reaches its memory; None for NVLink-C2C."""
     in_switch: bool = False
@@ -24,14 +24,26 @@ class GpuModel:
 
 GPU_MODELS = (
     GpuModel(
-        name=re.compile(r"G[BH]200 NVL|GB[23]00"), nvlink_gbyte_s=900, host_generation=None, in_switch=True, rack=True
+        name=re.compile(r"G[BH]200 NVL|GB[23]00"),
+        nvlink_gbyte_s=900,
+        host_generation=None,
+        in_switch=True,
+        rack=True,
     ),
-    GpuModel(name=re.compile("GH200"), nvlink_gbyte_s=450, host_generation=None, in_switch=True, rack=True),
+    GpuModel(
+        name=re.compile("GH200"),
+        nvlink_gbyte_s=450,
+        host_generation=None,
+        in_switch=True,
+        rack=True,
+    ),
     GpuModel(name=re.compile("B[23]00"), nvlink_gbyte_s=900, host_generation=5, in_switch=True),
     GpuModel(name=re.compile("H[12]00.*PCIe|H[12]00 NVL"), nvlink_gbyte_s=None, host_generation=5),
     GpuModel(name=re.compile("H[12]00"), nvlink_gbyte_s=450, host_generation=5, in_switch=True),
-    GpuModel(name=re.compile("H20|H800"), nvlink_gbyte_s=None, host_generation=5, in_switch=True),
-    GpuModel(name=re.compile("A100.*PCI"), nvlink_gbyte_s=None, host_generation=4),
+    GpuModel(name=re.compile("H800"), nvlink_gbyte_s=None, host_generation=5),
+    GpuModel(name=re.compile("H20"), nvlink_gbyte_s=450, host_generation=5, in_switch=True),
+    GpuModel(name=re.compile("A800"), nvlink_gbyte_s=200, host_generation=4),
+    GpuModel(name=re.compile("A[18]00.*PCI"), nvlink_gbyte_s=None, host_generation=4),
     GpuModel(name=re.compile("A100"), nvlink_gbyte_s=300, host_generation=4),
     GpuModel(name=re.compile("V100.*PCI"), nvlink_gbyte_s=None, host_generation=3),
     GpuModel(name=re.compile("V100"), nvlink_gbyte_s=150, host_generation=3),
@@ -89,7 +101,7 @@ class Collective:
         return self.ring_gbyte_s(node_gbyte_s)
 
     def in_network_gbyte_s(self, node_gbyte_s: float) -> float:
-        """The busbw that not even switches that add up exceed: each node sends and receives everything once."""
+        """What not even switches that add up exceed: each node sends and receives all data once."""
         bound = self.bound_gbyte_s(node_gbyte_s)
         if self.name == "all_reduce":
             return max(bound, 2 * node_gbyte_s * (self.ranks - 1) / self.ranks)

@@ -1,4 +1,4 @@
-"""How fast NCCL's ring can be: what rails and nodes carry, and what its steps take by themselves."""
+"""How fast NCCL's ring can be: what rails and nodes carry, and how long its steps take."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from components.physics.ceilings import Ceiling, Limit
 from stacks.words import bytes_text, plural
 
 BASE_US, NVLINK_US, NETWORK_US = 8.4, 3.4, 14.0
-"""Of a ring with protocol Simple: once, per step within a node, per step between nodes (NCCL 2.30.7,
-src/graph/tuning.cc, `baseLatencies` and `hwLatencies`). Without NVLink it is 5.7 us per step within
-a node, which the lower bandwidth of such nodes hides."""
+"""Of a ring with protocol Simple: once, per step within a node, per step between nodes (NCCL
+2.30.7, src/graph/tuning.cc, `baseLatencies` and `hwLatencies`). Without NVLink it is 5.7 us per
+step within a node, which the lower bandwidth of such nodes hides."""
 POST_US = {"AuthenticAMD": 6.0}
 """To post a step to the network from this CPU. Any other needs 3 us, less than a step over NVLink
 (`getNetOverhead`, three times for Simple)."""
@@ -64,7 +64,7 @@ class Ring:
 
 
 def rails_gbyte_s(rails_gbit_s: Sequence[float]) -> float:
-    """The bandwidth of a ring in 10^9 bytes a second: it crosses each rail's NIC once, so they add up."""
+    """The bandwidth of a ring in 10^9 bytes a second: it crosses each rail once, so they add up."""
     return sum(rails_gbit_s) / 8
 
 
@@ -95,9 +95,10 @@ def nccl_ceiling(
         basis = f"ring of the slowest node alone; {basis} would be {bandwidth:.2f}"
         bandwidth, limited_by = within_gbyte_s, "node"
     steps = f"{ring.latency_s * 1e3:.2f} ms of NCCL's cost model for {ring.ranks} ranks"
+    size = bytes_text(ring.message_bytes)
     return Ceiling(
         value=ring.busbw_gbyte_s(bandwidth),
         unit="GB/s",
-        basis=f"{bandwidth:.2f} GB/s by bandwidth ({basis}), less the {steps} at {bytes_text(ring.message_bytes)}",
+        basis=f"{bandwidth:.2f} GB/s by bandwidth ({basis}), less the {steps} at {size}",
         limited_by=limited_by,
     )

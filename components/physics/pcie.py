@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass
 
 TLP_BYTES = 26
-"""Around the data of a memory write: framing 4, sequence 2, header 16 (64-bit address), LCRC 4 (PCIe 3.0 chapters
-2 and 4). Acknowledgements and credits of the data link layer cost a few per cent more, which no ceiling counts."""
+"""Around the data of a memory write: framing 4, sequence 2, header 16 (64-bit address), LCRC 4
+(PCIe 3.0 chapters 2 and 4). Acknowledgements and credits cost a few per cent more, which no ceiling
+counts."""
 FLIT_TLP_BYTES = 16
 """From Gen6 a packet has only its header; framing and checksum belong to the flit."""
 FLIT_SHARE = 236 / 256
@@ -34,7 +35,11 @@ class PcieLink:
     @property
     def raw_gbit_s(self) -> float:
         """Bits each way after the line's encoding, in 10^9 a second."""
-        share = FLIT_SHARE if self.generation >= 6 else 128 / 130 if self.generation >= 3 else 8 / 10
+        share = 8 / 10
+        if self.generation >= 6:
+            share = FLIT_SHARE
+        elif self.generation >= 3:
+            share = 128 / 130
         return self.gtransfers_s * self.lanes * share
 
     def payload_gbit_s(self, max_payload_bytes: int = 256) -> float:
@@ -44,18 +49,21 @@ class PcieLink:
             ValueError: for a payload size that PCIe does not have.
         """
         if max_payload_bytes not in PAYLOADS_BYTES:
-            raise ValueError(f"PCIe MaxPayload {max_payload_bytes}: it is one of {', '.join(map(str, PAYLOADS_BYTES))}")
+            legal = ", ".join(map(str, PAYLOADS_BYTES))
+            raise ValueError(f"PCIe MaxPayload {max_payload_bytes}: it is one of {legal}")
         around = FLIT_TLP_BYTES if self.generation >= 6 else TLP_BYTES
         return self.raw_gbit_s * max_payload_bytes / (max_payload_bytes + around)
 
 
 def pcie_link(speed: str, width: str) -> PcieLink | None:
-    """The link that two sysfs texts describe, such as `16.0 GT/s PCIe` and `16`; None where they do not say.
+    """The link that two sysfs texts describe, such as `16.0 GT/s PCIe` and `16`, or None.
 
     A virtual function's files say `Unknown` and 0 or 255: its link is that of its PF.
     """
     rate = re.fullmatch(r"(\d+(?:\.\d+)?) ?GT/s(?: PCIe)?", speed.strip())
     lanes = re.fullmatch(r"x?(\d{1,3})", width.strip())
-    if rate is None or lanes is None or float(rate[1]) not in GENERATION_OF or int(lanes[1]) not in WIDTHS:
+    if rate is None or lanes is None:
+        return None
+    if float(rate[1]) not in GENERATION_OF or int(lanes[1]) not in WIDTHS:
         return None
     return PcieLink(gtransfers_s=float(rate[1]), lanes=int(lanes[1]))

@@ -15,8 +15,12 @@ class LogSign:
     hint: str = ""
 
 
-GPUDIRECT_HINT = "look for nvidia_peermem or DMA-BUF on the hosts, and for a NIC and GPU under one PCIe switch"
-GPU_PEERS_HINT = "check nvidia-smi topo -p2p r, ACS and IOMMU, and NCCL_P2P_DISABLE or NCCL_P2P_LEVEL"
+GPUDIRECT_HINT = (
+    "look for nvidia_peermem or DMA-BUF on the hosts, and for a NIC and GPU under one PCIe switch"
+)
+GPU_PEERS_HINT = (
+    "check nvidia-smi topo -p2p r, ACS and IOMMU, and NCCL_P2P_DISABLE or NCCL_P2P_LEVEL"
+)
 LOG_SIGNS = (
     LogSign(
         code="GPU_FAULT",
@@ -37,7 +41,9 @@ LOG_SIGNS = (
     ),
     LogSign(
         code="ACS",
-        pattern=re.compile(r"\bACSCtl:.*(?:ReqRedir|CmpltRedir|EgressCtrl)\+|\bACS\b.*(?:enabled|on\b)"),
+        pattern=re.compile(
+            r"\bACSCtl:.*(?:ReqRedir|CmpltRedir|EgressCtrl)\+|\bACS\b.*(?:enabled|on\b)"
+        ),
         evidence="ACS sends peer-to-peer traffic through the CPU",
         hint="lspci -vvv | grep ACSCtl",
     ),
@@ -61,12 +67,14 @@ LOG_SIGNS = (
     ),
     LogSign(
         code="SHARP",
-        pattern=re.compile(r"(?<!NVLink )\bSHARP\b|COLLNET_ENABLE[= ]+1\b|\bCOLLNET(?:CHAIN|DIRECT)"),
+        pattern=re.compile(
+            r"(?<!NVLink )\bSHARP\b|COLLNET_ENABLE[= ]+1\b|\bCOLLNET(?:CHAIN|DIRECT)"
+        ),
         evidence="switches may add up for the GPUs",
     ),
     LogSign(
         code="GPUDIRECT_OFF",
-        pattern=re.compile(r"GPU Direct RDMA Disabled"),
+        pattern=re.compile(r"NET/IB.*GPU Direct RDMA Disabled"),
         evidence="NCCL does not use GPUDirect",
         hint=GPUDIRECT_HINT,
     ),

@@ -224,7 +224,7 @@ class Dialect(ABC):
             heard = self.announcements(answer, port) if answer.strip() else []
         except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
             raise AnswerError(f"{self.lldp_table}: the answer lacks {error}") from None
-        return next((each for each in heard if each.system), None)
+        return next((announcement for announcement in heard if announcement.system), None)
 
     def learned_macs(self, answer: str) -> list[LearnedMac]:
         """The entries in the answer to `mac_table`."""
@@ -265,28 +265,28 @@ def normal_ranges(numbers: Sequence[int]) -> str:
 
 def numbers_in(text: str) -> list[int]:
     """All numbers of `111,200-210`; empty for what names none, as `none` or `N/A`."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in ranges(text):
         first, _, last = part.partition("-")
         if first.isdigit():
-            found += range(int(first), int(last if last.isdigit() else first) + 1)
-    return found
+            numbers += range(int(first), int(last if last.isdigit() else first) + 1)
+    return numbers
 
 
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:
     """The names that match, in the order of their numbers."""
-    found = [name for name in names if re.fullmatch(pattern, name)]
-    return sorted(found, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+    matching = [name for name in names if re.fullmatch(pattern, name)]
+    return sorted(matching, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def json_in(answers: Mapping[str, str], command: str) -> JsonValue:
     """The answer to a command as JSON; an empty answer is an empty object."""
     text = answers.get(command, "")
     try:
-        found: JsonValue = json.loads(text) if text.strip() else {}
+        document: JsonValue = json.loads(text) if text.strip() else {}
     except ValueError:
         raise AnswerError(f"{command}: answers {text.strip()[:80]!r} instead of JSON") from None
-    return found
+    return document
 
 
 def number_of(value: JsonValue, where: str) -> int:
@@ -295,10 +295,10 @@ def number_of(value: JsonValue, where: str) -> int:
     Raises:
         AnswerError: with the value and `where`, the command and the key.
     """
-    found = re.match(r"\d+", str(value))
-    if found is None:
+    digits = re.match(r"\d+", str(value))
+    if digits is None:
         raise AnswerError(f"{where} is {value!r} instead of a number")
-    return int(found[0])
+    return int(digits[0])
 
 
 def object_at(data: JsonValue, *path: str) -> Object:
@@ -311,15 +311,15 @@ def object_at(data: JsonValue, *path: str) -> Object:
 def lldpctl_announcements(text: str, port: str) -> list[Announcement]:
     """All that `lldpctl -f json` heard on a port."""
     interfaces = json.loads(text)["lldp"].get("interface", []) if text.strip() else []
-    found = []
+    announcements = []
     # one interface is an object, several are a list of objects; the same for the neighbors of one
-    for each in interfaces if isinstance(interfaces, list) else [interfaces]:
-        if port not in each:
+    for by_interface in interfaces if isinstance(interfaces, list) else [interfaces]:
+        if port not in by_interface:
             continue
-        chassis, about = each[port]["chassis"], each[port]["port"]
+        chassis, about = by_interface[port]["chassis"], by_interface[port]["port"]
         # a chassis without a name has no name around it
         system, of = ("", chassis) if "id" in chassis else next(iter(chassis.items()))
-        found.append(
+        announcements.append(
             Announcement(
                 system=str(system),
                 chassis_id=str(of.get("id", {}).get("value", "")),
@@ -327,4 +327,4 @@ def lldpctl_announcements(text: str, port: str) -> list[Announcement]:
                 port_description=str(about.get("descr", "")),
             )
         )
-    return found
+    return announcements

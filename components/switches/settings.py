@@ -194,7 +194,7 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
     Those of nodes that left the lab are not among them.
     """
     nodes = {node.name: node for node in lab.nodes if node.state != "absent"}
-    found = []
+    mapped = []
     for name, interface, port in cables(switch):
         pf = (
             next((pf for pf in nodes[name].pfs if pf.interface == interface), None)
@@ -204,10 +204,10 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
         if pf is not None:
             rail = lab.rail(pf.rail)
             declared = declared_settings(lab, switch, rail, routed=pf.point_to_point)
-            found.append(
+            mapped.append(
                 Cable(port=port, node=name, interface=interface, rail=rail, settings=declared)
             )
-    return tuple(found)
+    return tuple(mapped)
 
 
 def declared_settings(
@@ -247,27 +247,27 @@ def declared_settings(
     )
 
 
-def differences(declared: PortSettings, found: PortSettings) -> Iterator[Difference]:
+def differences(declared: PortSettings, actual: PortSettings) -> Iterator[Difference]:
     """The fields that differ from the lab."""
-    there = found.fields()
-    for field, asked in declared.fields().items():
-        if there.get(field) != asked:
-            yield Difference(field, asked, there.get(field))
+    there = actual.fields()
+    for field, expected in declared.fields().items():
+        if there.get(field) != expected:
+            yield Difference(field, expected, there.get(field))
 
 
-def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
+def completed(before: PortSettings | None, actual: PortSettings) -> PortSettings:
     """The settings before rocelab.
 
     As recorded at the first change, and as found for fields that are new.
     """
     if before is None:
-        return found
+        return actual
     return before.model_copy(
         update={
-            "trust": found.trust if before.trust is None else before.trust,
-            "watchdog": found.watchdog if before.watchdog is None else before.watchdog,
+            "trust": actual.trust if before.trust is None else before.trust,
+            "watchdog": actual.watchdog if before.watchdog is None else before.watchdog,
             **{
-                name: {**getattr(found, name), **getattr(before, name)}
+                name: {**getattr(actual, name), **getattr(before, name)}
                 for name in (*KEYED.values(), "profiles")
             },
         }
@@ -287,11 +287,11 @@ def wrong_cable(
     if neighbour is None:
         return None
     system = neighbour.system.split(".")[0]
-    seen = sorted(neighbour.port_names & lab_interfaces.get(system, frozenset()))
+    announced = sorted(neighbour.port_names & lab_interfaces.get(system, frozenset()))
     # an unknown name may be a node's own host name; the name of another node means a wrong cable
     if (system in lab_interfaces and system != cable.node) or (
-        seen and cable.interface not in seen
+        announced and cable.interface not in announced
     ):
-        mapped, reported = f"{cable.node} {cable.interface}", " ".join([system, *seen])
+        mapped, reported = f"{cable.node} {cable.interface}", " ".join([system, *announced])
         return f"{cable.port}: switches[].ports has {mapped}, but LLDP reports {reported}"
     return None

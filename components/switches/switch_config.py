@@ -184,11 +184,11 @@ def change_lines(name: str, before: Ports, after: Ports) -> Iterator[str]:
             yield f"{name} {port}: leaves: its earlier settings are restored"
 
 
-def _comparable(found: PortSettings, declared: PortSettings) -> PortSettings:
+def _comparable(actual: PortSettings, declared: PortSettings) -> PortSettings:
     """The found settings in the form of the declared ones: equal when every declared field is."""
-    if not list(differences(declared, found)):
+    if not list(differences(declared, actual)):
         return declared
-    return found.model_copy(update={"profiles": {}})
+    return actual.model_copy(update={"profiles": {}})
 
 
 def _neighbour(facts: PortFacts) -> str:

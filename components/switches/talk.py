@@ -43,8 +43,8 @@ class Cli:
     async def ask(self, command: str) -> str:
         answer = await self._terminal.ask(command)
         printed = [line for line in answer.splitlines() if line.strip()]
-        if found := self._refusal.search("\n".join(printed[:REFUSAL_LINES])):
-            raise RefusedError(f"the switch refuses `{command}`: {found[1].strip()}")
+        if refusal := self._refusal.search("\n".join(printed[:REFUSAL_LINES])):
+            raise RefusedError(f"the switch refuses `{command}`: {refusal[1].strip()}")
         return answer
 
 
@@ -59,8 +59,8 @@ class Shell:
         if done.code is None:
             raise BrokenError(f"the connection broke at `{command}`")
         if done.code:
-            said = " / ".join((done.err or done.out).strip().splitlines()[-2:])
-            raise RefusedError(f"the switch refuses `{command}` ({done.code}): {said[:200]}")
+            printed = " / ".join((done.err or done.out).strip().splitlines()[-2:])
+            raise RefusedError(f"the switch refuses `{command}` ({done.code}): {printed[:200]}")
         if done.left_out:
             raise AnswerError(
                 f"`{command}`: the switch prints {len(done.out) + done.left_out} characters, and "

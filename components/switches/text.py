@@ -17,7 +17,11 @@ from stacks.switches import Switch
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
     declared = [cable.settings for cable in cables if cable.settings.mode is not None]
     return sorted(
-        {vlan for one in declared for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))}
+        {
+            vlan
+            for settings in declared
+            for vlan in (settings.native_vlan or 1, *numbers_in(settings.tagged_vlans))
+        }
     )
 
 
@@ -58,8 +62,8 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
     yield from dialect.shared_lines(lab.name, [cable.settings for cable in cables])
     for cable in cables:
         yield f"{sign} {cable.node} {cable.interface}, {cable.rail.name}"
-        asked = frozenset(cable.settings.fields()) - dialect.usual(cable.settings)
-        yield from dialect.port_lines(lab.name, cable.port, cable.settings, asked)
+        fields = frozenset(cable.settings.fields()) - dialect.usual(cable.settings)
+        yield from dialect.port_lines(lab.name, cable.port, cable.settings, fields)
     if lab.qos and (shared := dialect.global_lines(lab.qos)):
         if switch.allow_global:
             yield f"{sign} switch-wide, as allow_global permits"

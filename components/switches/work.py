@@ -45,19 +45,19 @@ async def cleared(talk: Talk, switch: str, session: ConfigSession) -> ConfigSess
     if pending is None:
         return session
     left = pending.read(await talk.ask(pending.listing), pending.mark)
-    for one in left:
-        if one.state == "unconfirmed" and not one.ours:
+    for change in left:
+        if change.state == "unconfirmed" and not change.ours:
             raise UnconfirmedError(
-                f"{switch}: nothing was changed. Change {one.name} of another user ({one.said}) is "
-                "active but not confirmed, and would mix with rocelab's. Confirm it on the "
-                f"switch, revert it (`{pending.drop.format(one.name)}`) or wait until it expires; "
-                "then run again"
+                f"{switch}: nothing was changed. Change {change.name} of another user "
+                f"({change.said}) is active but not confirmed, and would mix with rocelab's. "
+                f"Confirm it on the switch, revert it (`{pending.drop.format(change.name)}`) or "
+                "wait until it expires; then run again"
             )
-    for one in left:
-        if one.state != "ended":
-            await talk.ask(pending.drop.format(one.name))
+    for change in left:
+        if change.state != "ended":
+            await talk.ask(pending.drop.format(change.name))
     return (
-        _with_name(session, _free(session.name, {one.name for one in left}))
+        _with_name(session, _free(session.name, {change.name for change in left}))
         if session.name
         else session
     )
@@ -70,17 +70,19 @@ async def unconfirmed(talk: Talk, switch: str, session: ConfigSession) -> list[s
         return []
     left = pending.read(await talk.ask(pending.listing), pending.mark)
     return [
-        f"{switch}: change {one.name} {_whose(one)}" for one in left if one.state == "unconfirmed"
+        f"{switch}: change {change.name} {_whose(change)}"
+        for change in left
+        if change.state == "unconfirmed"
     ]
 
 
-def _whose(one: PendingChange) -> str:
-    if one.ours:
+def _whose(change: PendingChange) -> str:
+    if change.ours:
         return (
             "of an interrupted run is active but was never confirmed; the next up reverts it first"
         )
     return (
-        f"of another user ({one.said}) is not confirmed; pulumi up changes nothing until it is "
+        f"of another user ({change.said}) is not confirmed; pulumi up changes nothing until it is "
         "confirmed or reverted"
     )
 
@@ -88,7 +90,7 @@ def _whose(one: PendingChange) -> str:
 def _free(name: str, known: set[str]) -> str:
     """A session name that is not in the switch's list, where ended sessions stay for a while."""
     numbered = (f"{name}-{number}" for number in range(2, len(known) + 3))
-    return next(one for one in (name, *numbered) if one not in known)
+    return next(candidate for candidate in (name, *numbered) if candidate not in known)
 
 
 def _with_name(session: ConfigSession, name: str) -> ConfigSession:
@@ -185,12 +187,14 @@ async def observe(
     }
 
 
-def unheard(switch: str, found: Mapping[str, PortFacts]) -> list[str]:
+def unheard(switch: str, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
     """A warning if the switch refused to list its LLDP neighbors.
 
     The map of cables is then trusted.
     """
-    reasons = dict.fromkeys(facts.lldp_refusal for facts in found.values() if facts.lldp_refusal)
+    reasons = dict.fromkeys(
+        facts.lldp_refusal for facts in facts_by_port.values() if facts.lldp_refusal
+    )
     return [
         f"{switch}: no cable was compared with LLDP, because {reason}. switches[].ports is "
         "trusted: turn LLDP on, or compare the cables yourself"
@@ -198,34 +202,38 @@ def unheard(switch: str, found: Mapping[str, PortFacts]) -> list[str]:
     ]
 
 
-def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
+def refusals(task: Task, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
     """Why rocelab must not change these ports, each with its remedy."""
-    said = []
+    reasons = []
     ports_of: dict[str, list[str]] = {}
-    for port, facts in found.items():
+    for port, facts in facts_by_port.items():
         owner = facts.settings.owner
         if owner not in (None, task.lab):
-            said.append(
+            reasons.append(
                 f"{port} belongs to lab {owner} (its description is {facts.settings.description}); "
                 "remove it from that lab, or clear the description on the switch"
             )
         elif facts.settings.mode not in LAYER_2 and not (
             port in task.ports and task.ports[port].mode is None
         ):
-            said.append(
+            reasons.append(
                 f"{port} is in mode {facts.settings.mode}, which has no VLANs; make it a switch "
                 "port first"
             )
         for fault in facts.faults:
             ports_of.setdefault(fault, []).append(port)
-    said += [f"{', '.join(ports)}: {fault}" for fault, ports in ports_of.items()]
-    heard = [(cable, found[cable.port].neighbour) for cable in task.cables if cable.port in found]
+    reasons += [f"{', '.join(ports)}: {fault}" for fault, ports in ports_of.items()]
+    heard = [
+        (cable, facts_by_port[cable.port].neighbour)
+        for cable in task.cables
+        if cable.port in facts_by_port
+    ]
     wrong = [
         text
         for cable, neighbour in heard
         if (text := wrong_cable(cable, neighbour, task.interfaces))
     ]
-    return said + [f"{text}; correct switches[].ports, or move the cable" for text in wrong]
+    return reasons + [f"{text}; correct switches[].ports, or move the cable" for text in wrong]
 
 
 async def configure(
@@ -245,32 +253,33 @@ async def configure(
         RefusedError: when the switch refuses a command; likewise.
     """
     task = replace(task, session=await cleared(talk, task.switch, task.session))
-    found = await observe(talk, task.dialect, task.ports)
-    if said := refusals(task, found):
+    facts_by_port = await observe(talk, task.dialect, task.ports)
+    if reasons := refusals(task, facts_by_port):
         raise NotOursError(
-            f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said)
+            f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in reasons)
         )
     known = first.read() if first else {}
     before = {
         port: _as_before_us(facts.settings, task.ports[port], known.get(port))
-        for port, facts in found.items()
+        for port, facts in facts_by_port.items()
     }
     needed = {
-        port: list(differences(task.ports[port], facts.settings)) for port, facts in found.items()
+        port: list(differences(task.ports[port], facts.settings))
+        for port, facts in facts_by_port.items()
     }
-    needed = {port: each for port, each in needed.items() if each}
+    needed = {port: names for port, names in needed.items() if names}
     if not needed and not task.global_lines:
-        return SwitchOutcome(before=before, found=found, changed=())
+        return SwitchOutcome(before=before, found=facts_by_port, changed=())
     keep(await talk.ask(task.dialect.backup()))
     if first:
         first.add(
             {
                 port: before[port]
                 for port in needed
-                if port in known or not found[port].settings.owner
+                if port in known or not facts_by_port[port].settings.owner
             }
         )
-    fields = {port: frozenset(each.field for each in found_) for port, found_ in needed.items()}
+    fields = {port: frozenset(names.field for names in found_) for port, found_ in needed.items()}
     lines = _lines(task, {port: task.ports[port] for port in needed}, fields)
     try:
         await _send(talk, task.session, lines)
@@ -279,16 +288,16 @@ async def configure(
         # the last running values; `before` has those before the lab, for the day when it releases
         # the port
         running = {
-            port: found[port].settings.narrowed(frozenset(task.ports[port].fields()))
+            port: facts_by_port[port].settings.narrowed(frozenset(task.ports[port].fields()))
             for port in needed
         }
         back = await _take_back(talk, task, running, fields, error)
         raise type(error)(f"{error}\n{back}") from None
     await _keep_for_good(talk, task)
     changed = tuple(
-        f"{port} {each.field} {each.found} => {each.expected}"
+        f"{port} {names.field} {names.found} => {names.expected}"
         for port, of in needed.items()
-        for each in of
+        for names in of
     )
     return SwitchOutcome(before=before, found=after, changed=changed)
 
@@ -302,10 +311,10 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
         WrongValueError: when a value differs afterwards.
     """
     task = replace(task, session=await cleared(talk, task.switch, task.session))
-    found = await observe(talk, task.dialect, before)
-    ours = {port: old for port, old in before.items() if found[port].settings.owner == task.lab}
+    facts = await observe(talk, task.dialect, before)
+    ours = {port: old for port, old in before.items() if facts[port].settings.owner == task.lab}
     fields = {
-        port: frozenset(each.field for each in differences(old, found[port].settings))
+        port: frozenset(difference.field for difference in differences(old, facts[port].settings))
         for port, old in ours.items()
     }
     needed = {port: ours[port] for port, names in fields.items() if names}
@@ -325,22 +334,26 @@ def merged(
 
 
 def _as_before_us(
-    found: PortSettings, declared: PortSettings, known: PortSettings | None
+    actual: PortSettings, declared: PortSettings, known: PortSettings | None
 ) -> PortSettings:
     """What to restore one day.
 
     A port with our marker but without state: what the file remembers, if it does.
     """
-    asked = found.narrowed(frozenset(declared.fields()))
-    if not asked.owner:
-        return asked
-    return completed(known, asked) if known else asked.model_copy(update={"description": ""})
+    declared_part = actual.narrowed(frozenset(declared.fields()))
+    if not declared_part.owner:
+        return declared_part
+    return (
+        completed(known, declared_part)
+        if known
+        else declared_part.model_copy(update={"description": ""})
+    )
 
 
 def _lines(
     task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    names = frozenset(name for each in fields.values() for name in each)
+    names = frozenset(name for port_fields in fields.values() for name in port_fields)
     lines = task.dialect.vlan_lines(task.vlans) if "vlans" in names else []
     if names - {"description", "vlans", "mtu_bytes"}:
         lines += task.dialect.shared_lines(task.lab, list(declared.values()))
@@ -396,17 +409,17 @@ async def _verified(
     Raises:
         WrongValueError: when a value differs from these settings.
     """
-    found = await observe(talk, task.dialect, ports)
+    facts = await observe(talk, task.dialect, ports)
     wrong = [
-        f"  {port} {each}"
+        f"  {port} {difference}"
         for port, of in ports.items()
-        for each in differences(of, found[port].settings)
+        for difference in differences(of, facts[port].settings)
     ]
     if wrong:
         more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
         text = f"{task.switch} accepted the commands, but its settings differ:"
         raise WrongValueError("\n".join([text, *wrong[:MOST_SHOWN], *more]))
-    return found
+    return facts
 
 
 async def _keep_for_good(talk: Talk, task: Task) -> None:

@@ -29,8 +29,8 @@ Rule = Callable[..., Iterator[Fault]]
 
 def _rules_of(topic: ModuleType) -> dict[Rule, tuple[str, ...]]:
     """The rules of a file with the names of their parameters."""
-    found = (each for name, each in vars(topic).items() if name.startswith("refuse_"))
-    return {rule: tuple(signature(rule).parameters) for rule in found}
+    rules = (function for name, function in vars(topic).items() if name.startswith("refuse_"))
+    return {rule: tuple(signature(rule).parameters) for rule in rules}
 
 
 TOPICS = (

@@ -166,19 +166,19 @@ def refuse_interfaces_on_two_rails(parts: Parts, cluster: Cluster) -> Iterator[F
     Then only the PCI addresses distinguish them.
     """
     pods = {rail.name for _, rail, _ in parts.pod_rails()}
-    found = [
+    rails = [
         (path, node, pf)
         for path, node, pf in parts.pfs()
         if pf.rail in pods and node.state != "absent"
     ]
     slots: dict[str, set[str | None]] = defaultdict(set)
     named: dict[tuple[str, str], set[str | None]] = defaultdict(set)
-    for _, _, pf in found:
+    for _, _, pf in rails:
         slots[pf.rail].add(pf.pci)
         named[pf.rail, pf.interface].add(pf.pci)
     by_slot = isinstance(cluster.delivery, SriovPlain | SriovOperator)
     first_on: dict[str, dict[str, str]] = defaultdict(dict)
-    for path, node, pf in found:
+    for path, node, pf in rails:
         for rail, first in first_on[pf.interface].items():
             mixed = (
                 named[rail, pf.interface] & slots[pf.rail]

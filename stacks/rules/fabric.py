@@ -62,8 +62,8 @@ def refuse_one_nic_for_two_switches(fabric: Fabric) -> Iterator[Fault]:
         for j, host in enumerate(switch.hosts):
             chosen = (host.uplink or switch.uplink).model_dump(exclude_none=True)
             if switch.use != "reference":  # its uplinks are those that it has
-                said = ", ".join(f"{key} {value}" for key, value in chosen.items())
-                choices.append(((*PATH, i, "hosts", j), f"{host.name}: {said}"))
+                choice = ", ".join(f"{key} {value}" for key, value in chosen.items())
+                choices.append(((*PATH, i, "hosts", j), f"{host.name}: {choice}"))
     yield from twice(
         "uplink",
         choices,

@@ -44,8 +44,8 @@ class Parts:
 
     def section(self, key: str, kind: type[T]) -> T | None:
         """A section that a rule can do without; other rules name theirs as parameters."""
-        found = self.sections.get(key)
-        return found if isinstance(found, kind) else None
+        section = self.sections.get(key)
+        return section if isinstance(section, kind) else None
 
     def has(self, key: str) -> bool:
         return self.sections.get(key) is not None
@@ -97,10 +97,10 @@ class Parts:
 
 def twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Iterator[Fault]:
     """A fault for each value after the first of its kind."""
-    seen: dict[Hashable, list[Path]] = defaultdict(list)
+    places_of: dict[Hashable, list[Path]] = defaultdict(list)
     for path, value in values:
-        seen[value].append(path)
-    for value, paths in seen.items():
+        places_of[value].append(path)
+    for value, paths in places_of.items():
         for path in paths[1:]:
             yield Fault(
                 path, f"{what} {value} is also that of {show(paths[0])}; {why}", also=paths[0]

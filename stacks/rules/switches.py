@@ -36,8 +36,8 @@ def refuse_names_and_addresses_given_twice(parts: Parts, switches: Switches) -> 
         for i, switch in enumerate(switches)
     ]
     # the core rules report what nodes share among themselves
-    found = twice("address", places, "give each switch its own")
-    yield from (fault for fault in found if fault.path[0] == "switches")
+    repeated = twice("address", places, "give each switch its own")
+    yield from (fault for fault in repeated if fault.path[0] == "switches")
 
 
 def refuse_ports_and_pfs_given_twice(switches: Switches) -> Iterator[Fault]:
@@ -105,13 +105,13 @@ def _rails_in_vlans(parts: Parts, switches: Switches) -> set[tuple[str, str]]:
     Routed ports are in none.
     """
     pfs = {(node.name, pf.interface): pf for _, node, pf in parts.pfs()}
-    found = set()
+    rails = set()
     for switch in switches:
         for node, interface, _ in cables(switch):
             pf = pfs.get((node, interface))
             if pf is not None and not pf.point_to_point:
-                found.add((switch.name, pf.rail))
-    return found
+                rails.add((switch.name, pf.rail))
+    return rails
 
 
 def refuse_native_vlans_that_meet_a_pods(parts: Parts, switches: Switches) -> Iterator[Fault]:

@@ -1,16 +1,15 @@
 """Addresses and routes of the rails: packets must leave by the NIC that they belong to."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, ip_network
-from itertools import islice
 
 from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Place, Port
 from components.audit.registry import PRACTICE, check
 from components.audit.routing import interface_to
 from components.audit.view import View, fault
-from components.inventory.model import Host, Pf
+from components.inventory.model import Host, Pf, Route
 from components.inventory.reading import Reading
 
 SYSCTLS = "https://docs.kernel.org/networking/ip-sysctl.html"
@@ -30,7 +29,9 @@ LOST = frozenset({"FAILED", "INCOMPLETE"})
     remedy="add the address, also to the file that sets it at boot",
 )
 def rail_address(view: View) -> Iterator[AuditFault]:
-    for port, reading, _ in view.each((port for port in view.ports if port.declared), lambda port: port.pf.addresses):
+    for port, reading, _ in view.each(
+        (port for port in view.ports if port.declared), lambda port: port.pf.addresses
+    ):
         if port.declared and port.declared.address not in port.ipv4:
             own = ", ".join(map(str, port.ipv4))
             yield fault(port, reading, own or "no IPv4 address", str(port.declared.address))
@@ -53,9 +54,11 @@ def rail_address(view: View) -> Iterator[AuditFault]:
 )
 def rail_subnet(view: View) -> Iterator[AuditFault]:
     def subnets(port: Port) -> Reading[str]:
-        return port.pf.addresses.map(lambda _: ", ".join(sorted({str(one.network) for one in port.ipv4})))
+        networks = sorted({str(address.network) for address in port.ipv4})
+        return port.pf.addresses.map(lambda _: ", ".join(networks))
 
-    ports = [port for port in view.ports if not port.declared and (port.ipv4 or not port.pf.addresses.is_known)]
+    ports = [port for port in view.ports if not port.declared]
+    ports = [port for port in ports if port.ipv4 or not port.pf.addresses.is_known]
     # a subnet for each leaf or cable has no majority
     return view.unlike_peers(ports, subnets, undecided=False)
 
@@ -93,7 +96,8 @@ def _every_pf(view: View) -> Iterator[tuple[Place, Pf]]:
     good="each MAC on one NIC",
     why="the switch learns it now here, now there, and loses packets of both",
     source=PRACTICE,
-    remedy="give cloned machines MACs of their own; a NIC with a wrong burnt-in MAC needs its vendor",
+    remedy="give cloned machines MACs of their own; a NIC with a wrong burnt-in MAC needs its "
+    "vendor",
 )
 def mac_twice(view: View) -> Iterator[AuditFault]:
     owners: dict[str, list[tuple[Place, Pf]]] = {}
@@ -113,7 +117,7 @@ def _shared(view: View) -> Iterator[tuple[Host, list[Port]]]:
     for host in view.fleet.hosts:
         by_subnet: dict[IPv4Network, list[Port]] = {}
         for port in view.fleet.ports_of(host):
-            for network in {one.network for one in port.ipv4}:
+            for network in {address.network for address in port.ipv4}:
                 by_subnet.setdefault(network, []).append(port)
         for ports in by_subnet.values():
             if len(ports) > 1:
@@ -125,20 +129,24 @@ def _shared(view: View) -> Iterator[tuple[Host, list[Port]]]:
     Severity.HIGH,
     title="Several NICs in one subnet answer for each other",
     good="arp_ignore 1 or 2, and arp_announce 2, where NICs of one host share a subnet",
-    why="Linux answers ARP for any of its addresses on any NIC, and RDMA connects to the wrong device",
+    why="Linux answers ARP for any of its addresses on any NIC, and RDMA connects to the wrong "
+    "device",
     source=RDMACM,
-    remedy="net.ipv4.conf.all.arp_ignore=2 and arp_announce=2 in /etc/sysctl.d, or a subnet for each rail",
+    remedy="net.ipv4.conf.all.arp_ignore=2 and arp_announce=2 in /etc/sysctl.d, or a subnet for "
+    "each rail",
 )
 def arp_flux(view: View) -> Iterator[AuditFault]:
     for host, ports in _shared(view):
         sysctls = view.read(host.name, host.network.sysctls)
         for port in ports if sysctls is not None else ():
-            ignore, announce = (_larger(sysctls or {}, port, name) for name in ("arp_ignore", "arp_announce"))
+            ignore, announce = (
+                _larger(sysctls or {}, port, name) for name in ("arp_ignore", "arp_announce")
+            )
             if ignore is None or announce is None:
                 view.skip(host.name, "arp_ignore or arp_announce was not read")
             elif ignore not in {1, 2} or announce != 2:
-                found = f"arp_ignore {ignore}, arp_announce {announce}"
-                yield fault(port, host.network.sysctls, found, "arp_ignore 1 or 2, arp_announce 2")
+                actual = f"arp_ignore {ignore}, arp_announce {announce}"
+                yield fault(port, host.network.sysctls, actual, "arp_ignore 1 or 2, arp_announce 2")
 
 
 @check(
@@ -148,13 +156,14 @@ def arp_flux(view: View) -> Iterator[AuditFault]:
     good="not 1 (strict), where NICs share a subnet or a rail is routed",
     why="packets that come in by another NIC than the route back are dropped without a message",
     source=SYSCTLS,
-    remedy="net.ipv4.conf.INTERFACE.rp_filter=2 in /etc/sysctl.d; the larger of `all` and the interface counts",
+    remedy="net.ipv4.conf.INTERFACE.rp_filter=2 in /etc/sysctl.d; the larger of `all` and the "
+    "interface counts",
 )
 def rp_filter(view: View) -> Iterator[AuditFault]:
     shared = {(port.node, port.pf.pci) for _, ports in _shared(view) for port in ports}
     for port in view.ports:
         routes = view.read(port.node, port.host.network.routes)
-        routed = any(one.gateway and one.interface == port.interface for one in routes or ())
+        routed = _gateways(routes or (), port)
         if not routed and (port.node, port.pf.pci) not in shared:
             continue
         sysctls = view.read(port.node, port.host.network.sysctls)
@@ -164,9 +173,9 @@ def rp_filter(view: View) -> Iterator[AuditFault]:
 
 def _larger(sysctls: dict[str, int], port: Port, name: str) -> int | None:
     """The value that counts: the larger of the interface's and that of `all`."""
-    found = [sysctls.get(f"net.ipv4.conf.{where}.{name}") for where in ("all", port.interface)]
-    given = [value for value in found if value is not None]
-    return max(given) if len(given) == len(found) else None
+    actual = [sysctls.get(f"net.ipv4.conf.{where}.{name}") for where in ("all", port.interface)]
+    given = [value for value in actual if value is not None]
+    return max(given) if len(given) == len(actual) else None
 
 
 @check(
@@ -176,15 +185,16 @@ def _larger(sysctls: dict[str, int], port: Port, name: str) -> int | None:
     good="the route from the port's address to peers of its rail leads through the port",
     why="what should run on its own rail takes another one or the management network, or is lost",
     source=NCCL,
-    remedy="a rule `from ADDRESS` with a separate table for each port; a separate subnet for each rail",
+    remedy="a rule `from ADDRESS` with a separate table for each port; a separate subnet for "
+    "each rail",
 )
 def rail_route(view: View) -> Iterator[AuditFault]:
     near: dict[tuple[str, IPv4Network], list[IPv4Address]] = {}
     far: dict[str, dict[IPv4Network, IPv4Address]] = {}
     for port in view.ports:
-        for one in port.ipv4:
-            near.setdefault((port.rail, one.network), []).append(one.ip)
-            far.setdefault(port.rail, {}).setdefault(one.network, one.ip)
+        for address in port.ipv4:
+            near.setdefault((port.rail, address.network), []).append(address.ip)
+            far.setdefault(port.rail, {}).setdefault(address.network, address.ip)
     for port in view.ports:
         if not port.ipv4:
             continue
@@ -192,15 +202,18 @@ def rail_route(view: View) -> Iterator[AuditFault]:
         routes, rules = view.read(port.node, network.routes), view.read(port.node, network.rules)
         if routes is None or rules is None:
             continue
-        peers = [("in its subnet", one) for one in near[port.rail, own.network][:2] if one != own.ip][:1]
-        if any(one.gateway and one.interface == port.interface for one in routes):
-            others = (address for subnet, address in far[port.rail].items() if subnet != own.network)
-            peers += [("in other subnets", address) for address in islice(others, 1)]
+        neighbors = [address for address in near[port.rail, own.network][:2] if address != own.ip]
+        peers = [("in its subnet", address) for address in neighbors[:1]]
+        if _gateways(routes, port):
+            others = [ip for subnet, ip in far[port.rail].items() if subnet != own.network]
+            peers += [("in other subnets", address) for address in others[:1]]
         for where, peer in peers:
             way = interface_to(routes, rules, own.ip, peer)
             if way != port.interface:
-                found = f"through {way}" if way else "no route"
-                yield fault(port, network.routes, f"{found} to peers {where}", f"through {port.interface}")
+                actual = f"through {way}" if way else "no route"
+                yield fault(
+                    port, network.routes, f"{actual} to peers {where}", f"through {port.interface}"
+                )
 
 
 @check(
@@ -208,7 +221,8 @@ def rail_route(view: View) -> Iterator[AuditFault]:
     Severity.HIGH,
     title="The default route leads over a rail",
     good="the default route on the management network",
-    why="management, storage and the internet share the rail with RDMA, and a link flap cuts the host off",
+    why="management, storage and the internet share the rail with RDMA, and a link flap cuts the "
+    "host off",
     source=PRACTICE,
     remedy="move the default route to the management interface",
 )
@@ -235,17 +249,20 @@ def gateway_swapped(view: View) -> Iterator[AuditFault]:
                 continue
             other = next(address for address in own.network if address != own.ip)
             routes = view.read(port.node, port.host.network.routes) or ()
-            through = {one.gateway for one in routes if one.interface == port.interface and one.gateway}
-            states = {
-                one.state
-                for one in view.read(port.node, port.host.network.peers) or ()
-                if one.interface == port.interface and one.address == str(other)
-            }
+            through = _gateways(routes, port)
+            states = set()
+            for peer in view.read(port.node, port.host.network.peers) or ():
+                if peer.interface == port.interface and peer.address == str(other):
+                    states.add(peer.state)
             if through and str(other) not in through:
                 gateways = ", ".join(sorted(through))
-                yield fault(port, port.host.network.routes, f"gateway {gateways}", f"gateway {other}")
+                yield fault(
+                    port, port.host.network.routes, f"gateway {gateways}", f"gateway {other}"
+                )
             elif states and states <= LOST:
-                yield fault(port, port.host.network.peers, f"{other} does not answer ARP", "an answer")
+                yield fault(
+                    port, port.host.network.peers, f"{other} does not answer ARP", "an answer"
+                )
 
 
 @check(
@@ -255,19 +272,22 @@ def gateway_swapped(view: View) -> Iterator[AuditFault]:
     good="rails, management, pods and services in subnets of their own",
     why="addresses of one network are looked for in the other",
     source=PRACTICE,
-    remedy="renumber the rail; the pod and service networks of a running cluster can hardly be changed",
+    remedy="renumber the rail; the pod and service networks of a running cluster can hardly be "
+    "changed",
 )
 def subnets_overlap(view: View) -> Iterator[AuditFault]:
     rails: dict[IPv4Network, Port] = {}
     for port in view.ports:
-        for one in port.ipv4:
-            rails.setdefault(one.network, port)
+        for address in port.ipv4:
+            rails.setdefault(address.network, port)
     spans = sorted(rails, key=lambda network: (int(network.network_address), network.prefixlen))
     large: IPv4Network | None = None
     for span in spans:  # of two networks one holds the other, and comes first here
         if large is not None and span.subnet_of(large):
             port = rails[span]
-            yield fault(port, port.pf.addresses, f"{span} lies in {large} of another rail", "no overlap")
+            yield fault(
+                port, port.pf.addresses, f"{span} lies in {large} of another rail", "no overlap"
+            )
         else:
             large = span
     starts = [int(span.network_address) for span in spans]
@@ -277,7 +297,9 @@ def subnets_overlap(view: View) -> Iterator[AuditFault]:
         for span in near:
             if span.overlaps(network):
                 port = rails[span]
-                yield fault(port, port.pf.addresses, f"{span} overlaps {what} {network}", "no overlap")
+                yield fault(
+                    port, port.pf.addresses, f"{span} overlaps {what} {network}", "no overlap"
+                )
 
 
 def _others(view: View) -> Iterator[tuple[IPv4Network, str]]:
@@ -286,15 +308,25 @@ def _others(view: View) -> Iterator[tuple[IPv4Network, str]]:
     texts: list[tuple[str, str]] = []
     if cluster is not None:
         texts += [(text, "services") for text in view.read("", cluster.service_cidrs) or ()]
-        texts += [(text, "pods") for node in view.read("", cluster.nodes) or () for text in node.pod_cidrs]
+        texts += [
+            (text, "pods") for node in view.read("", cluster.nodes) or () for text in node.pod_cidrs
+        ]
     if view.lab and view.lab.cluster:
         texts.append((str(view.lab.cluster.pod_subnet), "pods"))
         texts.append((str(view.lab.cluster.service_subnet), "services"))
-    texts += [(f"{host.address}/32", "management") for host in view.fleet.hosts if _is_ipv4(host.address)]
+    texts += [
+        (f"{host.address}/32", "management") for host in view.fleet.hosts if _is_ipv4(host.address)
+    ]
     for text, what in texts:
         network = ip_network(text, strict=False)
         if isinstance(network, IPv4Network):
             yield network, what
+
+
+def _gateways(routes: Iterable[Route], port: Port) -> set[str]:
+    """The gateways of a port's routes."""
+    own = [route for route in routes if route.interface == port.interface]
+    return {route.gateway for route in own if route.gateway}
 
 
 def _is_ipv4(text: str) -> bool:

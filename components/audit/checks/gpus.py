@@ -31,7 +31,7 @@ BROKEN = {
     121: "error of the link to the CPU",
     140: "uncorrected memory error",
 }
-"""Xids whose cause is the card or its links. Others, such as 13, 31 and 43, a program causes by itself."""
+"""Xids whose cause is the card or its links. Others, such as 13, 31 and 43, programs cause."""
 FULL_SPEED = "P0"
 REGISTERED = ("", "Completed", "Not Supported")
 SUCCEEDED = ("", "Success")
@@ -47,7 +47,8 @@ Judge = Callable[[GpuHealth], tuple[str, str]]
     good="the number in the lab file, where `gpus` is set for the node",
     why="a job that asks for all GPUs of a node waits for ever, or fails without a reason",
     source=PRACTICE,
-    remedy="read the kernel's log for Xid 79, power the host off and on, reseat the card; or correct `gpus`",
+    remedy="read the kernel's log for Xid 79, power the host off and on, reseat the card; or "
+    "correct `gpus`",
 )
 def gpu_count(view: View) -> Iterator[AuditFault]:
     def declared(place: Place) -> int | None:
@@ -82,7 +83,7 @@ def gpu_lost(view: View) -> Iterator[AuditFault]:
 
 
 def _is_lost(gpu: Gpu) -> bool:
-    """nvidia-smi leaves the GPU out, or ends at it with the words of NVML_ERROR_GPU_IS_LOST or Unknown Error."""
+    """nvidia-smi leaves the GPU out, or ends at it: NVML_ERROR_GPU_IS_LOST or Unknown Error."""
     reason = gpu.health.unknown.lower()
     named = "device handle" in reason and gpu.pci in reason
     return reason == LOST.lower() or named or "no devices were found" in reason
@@ -95,7 +96,8 @@ def _is_lost(gpu: Gpu) -> bool:
     good="no uncorrected error since the driver was loaded, no failed remapping of rows",
     why="a program on this GPU fails or computes wrong values",
     source=MEMORY,
-    remedy="drain the node, reset the GPU (nvidia-smi -r), run `dcgmi diag -r 3`; replace a card that cannot remap",
+    remedy="drain the node, reset the GPU (nvidia-smi -r), run `dcgmi diag -r 3`; replace a card "
+    "that cannot remap",
 )
 def gpu_memory(view: View) -> Iterator[AuditFault]:
     def judge(health: GpuHealth) -> tuple[str, str]:
@@ -103,7 +105,11 @@ def gpu_memory(view: View) -> Iterator[AuditFault]:
             return "remapping of rows failed", "no failure"
         if health.sram_threshold_exceeded:
             return "more SRAM errors than its threshold", "fewer"
-        return (f"{health.ecc_uncorrected} uncorrected errors", "0") if health.ecc_uncorrected else ("", "")
+        return (
+            (f"{health.ecc_uncorrected} uncorrected errors", "0")
+            if health.ecc_uncorrected
+            else ("", "")
+        )
 
     return _judged(view, judge)
 
@@ -133,14 +139,21 @@ def gpu_reset(view: View) -> Iterator[AuditFault]:
     good="none since boot of " + ", ".join(map(str, BROKEN)),
     why="after it a GPU may hang, compute wrong values or be gone, whatever nvidia-smi shows now",
     source=XIDS,
-    remedy="do what the catalog of Xids says for this number; after the reboot that it usually asks for, look again",
+    remedy="do what the catalog of Xids says for this number; after the reboot that it usually "
+    "asks for, look again",
 )
 def gpu_xid(view: View) -> Iterator[AuditFault]:
     with_driver = [place for place in view.places if place.host.system.gpu_driver.value]
     for place, reading, xids in view.each(with_driver, lambda place: place.host.system.xids):
         for xid in xids:
             if xid.code in BROKEN:
-                yield fault(place, reading, f"Xid {xid.code}: {BROKEN[xid.code]}", "none", part=f"GPU {xid.pci}")
+                yield fault(
+                    place,
+                    reading,
+                    f"Xid {xid.code}: {BROKEN[xid.code]}",
+                    "none",
+                    part=f"GPU {xid.pci}",
+                )
 
 
 @check(
@@ -153,14 +166,17 @@ def gpu_xid(view: View) -> Iterator[AuditFault]:
     remedy="check fans, air flow, liquid cooling, power supplies and their cables",
 )
 def gpu_throttled(view: View) -> Iterator[AuditFault]:
-    return _judged(view, lambda health: (", ".join(health.throttled), "none" if health.throttled else ""))
+    return _judged(
+        view, lambda health: (", ".join(health.throttled), "none" if health.throttled else "")
+    )
 
 
 @check(
     "gpu-pcie",
     Severity.HIGH,
     title="GPU's PCIe link is narrower or slower than it could be",
-    good="full width; at full speed also the full generation, which an idle GPU may lower to save power",
+    good="full width; at full speed also the full generation, which an idle GPU may lower to "
+    "save power",
     why="copies between host and GPU, and GPUDirect, lose the same share",
     source=SMI,
     remedy="reseat the card or its riser, compare the BIOS settings of the slot with a peer",
@@ -182,16 +198,20 @@ def gpu_pcie(view: View) -> Iterator[AuditFault]:
     "gpu-nvlink",
     Severity.HIGH,
     title="An NVLink is down, or the GPU is not in its fabric",
-    good="each link as fast as the same one of most GPUs of the host; registered with Fabric Manager",
+    good="each link as fast as the same one of most GPUs of the host; registered with Fabric "
+    "Manager",
     why="GPUs of one node exchange data over fewer links, over PCIe, or not at all",
     source=SMI,
-    remedy="read nvidia-smi nvlink -e and the log of Fabric Manager; reset all GPUs of the node, reseat the board",
+    remedy="read nvidia-smi nvlink -e and the log of Fabric Manager; reset all GPUs of the node, "
+    "reseat the board",
 )
 def gpu_nvlink(view: View) -> Iterator[AuditFault]:
     def judge(health: GpuHealth) -> tuple[str, str]:
         if health.fabric_state not in REGISTERED:
             return f"fabric {health.fabric_state}", "Completed"
-        return (health.fabric_status, "Success") if health.fabric_status not in SUCCEEDED else ("", "")
+        return (
+            (health.fabric_status, "Success") if health.fabric_status not in SUCCEEDED else ("", "")
+        )
 
     yield from _judged(view, judge)
     for place in view.places:
@@ -200,16 +220,19 @@ def gpu_nvlink(view: View) -> Iterator[AuditFault]:
 
 
 def _slow_links(gpus: Sequence[Gpu]) -> Iterator[tuple[Gpu, str]]:
-    """Links that are slower than the same link of most GPUs of the host: on some boards a few are never active."""
+    """Links slower than those of most GPUs of the host: on some boards a few are never active."""
     links = {gpu.pci: gpu.nvlinks.or_else(()) for gpu in gpus}
     usual = []
     for number in range(max(map(len, links.values()), default=0)):
         rates = Counter(own[number] for own in links.values() if number < len(own) and any(own))
-        rate, count = rates.most_common(1)[0] if rates else (0.0, 0)
-        usual.append(rate if count * 2 > rates.total() else 0.0)
+        rate, count = max(rates.items(), key=lambda item: item[1], default=(0.0, 0))
+        usual.append(rate * (count * 2 > rates.total()))
     for gpu in gpus:
         own = links[gpu.pci]
-        slow = [f"link {number} {rate:g} GB/s" for number, rate in enumerate(own) if rate < usual[number]]
+        slow = []
+        for number, rate in enumerate(own):
+            if rate < usual[number]:
+                slow.append(f"link {number} {rate:g} GB/s")
         if any(own) and slow:
             yield gpu, ", ".join(slow)
 
@@ -223,6 +246,6 @@ def _gpus(view: View) -> Iterator[tuple[Place, Gpu]]:
 def _judged(view: View, judge: Judge) -> Iterator[AuditFault]:
     for place, gpu in _gpus(view):
         health = view.read(place.node, gpu.health)
-        found, right = judge(health) if health else ("", "")
-        if found:
-            yield fault(place, gpu.health, found, right)
+        actual, right = judge(health) if health else ("", "")
+        if actual:
+            yield fault(place, gpu.health, actual, right)

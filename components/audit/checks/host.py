@@ -36,7 +36,9 @@ def governor(view: View) -> Iterator[AuditFault]:
 )
 def swap(view: View) -> Iterator[AuditFault]:
     words = {True: "swap", False: "none"}
-    return view.unlike(view.places, lambda place: place.host.system.swap_kib.map(bool), False, words.__getitem__)
+    return view.unlike(
+        view.places, lambda place: place.host.system.swap_kib.map(bool), False, words.__getitem__
+    )
 
 
 @check(
@@ -50,4 +52,6 @@ def swap(view: View) -> Iterator[AuditFault]:
 )
 def clock(view: View) -> Iterator[AuditFault]:
     words = {True: "synchronized", False: "not synchronized"}
-    return view.unlike(view.places, lambda place: place.host.system.clock_synchronized, True, words.__getitem__)
+    return view.unlike(
+        view.places, lambda place: place.host.system.clock_synchronized, True, words.__getitem__
+    )

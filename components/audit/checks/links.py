@@ -8,7 +8,9 @@ from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 
 MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
-THRESHOLDS = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
+THRESHOLDS = (
+    "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
+)
 COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
 
 FLAP_CHANGES = 2
@@ -31,7 +33,8 @@ def gbit(speed_mbit_s: int) -> str:
     good="carrier on every PF of a rail",
     why="a rank that uses this rail hangs in its first collective",
     source=MONITOR,
-    remedy="check cable, optic and switch port; a node that is out of service belongs in the lab file as drained",
+    remedy="check cable, optic and switch port; a node that is out of service belongs in the lab "
+    "file as drained",
 )
 def link_down(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
@@ -61,7 +64,8 @@ def link_speed(view: View) -> Iterator[AuditFault]:
     good="the highest speed that the NIC supports",
     why="bandwidth that was paid for is not used",
     source=PRACTICE,
-    remedy="check whether cable, optic and switch port support the speed; waive it for a slower switch",
+    remedy="check whether cable, optic and switch port support the speed; waive it for a slower "
+    "switch",
 )
 def link_below_nic(view: View) -> Iterator[AuditFault]:
     for port, reading, speed in view.each(_linked(view), lambda port: port.pf.speed_mbit_s):
@@ -96,12 +100,24 @@ def link_flaps(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         before = view.fleet.earlier_hosts.get(port.node)
         old_pf = before.pf(port.pf.pci) if before else None
-        if before is None or old_pf is None or before.system.boot_id.value != port.host.system.boot_id.value:
+        if (
+            before is None
+            or old_pf is None
+            or before.system.boot_id.value != port.host.system.boot_id.value
+        ):
             view.skip(port.node, "no earlier look since the last boot: --since FILE")
             continue
-        now, old = view.read(port.node, port.pf.carrier_changes), view.read(port.node, old_pf.carrier_changes)
+        now, old = (
+            view.read(port.node, port.pf.carrier_changes),
+            view.read(port.node, old_pf.carrier_changes),
+        )
         if now is not None and old is not None and now - old > FLAP_CHANGES:
-            yield fault(port, port.pf.carrier_changes, f"{now - old} changes of carrier", f"at most {FLAP_CHANGES}")
+            yield fault(
+                port,
+                port.pf.carrier_changes,
+                f"{now - old} changes of carrier",
+                f"at most {FLAP_CHANGES}",
+            )
 
 
 @check(
@@ -111,12 +127,15 @@ def link_flaps(view: View) -> Iterator[AuditFault]:
     good=f"at most {BIT_ERRORS_PER_HOUR} CRC or symbol errors per hour",
     why="every damaged packet is lost, and RoCE sends the whole window again",
     source=THRESHOLDS,
-    remedy="clean the optic, swap cable and optic with a good peer's, and see which end the errors follow",
+    remedy="clean the optic, swap cable and optic with a good peer's, and see which end the "
+    "errors follow",
 )
 def link_errors(view: View) -> Iterator[AuditFault]:
     for port, name, rate, source in view.deltas(BIT_ERRORS):
         if rate * 3600 > BIT_ERRORS_PER_HOUR:
-            yield view.rate_fault(port, source, f"{name} rises by {rate * 3600:.3g} per hour", "at most 120 per hour")
+            yield view.rate_fault(
+                port, source, f"{name} rises by {rate * 3600:.3g} per hour", "at most 120 per hour"
+            )
 
 
 @check(

@@ -9,7 +9,9 @@ from components.audit.registry import PRACTICE, check
 from components.audit.view import View
 
 COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
-THRESHOLDS = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
+THRESHOLDS = (
+    "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
+)
 
 MOST_TIMEOUTS_PER_S = 1
 """Of `local_ack_timeout_err`, as NVSentinel has it."""
@@ -29,7 +31,8 @@ LIMITS = {
 PAUSES = tuple(f"rx_prio{priority}_pause" for priority in range(8))
 STORMS = ("tx_pause_storm_warning_events", "tx_pause_storm_error_events")
 FEW_PAUSES_PER_S, TIMES_MEDIAN = 100, 10
-"""From practice: a lower rate does no harm; above it, a receiver with ten times the peers' median is slow itself."""
+"""From practice: a lower rate does no harm; above it, a receiver with ten times the peers' median
+is slow itself."""
 
 
 @check(
@@ -39,7 +42,8 @@ FEW_PAUSES_PER_S, TIMES_MEDIAN = 100, 10
     good=", ".join(f"{name} at most {limit}/s" for name, limit in LIMITS.items()),
     why="each loss makes RoCE send a window again and slow down",
     source=THRESHOLDS,
-    remedy="compare QoS of NIC and switch first, then cable and optic; look for a pause storm at the receivers",
+    remedy="compare QoS of NIC and switch first, then cable and optic; look for a pause storm at "
+    "the receivers",
 )
 def packet_loss(view: View) -> Iterator[AuditFault]:
     for port, name, rate, source in view.deltas(LIMITS):
@@ -64,10 +68,12 @@ def pause_storm(view: View) -> Iterator[AuditFault]:
     "pause-rate",
     Severity.HIGH,
     title="Port is paused far more than its peers",
-    good=f"below {FEW_PAUSES_PER_S} pause frames per second, or below {TIMES_MEDIAN} times the median of peers",
+    good=f"below {FEW_PAUSES_PER_S} pause frames per second, or below {TIMES_MEDIAN} times the "
+    "median of peers",
     why="one slow receiver or wrong port slows down all that share its class",
     source=PRACTICE,
-    remedy="find the receiver behind the pauses: the node with a pause storm, a narrow PCIe link or a wrong MTU",
+    remedy="find the receiver behind the pauses: the node with a pause storm, a narrow PCIe link "
+    "or a wrong MTU",
 )
 def pause_rate(view: View) -> Iterator[AuditFault]:
     groups: dict[Hashable, list[tuple[Port, str, float, str]]] = {}
@@ -77,4 +83,6 @@ def pause_rate(view: View) -> Iterator[AuditFault]:
         usual = median(rate for _, _, rate, _ in group)
         for port, name, rate, source in group:
             if rate > FEW_PAUSES_PER_S and rate > TIMES_MEDIAN * usual:
-                yield view.rate_fault(port, source, f"{name} {rate:.3g}/s", f"{usual:.3g}/s, the median of peers")
+                yield view.rate_fault(
+                    port, source, f"{name} {rate:.3g}/s", f"{usual:.3g}/s, the median of peers"
+                )

@@ -20,7 +20,10 @@ OVERSIZE = ("rx_oversize_pkts_phy", "rx_out_of_range_len_phy")
 
 def path_mtu(mtu_bytes: int) -> int:
     """The RDMA MTU that an Ethernet MTU allows."""
-    return max((size for size in (256, 512, 1024, 2048, 4096) if size <= mtu_bytes - HEADERS_BYTES), default=0)
+    return max(
+        (size for size in (256, 512, 1024, 2048, 4096) if size <= mtu_bytes - HEADERS_BYTES),
+        default=0,
+    )
 
 
 @check(
@@ -34,7 +37,9 @@ def path_mtu(mtu_bytes: int) -> int:
 )
 def mtu_pf(view: View) -> Iterator[AuditFault]:
     return view.unlike_declared(
-        view.ports, lambda port: port.pf.mtu_bytes, lambda port: port.lab_rail.mtu_bytes if port.lab_rail else None
+        view.ports,
+        lambda port: port.pf.mtu_bytes,
+        lambda port: port.lab_rail.mtu_bytes if port.lab_rail else None,
     )
 
 
@@ -43,7 +48,8 @@ def mtu_pf(view: View) -> Iterator[AuditFault]:
     Severity.HIGH,
     title="MTU of VFs differs from their PF",
     good="the MTU of the PF",
-    why="a VF does not follow its PF, and the pod gets the VF's MTU: packets are a sixth as large, or are dropped",
+    why="a VF does not follow its PF, and the pod gets the VF's MTU: packets are a sixth as "
+    "large, or are dropped",
     source=VF_MTU,
     remedy="set the MTU of each idle VF, and mtu in the CNI configuration or the operator's policy",
 )
@@ -68,18 +74,22 @@ def mtu_vf(view: View) -> Iterator[AuditFault]:
     good="the MTU of the rail",
     why="pods send packets that the rail drops, or smaller ones than it carries",
     source=CHAIN,
-    remedy="set mtu in the NetworkAttachmentDefinition to the MTU of the rail, or leave it out and set it on the VFs",
+    remedy="set mtu in the NetworkAttachmentDefinition to the MTU of the rail, or leave it out "
+    "and set it on the VFs",
 )
 def mtu_pod(view: View) -> Iterator[AuditFault]:
     cluster = view.fleet.inventory.cluster
     if cluster is None or view.lab is None:
         return
     rails = {rail.resource: rail for rail in view.lab.rails}
-    for one in view.read("", cluster.attachments) or ():
-        rail, mtu = rails.get(one.resource_name), _mtu_in(one)
+    for network in view.read("", cluster.attachments) or ():
+        rail, mtu = rails.get(network.resource_name), _mtu_in(network)
         if rail and mtu is not None and mtu != rail.mtu_bytes:
             yield view.cluster_fault(
-                cluster.attachments.source, f"{one.namespace}/{one.name}", str(mtu), str(rail.mtu_bytes)
+                cluster.attachments.source,
+                f"{network.namespace}/{network.name}",
+                str(mtu),
+                str(rail.mtu_bytes),
             )
 
 
@@ -97,8 +107,10 @@ def _mtu_in(attachment: Attachment) -> int | None:
     "mtu-rdma",
     Severity.MEDIUM,
     title="RDMA MTU is smaller than it could be",
-    good=f"{LARGEST_PATH_MTU} bytes, which takes an Ethernet MTU of {LARGEST_PATH_MTU + HEADERS_BYTES} or more",
-    why="Linux takes 96 bytes off and rounds down, so that an MTU of 4096 gives 2048: more packets for the same data",
+    good=f"{LARGEST_PATH_MTU} bytes, which takes an Ethernet MTU of "
+    f"{LARGEST_PATH_MTU + HEADERS_BYTES} or more",
+    why="Linux takes 96 bytes off and rounds down, so that an MTU of 4096 gives 2048: more "
+    "packets for the same data",
     source=IB_ADDR,
     remedy="set the MTU of the rail to 4200 or more on PFs, VFs and switch ports",
 )
@@ -123,7 +135,10 @@ def mtu_rdma(view: View) -> Iterator[AuditFault]:
 )
 def mtu_switch(view: View) -> Iterator[AuditFault]:
     for port, uplink in view.uplinks():
-        mtu, allowed = view.read(port.node, port.pf.mtu_bytes), view.read(port.node, uplink.port.mtu_bytes)
+        mtu, allowed = (
+            view.read(port.node, port.pf.mtu_bytes),
+            view.read(port.node, uplink.port.mtu_bytes),
+        )
         if mtu is not None and allowed is not None and allowed < mtu:
             yield view.switch_fault(uplink, uplink.port.mtu_bytes, str(allowed), f"{mtu} or more")
 

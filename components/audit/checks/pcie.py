@@ -1,6 +1,7 @@
 """The way from the NIC to memory and GPUs: PCIe, IOMMU, ACS, and where cards are."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from components.audit.findings import AuditFault, Severity
@@ -12,10 +13,12 @@ from components.inventory.model import Host
 
 COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
 MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
-NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/gpu_troubleshooting.html"
-NCCL_ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+NCCL_DOCS = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs"
+NCCL = f"{NCCL_DOCS}/troubleshooting/gpu_troubleshooting.html"
+NCCL_ENV = f"{NCCL_DOCS}/env.html"
 OPTIMIZED = "https://github.com/Mellanox/nic-configuration-operator"
-IOMMU = "https://github.com/torvalds/linux/blob/master/Documentation/ABI/testing/sysfs-kernel-iommu_groups"
+LINUX = "https://github.com/torvalds/linux/blob/master"
+IOMMU = f"{LINUX}/Documentation/ABI/testing/sysfs-kernel-iommu_groups"
 
 INTEGRITY = ("rx_pci_signal_integrity", "tx_pci_signal_integrity")
 COMPLAINTS = {
@@ -37,13 +40,17 @@ USUAL_SHARE, FEWEST_PEERS = 2 / 3, 3
     good="current speed and width as the NIC's highest",
     why="the slot limits the rail, for example to half of it with 8 lanes in place of 16",
     source="https://github.com/imbue-ai/cluster-health",
-    remedy="power the host off, reseat card and riser, check the slot's bifurcation in the BIOS; waive it for a slot "
+    remedy="power the host off, reseat card and riser, check the slot's bifurcation in the BIOS; "
+    "waive it for a slot "
     "that is older than the NIC",
 )
 def pcie_link(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         pf = port.pf
-        speed, fastest = view.read(port.node, pf.pcie_speed_gt_s), view.read(port.node, pf.pcie_max_speed_gt_s)
+        speed, fastest = (
+            view.read(port.node, pf.pcie_speed_gt_s),
+            view.read(port.node, pf.pcie_max_speed_gt_s),
+        )
         width, widest = view.read(port.node, pf.pcie_width), view.read(port.node, pf.pcie_max_width)
         if speed is None or fastest is None or width is None or widest is None:
             continue
@@ -57,16 +64,23 @@ def pcie_link(view: View) -> Iterator[AuditFault]:
     Severity.MEDIUM,
     title="PCIe settings of the NIC differ from peers",
     good="the largest read request, relaxed ordering and ATS that most peers have",
-    why="small read requests and strict ordering slow the NIC's access to memory, and the slowest host slows all",
+    why="small read requests and strict ordering slow the NIC's access to memory, and the "
+    "slowest host slows all",
     source=OPTIMIZED,
-    remedy="`setpci -s PCI CAP_EXP+8.w=5000:7000` sets read requests of 4096 bytes until the next boot; make relaxed "
-    "ordering and ATS equal in the BIOS, the kernel's arguments and the NIC's firmware (ATS_ENABLED)",
+    remedy="`setpci -s PCI CAP_EXP+8.w=5000:7000` sets read requests of 4096 bytes until the "
+    "next boot; make relaxed "
+    "ordering and ATS equal in the BIOS, the kernel's arguments and the NIC's firmware "
+    "(ATS_ENABLED)",
 )
 def pcie_settings(view: View) -> Iterator[AuditFault]:
     ordering = {True: "relaxed ordering", False: "strict ordering"}
     translation = {True: "ATS on", False: "ATS off"}
-    yield from view.unlike_peers(view.ports, lambda port: port.pf.max_read_request_bytes, "reads of {} bytes".format)
-    yield from view.unlike_peers(view.ports, lambda port: port.pf.relaxed_ordering, ordering.__getitem__)
+    yield from view.unlike_peers(
+        view.ports, lambda port: port.pf.max_read_request_bytes, "reads of {} bytes".format
+    )
+    yield from view.unlike_peers(
+        view.ports, lambda port: port.pf.relaxed_ordering, ordering.__getitem__
+    )
     yield from view.unlike_peers(view.ports, lambda port: port.pf.ats, translation.__getitem__)
 
 
@@ -77,7 +91,8 @@ def pcie_settings(view: View) -> Iterator[AuditFault]:
     good="no rise of the signal integrity counters",
     why="each error stalls the link, and the next one may drop the NIC off the bus",
     source=COUNTERS,
-    remedy="move the NIC to another slot to see whether the errors follow it; update its firmware and the BIOS",
+    remedy="move the NIC to another slot to see whether the errors follow it; update its "
+    "firmware and the BIOS",
 )
 def pcie_errors(view: View) -> Iterator[AuditFault]:
     return view.rises(INTEGRITY)
@@ -90,12 +105,17 @@ def pcie_errors(view: View) -> Iterator[AuditFault]:
     good="no message about health, power or temperature since boot",
     why="link state and counters can look fine while the driver has lost the NIC's firmware",
     source=MONITOR,
-    remedy="drain the node and power it off and on; replace the NIC or its firmware if the message returns",
+    remedy="drain the node and power it off and on; replace the NIC or its firmware if the "
+    "message returns",
 )
 def kernel_complaints(view: View) -> Iterator[AuditFault]:
-    for place, reading, lines in view.each(view.places, lambda place: place.host.system.kernel_complaints):
-        said = {(_nic_of(line, place.host), text) for line in lines for text in _meanings(line)}
-        for part, text in sorted(said):
+    for place, reading, lines in view.each(
+        view.places, lambda place: place.host.system.kernel_complaints
+    ):
+        complaints = set()
+        for line in lines:
+            complaints |= {(_nic_of(line, place.host), text) for text in _meanings(line)}
+        for part, text in sorted(complaints):
             yield fault(place, reading, text, "no complaint", part=part)
 
 
@@ -130,13 +150,21 @@ def pci_missing(view: View) -> Iterator[AuditFault]:
     for group in having.values():
         if len(group) < FEWEST_PEERS:
             continue
-        everything = frozenset[str]().union(*(devices for _, devices in group))
-        usual = {one for one in everything if sum(one in has for _, has in group) > USUAL_SHARE * len(group)}
+        counts: Counter[str] = Counter()
+        for _, devices in group:
+            counts.update(devices)
+        usual = {device for device in counts if counts[device] > USUAL_SHARE * len(group)}
         for at, devices in group:
             place = view.places[at]
             for device in sorted(usual - devices):
                 kind, _, pci = device.partition(" ")
-                yield fault(place, place.host.pfs, f"no {kind} in this slot", f"a {kind}, as most peers", part=pci)
+                yield fault(
+                    place,
+                    place.host.pfs,
+                    f"no {kind} in this slot",
+                    f"a {kind}, as most peers",
+                    part=pci,
+                )
 
 
 @check(
@@ -146,10 +174,13 @@ def pci_missing(view: View) -> Iterator[AuditFault]:
     good="no redirection on the bridges between a GPU and its NIC, on bare metal",
     why="packets pass through the root complex, which costs bandwidth or hangs GPUDirect",
     source=NCCL,
-    remedy=f"{ACS_REMEDY}; on platforms that `rdma_topo check` of rdma-core supports, do what it says",
+    remedy=f"{ACS_REMEDY}; on platforms that `rdma_topo check` of rdma-core supports, do what it "
+    "says",
 )
 def acs(view: View) -> Iterator[AuditFault]:
-    for place, reading, redirecting in view.each(view.places, lambda place: place.host.system.acs_bridges):
+    for place, reading, redirecting in view.each(
+        view.places, lambda place: place.host.system.acs_bridges
+    ):
         system = place.host.system
         if HYPERVISORS.search(f"{system.vendor.or_else('')} {system.product.or_else('')}"):
             continue
@@ -164,12 +195,12 @@ def _between(port: Port) -> set[str]:
     own = port.pf.bridges.or_else(())
     if near is None or not near.gpus or near.bridge not in own:
         return set()
-    found = {*own[own.index(near.bridge) :]}
+    actual = {*own[own.index(near.bridge) :]}
     for gpu in port.host.gpus.or_else(()):
         bridges = gpu.bridges.or_else(())
         if gpu.pci in near.gpus and near.bridge in bridges:
-            found |= {*bridges[bridges.index(near.bridge) :]}
-    return found
+            actual |= {*bridges[bridges.index(near.bridge) :]}
+    return actual
 
 
 @check(
@@ -179,7 +210,8 @@ def _between(port: Port) -> set[str]:
     good="identity (iommu=pt), or no IOMMU",
     why="each access is translated, which costs bandwidth and hinders GPUDirect",
     source=IOMMU,
-    remedy="add the kernel argument iommu=pt and reboot; leave it where VMs or untrusted users own the devices",
+    remedy="add the kernel argument iommu=pt and reboot; leave it where VMs or untrusted users "
+    "own the devices",
 )
 def iommu(view: View) -> Iterator[AuditFault]:
     for port, reading, kind in view.each(view.ports, lambda port: port.pf.iommu_group_type):
@@ -204,14 +236,18 @@ def gpu_far(view: View) -> Iterator[AuditFault]:
     for port in view.ports:
         if not view.fleet.gpus_of(port.host):
             continue
-        found = view.read(port.node, port.pf.nearest_gpus)
-        if found is None or found.gpus:
+        actual = view.read(port.node, port.pf.nearest_gpus)
+        if actual is None or actual.gpus:
             continue
         peers = near[port.peers]
-        rails = [
-            bool(other.pf.nearest_gpus.value.gpus)
-            for other in view.fleet.ports_of(port.host)
-            if other.pf.nearest_gpus.value is not None and other.declared
-        ]
+        rails = []
+        for other in view.fleet.ports_of(port.host):
+            if other.pf.nearest_gpus.value is not None and other.declared:
+                rails.append(bool(other.pf.nearest_gpus.value.gpus))
         if sum(peers) * 2 > len(peers) or sum(rails) * 2 > len(rails):
-            yield fault(port, port.pf.nearest_gpus, "no GPU below a common bridge", "a GPU below a common bridge")
+            yield fault(
+                port,
+                port.pf.nearest_gpus,
+                "no GPU below a common bridge",
+                "a GPU below a common bridge",
+            )

@@ -18,7 +18,8 @@ from components.inventory.reading import known
     good="files that set what runs now, as peers have them",
     why="after a reboot the host comes up unlike its peers",
     source=PRACTICE,
-    remedy="write what runs into the file that sets it at boot, and remove other files that set the same interface",
+    remedy="write what runs into the file that sets it at boot, and remove other files that set "
+    "the same interface",
 )
 def not_persistent(view: View) -> Iterator[AuditFault]:
     wrong = {judge: view.places_of(judge) for judge in (mtu_pf, rail_address, rail_subnet, vfs)}
@@ -27,15 +28,27 @@ def not_persistent(view: View) -> Iterator[AuditFault]:
         running = {text.partition("/")[0] for text in port.pf.addresses.or_else(())}
         mtu, count = port.pf.mtu_bytes.value, port.pf.vfs_num.value
         for file in files:
-            source, set_by = known("", file.path), {text.partition("/")[0] for text in file.addresses}
+            source, set_by = (
+                known("", file.path),
+                {text.partition("/")[0] for text in file.addresses},
+            )
             # what is wrong now has a finding, and is right again after the boot
             if mtu is not None and file.mtu_bytes not in {None, mtu} and here not in wrong[mtu_pf]:
-                yield fault(port, source, f"{file.manager} sets MTU {file.mtu_bytes}", f"MTU {mtu}, as it runs")
+                yield fault(
+                    port,
+                    source,
+                    f"{file.manager} sets MTU {file.mtu_bytes}",
+                    f"MTU {mtu}, as it runs",
+                )
             if count is not None and file.vfs not in {None, count} and here not in wrong[vfs]:
-                yield fault(port, source, f"{file.manager} makes {file.vfs} VFs", f"{count}, as it runs")
+                yield fault(
+                    port, source, f"{file.manager} makes {file.vfs} VFs", f"{count}, as it runs"
+                )
             moved = here in wrong[rail_address] or here in wrong[rail_subnet]
             if set_by and running and not running & set_by and not moved:
-                yield fault(port, source, f"{file.manager} sets another address", "the address that it has")
+                yield fault(
+                    port, source, f"{file.manager} sets another address", "the address that it has"
+                )
     yield from view.lacking(
         (port for port in view.ports if port.ipv4),
         lambda port: port.pf.config_files.map(lambda files: any(file.addresses for file in files)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address
+from itertools import chain
 
 from components.audit.findings import AuditFault, Severity
 from components.audit.fleet import Port
@@ -13,7 +14,10 @@ from components.inventory.model import Attachment, KubeNode
 from stacks.delivery import SriovOperator
 
 PLUGIN = "https://github.com/k8snetworkplumbingwg/sriov-network-device-plugin/issues/276"
-SWITCHDEV = "https://github.com/torvalds/linux/blob/master/drivers/net/ethernet/mellanox/mlx5/core/esw/legacy.c"
+SWITCHDEV = (
+    "https://github.com/torvalds/linux/blob/master/"
+    "drivers/net/ethernet/mellanox/mlx5/core/esw/legacy.c"
+)
 EXTERNAL = "https://github.com/k8snetworkplumbingwg/sriov-network-operator/pull/436"
 OPERATOR = "https://github.com/k8snetworkplumbingwg/sriov-network-operator"
 MULTUS = "https://github.com/k8snetworkplumbingwg/rdma-cni"
@@ -29,7 +33,8 @@ NO_CLUSTER = "no cluster in the inventory"
     good="the number of the lab file, or of most peers",
     why="pods that ask for a VF wait, or a node gets fewer pods than its peers",
     source=OPERATOR,
-    remedy="drain the node, write 0 and then the number to sriov_numvfs, then restart its device plugin",
+    remedy="drain the node, write 0 and then the number to sriov_numvfs, then restart its device "
+    "plugin",
 )
 def vfs(view: View) -> Iterator[AuditFault]:
     operated = _operated(view)
@@ -47,9 +52,11 @@ def vfs(view: View) -> Iterator[AuditFault]:
     Severity.HIGH,
     title="The NIC's eswitch is not in legacy mode",
     good="legacy, where VFs are for pods",
-    why="its VFs refuse VLAN, trust and spoof check (EOPNOTSUPP), so the SR-IOV CNI fails every pod",
+    why="its VFs refuse VLAN, trust and spoof check (EOPNOTSUPP), so the SR-IOV CNI fails every "
+    "pod",
     source=SWITCHDEV,
-    remedy="drain the node, write 0 to sriov_numvfs, devlink dev eswitch set pci/ADDRESS mode legacy; stop what sets "
+    remedy="drain the node, write 0 to sriov_numvfs, devlink dev eswitch set pci/ADDRESS mode "
+    "legacy; stop what sets "
     "switchdev at boot (OVN, OVS offload); waive it where pods use OVS offload",
 )
 def eswitch(view: View) -> Iterator[AuditFault]:
@@ -64,7 +71,8 @@ def eswitch(view: View) -> Iterator[AuditFault]:
     Severity.HIGH,
     title="Kubernetes offers another number of VFs than there are",
     good="as many allocatable as VFs",
-    why="the device plugin lists VFs once when it starts: VFs made later are never offered, and removed ones still are",
+    why="the device plugin lists VFs once when it starts: VFs made later are never offered, and "
+    "removed ones still are",
     source=PLUGIN,
     remedy="delete the device plugin's pod on this node",
 )
@@ -73,7 +81,8 @@ def allocatable(view: View) -> Iterator[AuditFault]:
     if cluster is None or not _offers_vfs(view):
         return
     offered_anywhere = {name for node in nodes.values() for name in node.capacity}
-    named = {one.resource_name for one in view.read("", cluster.attachments) or ()} - {""}
+    networks = view.read("", cluster.attachments) or ()
+    named = {network.resource_name for network in networks} - {""}
     if not view.lab and named - offered_anywhere:
         view.skip("", "a network names a resource that no node offers")
         return
@@ -92,11 +101,18 @@ def allocatable(view: View) -> Iterator[AuditFault]:
         if not complete:
             continue
         for resource, count in groups.items():
-            offered = [node.allocatable.get(name, "0") for name in ([resource] if resource else sorted(named))]
+            names = sorted(named)
+            if resource:
+                names = [resource]
+            offered = [node.allocatable.get(name, "0") for name in names]
             total = sum(int(text) for text in offered if text.isdecimal())
             if total != count and (resource or named):
                 yield view.cluster_fault(
-                    cluster.nodes.source, resource, f"{total} allocatable", f"{count} VFs", node=place.node
+                    cluster.nodes.source,
+                    resource,
+                    f"{total} allocatable",
+                    f"{count} VFs",
+                    node=place.node,
                 )
 
 
@@ -136,7 +152,8 @@ def _offers_vfs(view: View) -> bool:
     good="either the SR-IOV operator or the host",
     why="each resets what the other made, and pods lose their VFs",
     source=EXTERNAL,
-    remedy="remove the PF from the operator's policies, or let the operator create its VFs: profile sriov_operator",
+    remedy="remove the PF from the operator's policies, or let the operator create its VFs: "
+    "profile sriov_operator",
 )
 def vf_owners(view: View) -> Iterator[AuditFault]:
     cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
@@ -167,17 +184,20 @@ def vf_operator(view: View) -> Iterator[AuditFault]:
         return
     hosts = {node.name: host for host, node in _nodes(view).items()}
     for state in view.read("", cluster.sriov_node_states) or ():
-        said = str(state.status.get("syncStatus", "") or "none")
-        if said != "Succeeded" and managed_pfs(state):
+        sync = str(state.status.get("syncStatus", "") or "none")
+        if sync != "Succeeded" and managed_pfs(state):
             name = hosts.get(state.name, state.name)
-            yield view.cluster_fault(cluster.sriov_node_states.source, "", said, "Succeeded", node=name)
+            yield view.cluster_fault(
+                cluster.sriov_node_states.source, "", sync, "Succeeded", node=name
+            )
 
 
 @check(
     "attachment",
     Severity.HIGH,
     title="A network for pods is missing or names an unknown resource",
-    good="a NetworkAttachmentDefinition of each rail in each namespace, with a resource that nodes offer",
+    good="a NetworkAttachmentDefinition of each rail in each namespace, with a resource that "
+    "nodes offer",
     why="pods that name the network or need its resource wait for ever",
     source=MULTUS,
     remedy="create it in the namespace, with the annotation k8s.v1.cni.cncf.io/resourceName",
@@ -187,34 +207,34 @@ def attachment(view: View) -> Iterator[AuditFault]:
     if cluster is None:
         view.skip("", NO_CLUSTER)
         return
-    found, nodes = view.read("", cluster.attachments), view.read("", cluster.nodes)
-    if found is None or nodes is None:
+    networks, nodes = view.read("", cluster.attachments), view.read("", cluster.nodes)
+    if networks is None or nodes is None:
         return
     offered = {name for node in nodes for name in node.capacity}
     source = cluster.attachments.source
-    for one in found:
-        where = f"{one.namespace}/{one.name}"
-        if one.resource_name and one.resource_name not in offered:
-            yield view.cluster_fault(source, where, one.resource_name, "a resource that a node offers")
-        elif not one.resource_name and "sriov" in plugin_types(one):
+    for network in networks:
+        where, resource = f"{network.namespace}/{network.name}", network.resource_name
+        if resource and resource not in offered:
+            yield view.cluster_fault(source, where, resource, "a resource that a node offers")
+        elif not resource and "sriov" in plugin_types(network):
             yield view.cluster_fault(source, where, "no resource", "the resource of its rail")
     if view.lab is None or view.lab.cluster is None:
         return
-    there = {(one.namespace, one.name): one.resource_name for one in found}
+    there = {(network.namespace, network.name): network.resource_name for network in networks}
     for rail in view.lab.rails:
         for namespace in view.lab.cluster.namespaces if rail.pod else ():
-            resource = there.get((namespace, rail.network_name))
+            own = there.get((namespace, rail.network_name))
             where = f"{namespace}/{rail.network_name}"
-            if resource is None:
+            if own is None:
                 yield view.cluster_fault(source, where, "missing", "there")
-            elif resource and resource in offered and resource != rail.resource:
-                yield view.cluster_fault(source, where, resource, rail.resource)
+            elif own and own in offered and own != rail.resource:
+                yield view.cluster_fault(source, where, own, rail.resource)
 
 
-def plugin_types(one: Attachment) -> set[str]:
+def plugin_types(network: Attachment) -> set[str]:
     """The CNI plugins of a network."""
-    plugins = one.config.get("plugins")
-    parts = [one.config, *(plugins if isinstance(plugins, list) else [])]
+    plugins = network.config.get("plugins")
+    parts = [network.config, *(plugins if isinstance(plugins, list) else [])]
     return {str(part.get("type")) for part in parts if isinstance(part, dict)}
 
 
@@ -225,16 +245,20 @@ def plugin_types(one: Attachment) -> set[str]:
     good="exclusive where networks use rdma-cni",
     why="the plugin cannot move a device into a pod: pods fail to start",
     source=MULTUS,
-    remedy="options ib_core netns_mode=0 in /etc/modprobe.d, then reboot: it cannot change while namespaces exist",
+    remedy="options ib_core netns_mode=0 in /etc/modprobe.d, then reboot: it cannot change while "
+    "namespaces exist",
 )
 def rdma_namespaces(view: View) -> Iterator[AuditFault]:
     cluster = view.fleet.inventory.cluster
     if cluster is None:
         view.skip("", NO_CLUSTER)
         return
-    if not any("rdma" in plugin_types(one) for one in view.read("", cluster.attachments) or ()):
+    networks = view.read("", cluster.attachments) or ()
+    if not any("rdma" in plugin_types(network) for network in networks):
         return
-    yield from view.unlike(view.places, lambda place: place.host.system.rdma_namespaces, "exclusive")
+    yield from view.unlike(
+        view.places, lambda place: place.host.system.rdma_namespaces, "exclusive"
+    )
 
 
 @check(
@@ -244,10 +268,13 @@ def rdma_namespaces(view: View) -> Iterator[AuditFault]:
     good="a topologyManagerPolicy other than none, on hosts with several NUMA nodes",
     why="a pod may get a VF and CPUs on the far side of the machine",
     source=TOPOLOGY,
-    remedy="topologyManagerPolicy: restricted in the kubelet's configuration, then restart it on the drained node",
+    remedy="topologyManagerPolicy: restricted in the kubelet's configuration, then restart it on "
+    "the drained node",
 )
 def topology_policy(view: View) -> Iterator[AuditFault]:
-    for place, reading, policy in view.each(view.places, lambda place: place.host.system.kubelet_topology_policy):
+    for place, reading, policy in view.each(
+        view.places, lambda place: place.host.system.kubelet_topology_policy
+    ):
         if policy == "none" and place.host.system.numa_nodes.or_else(2) > 1:
             yield fault(place, reading, "none", "restricted, or another that aligns")
 
@@ -267,7 +294,10 @@ def node_ip(view: View) -> Iterator[AuditFault]:
         return
     for host in view.fleet.hosts:
         node = nodes.get(host.name)
-        rails = {one.network for port in view.fleet.ports_of(host) for one in port.ipv4}
+        addresses = chain.from_iterable(port.ipv4 for port in view.fleet.ports_of(host))
+        rails = {address.network for address in addresses}
         for text in node.internal_ips if node else ():
             if ":" not in text and any(IPv4Address(text) in rail for rail in rails):
-                yield view.cluster_fault(cluster.nodes.source, "", text, "a management address", node=host.name)
+                yield view.cluster_fault(
+                    cluster.nodes.source, "", text, "a management address", node=host.name
+                )

@@ -13,7 +13,8 @@ PAUSE = "https://docs.nvidia.com/networking/display/freebsdv371/Flow+Control"
 ECN = "https://docs.nvidia.com/doca/archive/3-1-0/Explicit+Congestion+Notification"
 DCBX = "https://github.com/torvalds/linux/commit/0eca995f3ede3a4fc77e0ea29a7a6c0a4c4fde0f"
 CUMULUS = (
-    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/Layer-1-and-Switch-Ports/"
+    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/"
+    "Layer-1-and-Switch-Ports/"
     "Quality-of-Service/RDMA-over-Converged-Ethernet-RoCE"
 )
 
@@ -36,7 +37,8 @@ def numbers(values: tuple[int, ...]) -> str:
     Severity.HIGH,
     title="NIC ignores the marks of RoCE packets",
     good="trust dscp",
-    why="RoCE v2 carries its class in the DSCP: without trust it shares the queue of all other traffic, without ECN",
+    why="RoCE v2 carries its class in the DSCP: without trust it shares the queue of all other "
+    "traffic, without ECN",
     source=QOS,
     remedy="mlnx_qos -i INTERFACE --trust=dscp, at each boot",
 )
@@ -68,15 +70,16 @@ def global_pause(view: View) -> Iterator[AuditFault]:
     good="the same priorities on NIC and switch port",
     why="one end pauses what the other does not obey: packets are lost without a message",
     source=FLOW,
-    remedy="one set of priorities on both ends: mlnx_qos --pfc and the switch's priority flow control",
+    remedy="one set of priorities on both ends: mlnx_qos --pfc and the switch's priority flow "
+    "control",
 )
 def pfc_switch(view: View) -> Iterator[AuditFault]:
     for port, uplink in view.uplinks():
         own = view.read(port.node, port.pf.qos.pfc_priorities)
         other = view.read(port.node, uplink.port.pfc_priorities)
         if own is not None and other is not None and {*own} != {*other}:
-            found = f"{numbers(own)} on the NIC, {numbers(other)} on the switch"
-            yield fault(port, port.pf.qos.pfc_priorities, found, "the same on both")
+            actual = f"{numbers(own)} on the NIC, {numbers(other)} on the switch"
+            yield fault(port, port.pf.qos.pfc_priorities, actual, "the same on both")
 
 
 @check(
@@ -84,16 +87,21 @@ def pfc_switch(view: View) -> Iterator[AuditFault]:
     Severity.HIGH,
     title="PFC differs from the lab file or from peers",
     good="the priorities of the lab file, or of most peers",
-    why="a fabric is lossless or lossy as a whole: one port that differs drops or pauses the packets of others",
+    why="a fabric is lossless or lossy as a whole: one port that differs drops or pauses the "
+    "packets of others",
     source=FLOW,
     remedy="set the priorities of the rail: mlnx_qos --pfc, at each boot",
 )
 def pfc_peers(view: View) -> Iterator[AuditFault]:
     qos = view.lab.qos if view.lab else None
-    declared: tuple[int, ...] | None = None if qos is None else (qos.priority,) if qos.mode == "lossless" else ()
-    unlike = view.unlike_declared(view.ports, lambda port: port.pf.qos.pfc_priorities, lambda _: declared, numbers)
+    declared: tuple[int, ...] | None = None
+    if qos is not None:
+        declared = (qos.priority,) * (qos.mode == "lossless")
+    unlike = view.unlike_declared(
+        view.ports, lambda port: port.pf.qos.pfc_priorities, lambda _: declared, numbers
+    )
     one_sided = view.places_of(pfc_switch)
-    return (one for one in unlike if (one.node, one.part) not in one_sided)
+    return (other for other in unlike if (other.node, other.part) not in one_sided)
 
 
 @check(
@@ -113,8 +121,8 @@ def dscp_map(view: View) -> Iterator[AuditFault]:
         for point in (roce.dscp, roce.cnp_dscp):
             here, there = (own or {}).get(point), (other or {}).get(point)
             if here is not None and there is not None and here != there:
-                found = f"DSCP {point} is priority {here} on the NIC, {there} on the switch"
-                yield fault(port, port.pf.qos.dscp_priority, found, "the same on both")
+                actual = f"DSCP {point} is priority {here} on the NIC, {there} on the switch"
+                yield fault(port, port.pf.qos.dscp_priority, actual, "the same on both")
 
 
 @check(
@@ -135,9 +143,11 @@ def dcbx(view: View) -> Iterator[AuditFault]:
     Severity.HIGH,
     title="Congestion control is off for RoCE",
     good="notification point and reaction point on for the priority of RoCE",
-    why="without DCQCN a sender does not slow down: queues fill until packets are dropped or paused",
+    why="without DCQCN a sender does not slow down: queues fill until packets are dropped or "
+    "paused",
     source=ECN,
-    remedy="write 1 to /sys/class/net/INTERFACE/ecn/roce_np/enable/PRIORITY and roce_rp, at each boot",
+    remedy="write 1 to /sys/class/net/INTERFACE/ecn/roce_np/enable/PRIORITY and roce_rp, at each "
+    "boot",
 )
 def ecn(view: View) -> Iterator[AuditFault]:
     priority = of_roce(view).priority
@@ -156,7 +166,8 @@ def ecn(view: View) -> Iterator[AuditFault]:
     good="DSCP and priority of the lab file; without one, 48 and 6 as NVIDIA's switches",
     why="notifications wait in the queue that they should relieve",
     source=CUMULUS,
-    remedy="write /sys/class/net/INTERFACE/ecn/roce_np/cnp_dscp and cnp_802p_prio, or change the switch's map",
+    remedy="write /sys/class/net/INTERFACE/ecn/roce_np/cnp_dscp and cnp_802p_prio, or change the "
+    "switch's map",
 )
 def cnp(view: View) -> Iterator[AuditFault]:
     roce = of_roce(view)
@@ -164,7 +175,12 @@ def cnp(view: View) -> Iterator[AuditFault]:
         priority = view.read(port.node, port.pf.qos.cnp_priority)
         if dscp != roce.cnp_dscp or priority not in {None, roce.cnp_priority}:
             shown = "" if priority is None else f", priority {priority}"
-            yield fault(port, reading, f"DSCP {dscp}{shown}", f"DSCP {roce.cnp_dscp}, priority {roce.cnp_priority}")
+            yield fault(
+                port,
+                reading,
+                f"DSCP {dscp}{shown}",
+                f"DSCP {roce.cnp_dscp}, priority {roce.cnp_priority}",
+            )
 
 
 def _class_text(value: int) -> str:
@@ -184,5 +200,8 @@ def traffic_class(view: View) -> Iterator[AuditFault]:
     declared = view.lab.qos.tos if view.lab and view.lab.qos else None
     with_device = (port for port in view.ports if port.pf.rdma.or_else(()))
     return view.unlike_declared(
-        with_device, lambda port: port.pf.rdma.or_else(())[0].traffic_class, lambda _: declared, _class_text
+        with_device,
+        lambda port: port.pf.rdma.or_else(())[0].traffic_class,
+        lambda _: declared,
+        _class_text,
     )

@@ -10,7 +10,9 @@ from components.audit.view import View, fault
 from components.inventory.model import RdmaPort
 
 MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
-GPUDIRECT = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
+GPUDIRECT = (
+    "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
+)
 MEMLOCK = "https://github.com/NVIDIA/nvidia-container-toolkit/issues/2037"
 NAMES = "https://github.com/open-mpi/ompi/issues/7378"
 
@@ -33,7 +35,8 @@ def rdma_ports(view: View) -> Iterator[tuple[Port, RdmaPort]]:
     good="ACTIVE",
     why="no queue pair can be connected through it",
     source=MONITOR,
-    remedy="load mlx5_ib (or the RDMA driver of the NIC), set the interface up, then read the kernel's log",
+    remedy="load mlx5_ib (or the RDMA driver of the NIC), set the interface up, then read the "
+    "kernel's log",
 )
 def rdma_port(view: View) -> Iterator[AuditFault]:
     for port, reading, devices in view.each(view.ports, lambda port: port.pf.rdma):
@@ -56,13 +59,13 @@ def rdma_port(view: View) -> Iterator[AuditFault]:
 )
 def rdma_link_layer(view: View) -> Iterator[AuditFault]:
     kinds: dict[object, list[str]] = {}
-    found = []
+    actual = []
     for port, device in rdma_ports(view):
         layer = view.read(port.node, device.link_layer)
         if layer is not None:
             kinds.setdefault(port.peers, []).append(layer)
-            found.append((port, device.link_layer, layer))
-    for port, reading, layer in found:
+            actual.append((port, device.link_layer, layer))
+    for port, reading, layer in actual:
         peers = kinds[port.peers]
         if layer == "InfiniBand" and (port.declared or peers.count("Ethernet") * 2 > len(peers)):
             yield fault(port, reading, layer, "Ethernet")
@@ -75,11 +78,12 @@ def rdma_link_layer(view: View) -> Iterator[AuditFault]:
     good="a RoCE v2 GID of the port's IPv4 address",
     why="NCCL and rdma_cm find no path: they connect by this GID",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    remedy="set the interface down and up; check that the address is on the PF and not on a bridge or bond above it",
+    remedy="set the interface down and up; check that the address is on the PF and not on a "
+    "bridge or bond above it",
 )
 def rocev2_gid(view: View) -> Iterator[AuditFault]:
     for port, device in rdma_ports(view):
-        addresses = {str(one.ip) for one in port.ipv4}
+        addresses = {str(address.ip) for address in port.ipv4}
         gids = view.read(port.node, device.gids) if addresses else None
         if gids is not None and not addresses & {gid.ipv4 for gid in gids if gid.type == "RoCE v2"}:
             yield fault(port, device.gids, "none", "a RoCE v2 GID of its IPv4 address")
@@ -108,9 +112,14 @@ def rdma_name(view: View) -> Iterator[AuditFault]:
         ports = {port.rail: port for port in view.fleet.ports_of(place.host)}
         for declared in node.pfs:
             if (port := ports.get(declared.rail)) is None:
-                yield fault(place, place.host.pfs, "no such NIC", declared.interface, part=declared.rail)
+                yield fault(
+                    place, place.host.pfs, "no such NIC", declared.interface, part=declared.rail
+                )
                 continue
-            if declared.interface != port.interface and view.read(port.node, port.pf.interfaces) is not None:
+            if (
+                declared.interface != port.interface
+                and view.read(port.node, port.pf.interfaces) is not None
+            ):
                 yield fault(port, port.pf.interfaces, port.interface or "none", declared.interface)
             devices = view.read(port.node, port.pf.rdma)
             if devices and declared.rdma_device not in {device.device for device in devices}:
@@ -125,20 +134,25 @@ def rdma_name(view: View) -> Iterator[AuditFault]:
     good="nvidia_peermem loaded, or DMA-BUF with the open GPU driver",
     why="every byte is copied through host memory",
     source=GPUDIRECT,
-    remedy="modprobe nvidia_peermem and load it at boot, or install the open kernel modules of the GPU driver",
+    remedy="modprobe nvidia_peermem and load it at boot, or install the open kernel modules of "
+    "the GPU driver",
 )
 def gpudirect(view: View) -> Iterator[AuditFault]:
     def way(modules: tuple[str, ...]) -> bool:
         return bool(PEER_MEMORY & {*modules})
 
-    places = [place for place in view.places if view.fleet.gpus_of(place.host) and place.host.system.gpu_driver.value]
-    unlike = {one.node for one in view.unlike_peers(places, lambda place: place.host.system.modules.map(way))}
+    places = [place for place in view.places if view.fleet.gpus_of(place.host)]
+    places = [place for place in places if place.host.system.gpu_driver.value]
+    others = view.unlike_peers(places, lambda place: place.host.system.modules.map(way))
+    unlike = {other.node for other in others}
     for place, reading, modules in view.each(places, lambda place: place.host.system.modules):
         if way(modules):
             continue
         kernel = view.read(place.node, place.host.system.kernel)
         if place.node in unlike or (kernel is not None and _release(kernel) < FIRST_DMA_BUF):
-            yield fault(place, reading, "nvidia_peermem is not loaded", "nvidia_peermem, or DMA-BUF")
+            yield fault(
+                place, reading, "nvidia_peermem is not loaded", "nvidia_peermem, or DMA-BUF"
+            )
 
 
 def _release(kernel: str) -> tuple[int, ...]:
@@ -152,9 +166,12 @@ def _release(kernel: str) -> tuple[int, ...]:
     good="LimitMEMLOCK=infinity for containerd",
     why="registering memory fails, and NCCL falls back to TCP without an error",
     source=MEMLOCK,
-    remedy="a systemd drop-in for containerd with LimitMEMLOCK=infinity, then restart containerd and the pods",
+    remedy="a systemd drop-in for containerd with LimitMEMLOCK=infinity, then restart containerd "
+    "and the pods",
 )
 def memlock(view: View) -> Iterator[AuditFault]:
-    for place, reading, limit in view.each(view.places, lambda place: place.host.system.containerd_memlock):
+    for place, reading, limit in view.each(
+        view.places, lambda place: place.host.system.containerd_memlock
+    ):
         if limit not in {"", "infinity"}:
-            yield fault(place, reading, f"{limit} bytes" if limit.isdecimal() else limit, "infinity")
+            yield fault(place, reading, limit + " bytes" * limit.isdecimal(), "infinity")

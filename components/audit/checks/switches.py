@@ -16,7 +16,8 @@ from stacks.switches import cables
 DEEPOPS = "https://github.com/NVIDIA/deepops/blob/master/docs/k8s-cluster/roce-perf-k8s.md"
 LLDP = "https://github.com/scitix/sichek/pull/133"
 CUMULUS = (
-    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/Layer-1-and-Switch-Ports/"
+    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/"
+    "Layer-1-and-Switch-Ports/"
     "Quality-of-Service/RDMA-over-Converged-Ethernet-RoCE"
 )
 UNHEARD = "neither LLDP nor a MAC table shows its switch"
@@ -26,52 +27,54 @@ UNHEARD = "neither LLDP nor a MAC table shows its switch"
     "cross-cabled",
     Severity.HIGH,
     title="Port is on the switch of another rail",
-    good="the switch port of the lab file; without it, the switch that carries this rail for other hosts",
+    good="the switch port of the lab file; without it, the switch that carries this rail for "
+    "other hosts",
     why="traffic of two rails crosses at one switch, and isolated rails time out",
     source=LLDP,
     remedy="swap the cables; if both ends of a pair are listed, they are each other's",
 )
 def cross_cabled(view: View) -> Iterator[AuditFault]:
-    declared = {
-        (node, interface): (switch.name, name)
-        for switch in (view.lab.switches if view.lab else ())
-        for node, interface, name in cables(switch)
-    }
+    declared = {}
+    for switch in view.lab.switches if view.lab else ():
+        for node_name, interface, name in cables(switch):
+            declared[node_name, interface] = (switch.name, name)
     inferred: list[tuple[Port, str]] = []
     for port in view.ports:
         node = view.fleet.node(port.host)
-        wanted = declared.get((node.name, port.declared.interface)) if node and port.declared else None
+        expected = (
+            declared.get((node.name, port.declared.interface)) if node and port.declared else None
+        )
         leaf = port.leaf
         if leaf is None:
             view.skip(port.node, UNHEARD)
-        elif wanted is None:
+        elif expected is None:
             inferred.append((port, leaf.name))
-        elif leaf.name != wanted[0] or (leaf.port and _number(leaf.port) != _number(wanted[1])):
+        elif leaf.name != expected[0] or (leaf.port and _number(leaf.port) != _number(expected[1])):
             source = _source(port, view.fleet.uplink(port))
-            yield fault(port, source, f"{leaf.name} {leaf.port}".strip(), " ".join(wanted))
+            yield fault(port, source, f"{leaf.name} {leaf.port}".strip(), " ".join(expected))
     yield from _on_leaves_of_others(view, inferred)
 
 
 def _number(port: str) -> str:
-    """A port without the word before its number: Onyx calls 1/1 of its configuration Eth1/1 by LLDP."""
+    """A port without the word before its number: by LLDP, Onyx calls its port 1/1 Eth1/1."""
     return port.lstrip(ascii_letters)
 
 
-def _on_leaves_of_others(view: View, found: list[tuple[Port, str]]) -> Iterator[AuditFault]:
+def _on_leaves_of_others(view: View, actual: list[tuple[Port, str]]) -> Iterator[AuditFault]:
     """A leaf belongs to a rail when most hosts on it have this rail there and no other."""
     rails_on: dict[str, dict[str, set[str]]] = {}
-    for port, leaf in found:
+    for port, leaf in actual:
         rails_on.setdefault(leaf, {}).setdefault(port.node, set()).add(port.rail)
     rail_of: dict[str, str] = {}
     for leaf, hosts in rails_on.items():
         rails, count = Counter(frozenset(rails) for rails in hosts.values()).most_common(1)[0]
         if len(rails) == 1 and count * 2 > len(hosts):
             rail_of[leaf] = min(rails)
-    for port, leaf in found:
+    for port, leaf in actual:
         if rail_of.get(leaf, port.rail) != port.rail:
             right = sorted(name for name, rail in rail_of.items() if rail == port.rail)
-            wanted = " or ".join(right[:3]) or "a switch of its rail"
-            yield fault(port, _source(port, view.fleet.uplink(port)), leaf, wanted)
+            expected = " or ".join(right[:3]) or "a switch of its rail"
+            yield fault(port, _source(port, view.fleet.uplink(port)), leaf, expected)
 
 
 @check(
@@ -79,9 +82,11 @@ def _on_leaves_of_others(view: View, found: list[tuple[Port, str]]) -> Iterator[
     Severity.MEDIUM,
     title="NICs of one NUMA node share a switch",
     good="the NICs of a NUMA node spread over the switches that the host is cabled to",
-    why="one switch carries all traffic of the GPUs there, and if it fails, they send through the other socket",
+    why="one switch carries all traffic of the GPUs there, and if it fails, they send through "
+    "the other socket",
     source=DEEPOPS,
-    remedy="swap the cable with a NIC of the other NUMA node; waive it if your switches carry one NUMA node each by "
+    remedy="swap the cable with a NIC of the other NUMA node; waive it if your switches carry "
+    "one NUMA node each by "
     "design",
 )
 def numa_switch(view: View) -> Iterator[AuditFault]:
@@ -101,7 +106,12 @@ def numa_switch(view: View) -> Iterator[AuditFault]:
             for port, leaf in ports:
                 if used[leaf] > 1:
                     others = f"{leaf}, with {used[leaf] - 1} more of NUMA node {numa_node}"
-                    yield fault(port, _source(port, view.fleet.uplink(port)), others, "a switch without one of them")
+                    yield fault(
+                        port,
+                        _source(port, view.fleet.uplink(port)),
+                        others,
+                        "a switch without one of them",
+                    )
 
 
 def _source(port: Port, uplink: AuditUplink | None) -> Reading[object]:
@@ -130,8 +140,11 @@ def switch_speed(view: View) -> Iterator[AuditFault]:
         usual, count = Counter(speed for _, speed in group).most_common(1)[0]
         for uplink, speed in group:
             if count * 2 > len(group) and speed != usual:
-                found, wanted = f"{speed / 1000:g} Gbit/s", f"{usual / 1000:g} Gbit/s, as most peers"
-                yield view.switch_fault(uplink, uplink.port.speed_mbit_s, found, wanted)
+                actual, expected = (
+                    f"{speed / 1000:g} Gbit/s",
+                    f"{usual / 1000:g} Gbit/s, as most peers",
+                )
+                yield view.switch_fault(uplink, uplink.port.speed_mbit_s, actual, expected)
 
 
 @check(
@@ -144,7 +157,9 @@ def switch_speed(view: View) -> Iterator[AuditFault]:
     remedy="apply one QoS profile to all ports with hosts, on all switches",
 )
 def switch_qos(view: View) -> Iterator[AuditFault]:
-    ports = {(uplink.switch.name, uplink.port.name): (port, uplink) for port, uplink in view.uplinks()}
+    ports = {
+        (uplink.switch.name, uplink.port.name): (port, uplink) for port, uplink in view.uplinks()
+    }
     one_sided = view.places_of(pfc_switch)
     for what, text_of in _SETTINGS.items():
         known = []
@@ -160,7 +175,9 @@ def switch_qos(view: View) -> Iterator[AuditFault]:
         usual, count = Counter(text for _, _, text in known).most_common(1)[0]
         for uplink, reading, text in known:
             if count * 2 > len(known) and text != usual:
-                yield view.switch_fault(uplink, reading, f"{what} {text}", f"{what} {usual}, as most peers")
+                yield view.switch_fault(
+                    uplink, reading, f"{what} {text}", f"{what} {usual}, as most peers"
+                )
 
 
 def _trust(uplink: AuditUplink) -> tuple[Reading[str], str]:
@@ -174,7 +191,9 @@ def _pfc(uplink: AuditUplink) -> tuple[Reading[tuple[int, ...]], str]:
 
 def _ecn(uplink: AuditUplink) -> tuple[Reading[dict[int, str]], str]:
     marking = uplink.port.ecn
-    return marking, ", ".join(f"{text} on class {tc}" for tc, text in sorted(marking.or_else({}).items())) or "off"
+    return marking, ", ".join(
+        f"{text} on class {tc}" for tc, text in sorted(marking.or_else({}).items())
+    ) or "off"
 
 
 _SETTINGS = {"trust": _trust, "PFC": _pfc, "ECN": _ecn}

@@ -26,16 +26,18 @@ FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-g
     remedy="update the minority with mlxfwmanager, drained, one host at a time",
 )
 def nic_firmware(view: View) -> Iterator[AuditFault]:
-    equal = (
-        replace(port, peers=(port.pf.device_id.or_else(""), port.pf.board_id.or_else("")))
-        for port in _with_firmware(view)
-    )
+    equal = []
+    for port in _with_firmware(view):
+        model = (port.pf.device_id.or_else(""), port.pf.board_id.or_else(""))
+        equal.append(replace(port, peers=model))
     return view.unlike_peers(equal, lambda port: port.pf.firmware)
 
 
 def _with_firmware(view: View) -> Iterator[Port]:
     """Ports without those that have soft-RoCE alone."""
-    return (port for port in view.ports if not all(one.soft for one in port.pf.rdma.or_else(())))
+    for port in view.ports:
+        if not all(device.soft for device in port.pf.rdma.or_else(())):
+            yield port
 
 
 @check(
@@ -56,14 +58,18 @@ def nic_model(view: View) -> Iterator[AuditFault]:
     Severity.MEDIUM,
     title="Settings of the NIC's firmware wait for a boot",
     good="the same settings now and from the next boot on",
-    why="the next reboot, whenever that is, changes what the NIC is: its VFs, its link type, its place on PCIe",
+    why="the next reboot, whenever that is, changes what the NIC is: its VFs, its link type, its "
+    "place on PCIe",
     source=NEXT_BOOT,
     remedy="drain the node and boot it cold, or set them back with mstconfig",
 )
 def firmware_pending(view: View) -> Iterator[AuditFault]:
-    for port, reading, pending in view.each(_asked_for_firmware(view), lambda port: port.pf.pending_firmware):
-        for each in pending:
-            yield fault(port, reading, f"{each.name} {each.now}", f"{each.next}, as from the next boot on")
+    for port, reading, pending in view.each(
+        _asked_for_firmware(view), lambda port: port.pf.pending_firmware
+    ):
+        for value in pending:
+            after = f"{value.next}, as from the next boot on"
+            yield fault(port, reading, f"{value.name} {value.now}", after)
 
 
 def _asked_for_firmware(view: View) -> tuple[Port, ...]:
@@ -79,9 +85,11 @@ def _asked_for_firmware(view: View) -> tuple[Port, ...]:
     Severity.MEDIUM,
     title="Firmware settings of the NIC differ from peers",
     good="PCIe ordering, ATS, congestion control and retransmission as most peers have them",
-    why="one NIC that orders writes strictly, or reacts to congestion in another way, slows every ring through it",
+    why="one NIC that orders writes strictly, or reacts to congestion in another way, slows "
+    "every ring through it",
     source=OPTIMIZED,
-    remedy="set the value that most peers have: with mstconfig and a cold boot, or for roce_..._en with `mlxreg "
+    remedy="set the value that most peers have: with mstconfig and a cold boot, or for "
+    "roce_..._en with `mlxreg "
     "--reg_name ROCE_ACCL --set`, again at each boot",
 )
 def firmware_settings(view: View) -> Iterator[AuditFault]:
@@ -93,15 +101,19 @@ def firmware_settings(view: View) -> Iterator[AuditFault]:
 def _unlike_in(
     view: View, ports: Iterable[Port], reading_of: Callable[[Port], Reading[dict[str, int]]]
 ) -> Iterator[AuditFault]:
-    """Each setting that differs from what most peers have; firmware of another version may lack some."""
+    """Settings that differ from what most peers have; firmware of another version may lack some."""
     names: set[str] = set()
     for _, _, settings in view.each(ports, reading_of):
         names.update(settings)
     for name in sorted(names):
-        yield from view.unlike_peers(ports, partial(_setting, reading_of, name), f"{name} {{}}".format)
+        yield from view.unlike_peers(
+            ports, partial(_setting, reading_of, name), f"{name} {{}}".format
+        )
 
 
-def _setting(reading_of: Callable[[Port], Reading[dict[str, int]]], name: str, port: Port) -> Reading[str]:
+def _setting(
+    reading_of: Callable[[Port], Reading[dict[str, int]]], name: str, port: Port
+) -> Reading[str]:
     return reading_of(port).map(lambda settings: str(settings.get(name, "absent")))
 
 
@@ -137,7 +149,9 @@ def driver_not_loaded(view: View) -> Iterator[AuditFault]:
                 # builds of one version differ in the checksum of their sources
                 loaded, on_disk = driver.loaded_srcversion, driver.on_disk_srcversion
             if not loaded.value or not on_disk.value:
-                view.skip(place.node, on_disk.unknown or loaded.unknown or "the module has no version")
+                view.skip(
+                    place.node, on_disk.unknown or loaded.unknown or "the module has no version"
+                )
             elif loaded.value != on_disk.value:
                 yield fault(place, loaded, loaded.value, on_disk.value, part=driver.module)
 
@@ -153,7 +167,9 @@ def driver_not_loaded(view: View) -> Iterator[AuditFault]:
 )
 def reboot_pending(view: View) -> Iterator[AuditFault]:
     words = {True: "reboot required", False: "no reboot required"}
-    return view.unlike(view.places, lambda place: place.host.system.reboot_required, False, words.__getitem__)
+    return view.unlike(
+        view.places, lambda place: place.host.system.reboot_required, False, words.__getitem__
+    )
 
 
 @check(
@@ -161,7 +177,8 @@ def reboot_pending(view: View) -> Iterator[AuditFault]:
     Severity.CRITICAL,
     title="Fabric Manager does not fit the GPU driver",
     good="the version of the GPU driver",
-    why="Fabric Manager refuses another driver, and without it CUDA does not start on NVSwitch systems",
+    why="Fabric Manager refuses another driver, and without it CUDA does not start on NVSwitch "
+    "systems",
     source=FABRIC_MANAGER,
     remedy="install the Fabric Manager of the driver's version and restart nvidia-fabricmanager",
 )
@@ -185,5 +202,8 @@ def fabric_manager(view: View) -> Iterator[AuditFault]:
 def fabric_manager_missing(view: View) -> Iterator[AuditFault]:
     with_driver = (place for place in view.places if place.host.system.gpu_driver.value)
     return view.lacking(
-        with_driver, lambda place: place.host.system.fabric_manager.map(bool), "installed", "not installed"
+        with_driver,
+        lambda place: place.host.system.fabric_manager.map(bool),
+        "installed",
+        "not installed",
     )

@@ -43,10 +43,10 @@ def refused_adapters(
         ours: the adapters that earlier runs of this stack created or began to create.
     """
     there = [
-        (host.name, vmk, found.address)
+        (host.name, vmk, adapter.address)
         for host in facts.hosts.values()
-        for vmk, found in host.vmkernels.items()
-        if _adapter(host.name, found.address) not in ours
+        for vmk, adapter in host.vmkernels.items()
+        if _adapter(host.name, adapter.address) not in ours
     ]
     for name, address in _new_adapters(switches):
         for owner, vmk, taken in there:
@@ -129,10 +129,10 @@ def _group(
             f"does not have it; it has {', '.join(sorted(groups)) or 'none'}"
         )
     elif switch.group_use == "reference" and switch.declared("vlan_id") and existing is not None:
-        found = groups[switch.port_group]
-        if found != switch.vlan_id:
+        vlan_id = groups[switch.port_group]
+        if vlan_id != switch.vlan_id:
             yield (
-                f"port group {switch.port_group} has {_vlan(found)}, but the lab file sets "
+                f"port group {switch.port_group} has {_vlan(vlan_id)}, but the lab file sets "
                 f"{switch.vlan_id}; correct vlan_id in the lab file, or set port_group_use: adopt "
                 "to change the port group"
             )
@@ -159,8 +159,8 @@ def refused_versions(switches: Sequence[DistributedSwitch], facts: FabricFacts) 
         existing = facts.switches.get(switch.name)
         if switch.use != "adopt" or not switch.declared("version") or existing is None:
             continue
-        now, wanted = release_of(existing.version), release_of(switch.version)
-        if now and wanted and now > wanted:
+        now, declared = release_of(existing.version), release_of(switch.version)
+        if now and declared and now > declared:
             yield older(switch.name, existing.version, switch.version)
 
 
@@ -197,14 +197,16 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
         "management_network": facts.networks,
         "host": facts.host_names,
     }
-    wanted: dict[_ClaimedName, list[str]] = {}
-    for asked, machine in _asked(lab):
-        wanted.setdefault(asked, []).append(machine)
-    for (where, name), machines in wanted.items():
+    machines_by_claim: dict[_ClaimedName, list[str]] = {}
+    for claim, machine in _asked(lab):
+        machines_by_claim.setdefault(claim, []).append(machine)
+    for (where, name), machines in machines_by_claim.items():
         field = where.rsplit(".", 1)[-1]
         if name not in there[field]:
             templates = [
-                one for one in there[field] if field == "template" and facts.machines[one].template
+                machine_name
+                for machine_name in there[field]
+                if field == "template" and facts.machines[machine_name].template
             ]
             others = ", ".join(sorted(templates or there[field])[:MOST_NAMES]) or "none"
             path = where.replace("*", some(machines, 3))
@@ -231,19 +233,19 @@ def _asked(lab: Lab) -> Iterator[tuple[_ClaimedName, str]]:
 def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:
     """Checks templates only: an ordinary VM may still change before it is cloned."""
     for node, machine in _new_machines(lab):
-        found = facts.machines.get(machine.template)
-        if found is None or not found.template:
+        template = facts.machines.get(machine.template)
+        if template is None or not template.template:
             continue
-        if found.firmware not in ("", machine.firmware):
+        if template.firmware not in ("", machine.firmware):
             yield (
                 f"nodes.{node.name}.machine.firmware: {machine.firmware}, but template "
-                f"{machine.template} was installed for {found.firmware} and would not boot; set "
-                f"{found.firmware}, or use another template"
+                f"{machine.template} was installed for {template.firmware} and would not boot; set "
+                f"{template.firmware}, or use another template"
             )
-        if found.guest_id not in ("", machine.guest_id):
+        if template.guest_id not in ("", machine.guest_id):
             yield (
                 f"nodes.{node.name}.machine.guest_id: {machine.guest_id}, but template "
-                f"{machine.template} has {found.guest_id}; set guest_id to that"
+                f"{machine.template} has {template.guest_id}; set guest_id to that"
             )
 
 

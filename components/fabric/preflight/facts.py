@@ -21,25 +21,25 @@ class Pcie:
 
     def above(self, address: str) -> list[str]:
         """All bridges above a device, the root port last."""
-        found: list[str] = []
+        bridges_above: list[str] = []
         while (
             address := self.bridges.get(address, "")
-        ) and address not in found:  # a loop would be nonsense
-            found.append(address)
-        return found
+        ) and address not in bridges_above:  # a loop would be nonsense
+            bridges_above.append(address)
+        return bridges_above
 
-    def way(self, one: str, other: str) -> str:
+    def way(self, device: str, other: str) -> str:
         """Where the second device is, seen from the first; empty when unknown."""
-        if set(self.above(one)) & set(self.above(other)):
+        if set(self.above(device)) & set(self.above(other)):
             return ONE_ROOT
-        nodes = [self.numa_nodes.get(address) for address in (one, other)]
+        nodes = [self.numa_nodes.get(address) for address in (device, other)]
         if None in nodes:
             return ""
         return ONE_NODE if nodes[0] == nodes[1] else ACROSS
 
-    def ways(self, one: str, others: Iterable[str]) -> str:
+    def ways(self, device: str, others: Iterable[str]) -> str:
         """All others, seen from the first, such as `2 on its NUMA node, 2 on another NUMA node`."""
-        counted = Counter(way for other in others if (way := self.way(one, other)))
+        counted = Counter(way for other in others if (way := self.way(device, other)))
         return ", ".join(
             f"{counted[way]} {way}" for way in (ONE_ROOT, ONE_NODE, ACROSS) if counted[way]
         )
@@ -202,8 +202,8 @@ def release_of(version: str) -> Release | None:
 
 def joins(esxi: str, switch: str) -> bool:
     """Whether a host can be a member of a switch; true if either version is unknown."""
-    found, needed = release_of(esxi), SWITCH_NEEDS.get(switch)
-    return found is None or needed is None or found >= needed
+    release, needed = release_of(esxi), SWITCH_NEEDS.get(switch)
+    return release is None or needed is None or release >= needed
 
 
 def newest_switch(esxi: str) -> str:
@@ -213,9 +213,9 @@ def newest_switch(esxi: str) -> str:
 
 def newest_hardware(esxi: str) -> int | None:
     """The newest virtual hardware that a host runs; None if its version is unknown."""
-    found = release_of(esxi)
-    if found is None:
+    release = release_of(esxi)
+    if release is None:
         return None
     return max(
-        (version for version, needed in HARDWARE_NEEDS.items() if found >= needed), default=0
+        (version for version, needed in HARDWARE_NEEDS.items() if release >= needed), default=0
     )

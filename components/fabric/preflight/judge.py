@@ -69,14 +69,14 @@ def judge(
     taken: dict[tuple[str, str], list[str]] = {}
     for switch in switches:
         chosen: dict[str, tuple[HostFacts, Nic]] = {}
-        for wanted in switch.hosts:
-            host = facts.hosts.get(wanted.name)
+        for declared in switch.hosts:
+            host = facts.hosts.get(declared.name)
             if host is None or not host.connected:
-                faults.append(f"{wanted.name}: {_absent(host)}")
+                faults.append(f"{declared.name}: {_absent(host)}")
                 continue
             lines[host.name] = _line(host)
             try:
-                nic = _uplink(switch, wanted, host, facts)
+                nic = _uplink(switch, declared, host, facts)
             except LabError as error:
                 faults.append(str(error))
                 unlinked.append(host.name)
@@ -250,16 +250,20 @@ def _vmkernels(
     switches: Sequence[DistributedSwitch], facts: FabricFacts, rail_mtu_bytes: Mapping[str, int]
 ) -> Iterator[str]:
     for switch in switches:
-        for wanted in switch.hosts:
+        for declared in switch.hosts:
             host, name = (
-                facts.hosts.get(wanted.name),
-                (wanted.vmkernel.existing if wanted.vmkernel else None),
+                facts.hosts.get(declared.name),
+                (declared.vmkernel.existing if declared.vmkernel else None),
             )
-            found = host.vmkernels.get(name) if host is not None and name is not None else None
-            adopted = wanted.vmkernel is not None and wanted.vmkernel.use == "adopt"
-            if found is not None and not adopted and found.mtu_bytes < rail_mtu_bytes[switch.rail]:
+            vmkernel = host.vmkernels.get(name) if host is not None and name is not None else None
+            adopted = declared.vmkernel is not None and declared.vmkernel.use == "adopt"
+            if (
+                vmkernel is not None
+                and not adopted
+                and vmkernel.mtu_bytes < rail_mtu_bytes[switch.rail]
+            ):
                 yield (
-                    f"{wanted.name}: {name} has an MTU of {found.mtu_bytes}, the rail "
+                    f"{declared.name}: {name} has an MTU of {vmkernel.mtu_bytes}, the rail "
                     f"{rail_mtu_bytes[switch.rail]}: PVRDMA's control traffic works, but other "
                     "traffic of the adapter uses small frames"
                 )
@@ -326,7 +330,7 @@ def unlike(
     """
     yield from _differing(switch, ALIKE, chosen)
     yield from _differing(
-        switch, ALIKE_WITH_GPUS, {name: one for name, one in chosen.items() if name in vgpu}
+        switch, ALIKE_WITH_GPUS, {name: uplink for name, uplink in chosen.items() if name in vgpu}
     )
 
 
@@ -369,22 +373,22 @@ def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterat
 
 def _vmkernel_addresses(hosts: Sequence[EsxiHost], facts: FabricFacts) -> Mapping[str, str]:
     """Address of PVRDMA's vmkernel adapter by host, where it is known before the run."""
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for host in hosts:
         if host.vmkernel is None:
             continue
         if host.vmkernel.address is not None:
-            found[host.name] = str(host.vmkernel.address.ip)
+            addresses[host.name] = str(host.vmkernel.address.ip)
         elif host.name in facts.hosts and (
             there := facts.hosts[host.name].vmkernels.get(host.vmkernel.existing or "")
         ):
-            found[host.name] = there.address
-    return {name: address for name, address in found.items() if address}
+            addresses[host.name] = there.address
+    return {name: address for name, address in addresses.items() if address}
 
 
 def within(address: str, listed: Sequence[str]) -> bool:
     """Whether a list of addresses and networks contains the address."""
-    return any(ip_address(address) in ip_network(one, strict=False) for one in listed)
+    return any(ip_address(address) in ip_network(network, strict=False) for network in listed)
 
 
 # A guest's driver speaks to that of its host, and NVIDIA releases both together: 535.154.02 on the
@@ -421,8 +425,8 @@ def branch_of(version: str) -> str:
 
     Empty for other texts.
     """
-    found = re.match(r"(\d{3,4})\.\d", version)
-    return found[1] if found else ""
+    number = re.match(r"(\d{3,4})\.\d", version)
+    return number[1] if number else ""
 
 
 def unlossless(lab: Lab) -> Iterator[str]:

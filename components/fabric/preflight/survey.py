@@ -80,24 +80,25 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter
     )
     clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
-    owner, found = _entry(clusters, "cluster", scope.cluster)
-    wanted = set(scope.hosts)
+    owner, cluster = _entry(clusters, "cluster", scope.cluster)
+    host_names = set(scope.hosts)
     known_hosts = collect_all(content, vim.HostSystem, HOST_PATHS, place)
-    rows = [one for one in known_hosts if one[1]["name"] in wanted]
+    rows = [host_row for host_row in known_hosts if host_row[1]["name"] in host_names]
     cards = pcie_of(content, [entity for entity, _ in rows]) if scope.gpus else [None] * len(rows)
     with ThreadPoolExecutor(ABREAST) as pool:
         hosts = list(pool.map(partial(_host, vcenter, scope), rows, cards))
     networks = collect_all(content, vim.Network, ["name"], place)
     return FabricFacts(
         hosts={host.name: host for host in hosts},
-        switches={one.name: one for one in _switches(content, place)},
-        networks=frozenset(str(one["name"]) for _, one in networks),
-        host_names=frozenset(str(one["name"]) for _, one in known_hosts),
+        switches={host_row.name: host_row for host_row in _switches(content, place)},
+        networks=frozenset(str(host_row["name"]) for _, host_row in networks),
+        host_names=frozenset(str(host_row["name"]) for _, host_row in known_hosts),
         datastores=frozenset(
-            str(one["name"]) for _, one in collect_all(content, vim.Datastore, ["name"], place)
+            str(host_row["name"])
+            for _, host_row in collect_all(content, vim.Datastore, ["name"], place)
         ),
         machines=_machines(content, place) if scope.machines else {},
-        under_configuration_profile=bool(found.get("configManagerEnabled")),
+        under_configuration_profile=bool(cluster.get("configManagerEnabled")),
         lacking=_lacking(
             content,
             {
@@ -113,19 +114,19 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
 def _host(
     vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], cards: Pcie | None
 ) -> HostFacts:
-    entity, found = row
-    name, network = str(found["name"]), found.get("config.network")
-    if found.get("runtime.connectionState") != "connected" or network is None:
+    entity, properties = row
+    name, network = str(properties["name"]), properties.get("config.network")
+    if properties.get("runtime.connectionState") != "connected" or network is None:
         return HostFacts(name=name, connected=False)
-    product, system = found.get("config.product"), found.get("hardware.systemInfo")
+    product, system = properties.get("config.product"), properties.get("hardware.systemInfo")
     version = product.version if product else ""
     nics = nics_of(network, vcenter.rdma(entity, name, version, network))
-    graphics, clock = found.get("config.graphicsConfig"), found.get("config.dateTimeInfo")
-    services = getattr(found.get("config.service"), "service", None) or []
+    graphics, clock = properties.get("config.graphicsConfig"), properties.get("config.dateTimeInfo")
+    services = getattr(properties.get("config.service"), "service", None) or []
     servers = clock.ntpConfig.server if clock is not None and clock.ntpConfig is not None else None
     return HostFacts(
         name=name,
-        maintenance=bool(found.get("runtime.inMaintenanceMode")),
+        maintenance=bool(properties.get("runtime.inMaintenanceMode")),
         version=version,
         build=product.build if product else "",
         model=f"{system.vendor} {system.model}".strip() if system else "",
@@ -139,19 +140,19 @@ def _host(
         graphics=graphics.hostDefaultGraphicsType if graphics else "",
         gpu_graphics={
             gpu.pciId: gpu.graphicsType or ""
-            for gpu in found.get("config.graphicsInfo") or ()
+            for gpu in properties.get("config.graphicsInfo") or ()
             if "nvidia" in (gpu.vendorName or "").lower()  # not the management controller's display
         },
-        vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
+        vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),
         packages=(
-            packages_of(entity, name, found, scope.packages.get(name)) if scope.gpus else None
+            packages_of(entity, name, properties, scope.packages.get(name)) if scope.gpus else None
         ),
         pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
-        pvrdma_allows=allowed(getattr(found.get("config.firewall"), "ruleset", None) or ()),
-        under_profile=getattr(found.get("complianceCheckState"), "state", None) in COMPLIANCE,
-        neighbour_mtu_bytes=_announced(found.get("configManager.networkSystem")),
+        pvrdma_allows=allowed(getattr(properties.get("config.firewall"), "ruleset", None) or ()),
+        under_profile=getattr(properties.get("complianceCheckState"), "state", None) in COMPLIANCE,
+        neighbour_mtu_bytes=_announced(properties.get("configManager.networkSystem")),
     )
 
 
@@ -160,13 +161,13 @@ def _machines(
 ) -> dict[str, MachineFacts]:
     paths = ["name", "config.template", "config.firmware", "config.guestId"]
     return {
-        str(found["name"]): MachineFacts(
-            template=bool(found.get("config.template")),
-            firmware=str(found.get("config.firmware", "")),
-            guest_id=str(found.get("config.guestId", "")),
+        str(properties["name"]): MachineFacts(
+            template=bool(properties.get("config.template")),
+            firmware=str(properties.get("config.firmware", "")),
+            guest_id=str(properties.get("config.guestId", "")),
         )
-        for _, found in collect_all(content, vim.VirtualMachine, paths, place)
-        if "name" in found
+        for _, properties in collect_all(content, vim.VirtualMachine, paths, place)
+        if "name" in properties
     }
 
 
@@ -176,19 +177,19 @@ def _lacking(
     privileges: Mapping[Where, Sequence[str]],
 ) -> dict[str, tuple[str, ...]]:
     """Privileges that `fabric.user` lacks, with the objects."""
-    found: dict[str, list[str]] = defaultdict(list)
+    lacking: dict[str, list[str]] = defaultdict(list)
     login = known(content, "sessionManager.currentSession").key
     manager = known(content, "authorizationManager")
     for where, objects in places.items():
-        asked = list(privileges.get(where, ()))
-        if not asked or not objects:
+        required = list(privileges.get(where, ()))
+        if not required or not objects:
             continue
         names = dict(objects)
-        for one in manager.HasPrivilegeOnEntities(list(names), login, asked):
-            for each in one.privAvailability:
-                if not each.isGranted:
-                    found[each.privId].append(names[one.entity])
-    return {privilege: tuple(sorted(objects)) for privilege, objects in found.items()}
+        for answer in manager.HasPrivilegeOnEntities(list(names), login, required):
+            for availability in answer.privAvailability:
+                if not availability.isGranted:
+                    lacking[availability.privId].append(names[answer.entity])
+    return {privilege: tuple(sorted(objects)) for privilege, objects in lacking.items()}
 
 
 def _announced(network: Any) -> Mapping[str, int]:
@@ -198,7 +199,7 @@ def _announced(network: Any) -> Mapping[str, int]:
         hints = network.QueryNetworkHint(None)
     except (TimeoutError, vmodl.MethodFault):
         return {}  # an announcement is optional
-    found = {}
+    mtu_bytes = {}
     for hint in hints or []:
         cdp, lldp = getattr(hint, "connectedSwitchPort", None), getattr(hint, "lldpInfo", None)
         mtu = cdp.mtu if cdp is not None else None
@@ -206,8 +207,8 @@ def _announced(network: Any) -> Mapping[str, int]:
             if parameter.key.lower() in ("mtu", "maximum frame size"):
                 mtu = mtu or int(parameter.value)
         if mtu:
-            found[str(hint.device)] = int(mtu)
-    return found
+            mtu_bytes[str(hint.device)] = int(mtu)
+    return mtu_bytes
 
 
 def _switches(
@@ -220,7 +221,7 @@ def _switches(
     names = dict(
         zip(
             members,
-            (one.get("name", "") for one in collect(content, members, ["name"])),
+            (entity.get("name", "") for entity in collect(content, members, ["name"])),
             strict=True,
         )
     )
@@ -232,15 +233,15 @@ def _switches(
             version=config.productInfo.version or "",
             mtu_bytes=getattr(config, "maxMtu", None) or 1500,
             members={
-                str(names[one.config.host]): tuple(
-                    nic.pnicDevice for nic in getattr(one.config.backing, "pnicSpec", None) or []
+                str(names[entity.config.host]): tuple(
+                    nic.pnicDevice for nic in getattr(entity.config.backing, "pnicSpec", None) or []
                 )
-                for one in config.host or []
+                for entity in config.host or []
             },
             port_groups={
-                str(one["name"]): _vlan(one.get("config.defaultPortConfig"))
-                for one in groups
-                if one
+                str(entity["name"]): _vlan(entity.get("config.defaultPortConfig"))
+                for entity in groups
+                if entity
             },
         )
 
@@ -254,10 +255,10 @@ def _vlan(setting: Any) -> int | None:
 
 
 def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any, Found]:
-    for entity, found in rows:
-        if found["name"] == name:
-            return entity, found
-    others = ", ".join(sorted(str(found["name"]) for _, found in rows)) or "none"
+    for entity, properties in rows:
+        if properties["name"] == name:
+            return entity, properties
+    others = ", ".join(sorted(str(properties["name"]) for _, properties in rows)) or "none"
     raise LabError(
         f"fabric.{what}: the vCenter has no {name} that fabric.user may see; it has {others}"
     )
@@ -268,7 +269,9 @@ def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
     for ruleset in rulesets:
         listed = ruleset.allowedHosts
         if ruleset.key == RULESET and listed is not None and not listed.allIp:
-            networks = (f"{one.network}/{one.prefixLength}" for one in listed.ipNetwork or ())
+            networks = (
+                f"{network.network}/{network.prefixLength}" for network in listed.ipNetwork or ()
+            )
             return (*(listed.ipAddress or ()), *networks)
     return None
 
@@ -282,15 +285,15 @@ NIC_GET = "network nic get"
 def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
     """PCIe placement of each host's devices, in one call; some hundred devices per host."""
     return [
-        _pcie(found.get("hardware.pciDevice") or (), found.get("hardware.numaInfo"))
-        for found in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"])
+        _pcie(properties.get("hardware.pciDevice") or (), properties.get("hardware.numaInfo"))
+        for properties in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"])
     ]
 
 
 def _pcie(devices: Iterable[vim.host.PciDevice], numa: vim.host.NumaInfo | None) -> Pcie:
     nodes = (numa.numaNode if numa is not None else None) or ()
     return Pcie(
-        bridges={one.id: one.parentBridge for one in devices if one.parentBridge},
+        bridges={device.id: device.parentBridge for device in devices if device.parentBridge},
         numa_nodes={address: int(node.typeId) for node in nodes for address in node.pciId or ()},
     )
 
@@ -300,7 +303,7 @@ def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[N
 
     From 8.0 on, the NIC itself has both; on an older host esxcli reports them.
     """
-    found, answers = [], True
+    complete, answers = [], True
     for nic in nics:
         reported: dict[str, str] = {}
         if nic.rdma_device and not nic.driver_version and answers:
@@ -309,14 +312,14 @@ def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[N
             except LabError:
                 answers, rows = False, []  # the next call would be refused likewise
             reported = rows[0] if rows else {}
-        found.append(
+        complete.append(
             replace(
                 nic,
                 driver_version=nic.driver_version or reported.get("DriverInfo.Version", ""),
                 firmware=nic.firmware or reported.get("DriverInfo.FirmwareVersion", ""),
             )
         )
-    return found
+    return complete
 
 
 VIB_LIST = "software vib list"
@@ -330,13 +333,13 @@ LONGEST_DRIVER = 200
 
 
 def packages_of(
-    host: vim.HostSystem, name: str, found: Mapping[str, Any], before: HostPackages | None
+    host: vim.HostSystem, name: str, properties: Mapping[str, Any], before: HostPackages | None
 ) -> HostPackages:
     """A host's packages, or those of the last run (`before`) if nothing indicates a change.
 
     A driver changes with a restart or in maintenance mode, so a host in that mode is always read.
     """
-    product, booted = found.get("config.product"), found.get("runtime.bootTime")
+    product, booted = properties.get("config.product"), properties.get("runtime.bootTime")
     now = HostPackages(
         driver="",
         build=str(product.build or "") if product else "",
@@ -344,11 +347,13 @@ def packages_of(
     )
     if (
         before is not None
-        and not found.get("runtime.inMaintenanceMode")
+        and not properties.get("runtime.inMaintenanceMode")
         and _unchanged(before, now)
     ):
         return before
-    driver = _driver(host, name, found.get("configManager.imageConfigManager"))[:LONGEST_DRIVER]
+    driver = _driver(host, name, properties.get("configManager.imageConfigManager"))[
+        :LONGEST_DRIVER
+    ]
     return HostPackages(driver=driver, build=now.build, booted=now.booted)
 
 
@@ -371,17 +376,20 @@ def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
     if images is None:
         return ""
     try:
-        packages = [(one.vendor, one.name, one.version) for one in images.FetchSoftwarePackages()]
+        packages = [
+            (package.vendor, package.name, package.version)
+            for package in images.FetchSoftwarePackages()
+        ]
     except TimeoutError:
         return ""  # too busy for this means too busy for esxcli
     except vmodl.MethodFault:
         packages = _listed(host, name)
-    found = [
+    drivers = [
         (driver, version)
         for vendor, driver, version in packages
         if vendor in NVIDIA and "nmlx" not in driver
     ]
-    return ", ".join(f"{driver} {version}" for driver, version in sorted(found))
+    return ", ".join(f"{driver} {version}" for driver, version in sorted(drivers))
 
 
 def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
@@ -389,7 +397,7 @@ def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
         rows = esxcli(host, name, VIB_LIST)
     except LabError:
         return []
-    return [(one.get("Vendor", ""), one.get("Name", ""), one.get("Version", "")) for one in rows]
+    return [(row.get("Vendor", ""), row.get("Name", ""), row.get("Version", "")) for row in rows]
 
 
 MELLANOX = 0x15B3
@@ -410,11 +418,11 @@ WHY_NO_VMNIC = {
 def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]:
     """A sentence per Mellanox port without a vmnic, on hosts without an uplink."""
     entities = [vcenter.host(host.name) for host in hosts]
-    for host, found in zip(
+    for host, properties in zip(
         hosts, collect(vcenter.content, entities, ["hardware.pciDevice"]), strict=True
     ):
         known = {nic.pci for nic in host.nics}
-        for port, kind in portless(found.get("hardware.pciDevice") or (), known):
+        for port, kind in portless(properties.get("hardware.pciDevice") or (), known):
             yield f"{host.name}: the Mellanox port at {port} has no vmnic: {WHY_NO_VMNIC[kind]}"
 
 
@@ -422,13 +430,13 @@ def portless(
     devices: Iterable[vim.host.PciDevice], nics: Collection[str]
 ) -> Iterator[tuple[str, int]]:
     """Address and class of each Mellanox port that is none of these NICs."""
-    for one in devices:
+    for device in devices:
         # the API's short is signed; VFs belong to VMs, and have no vmnic either
         if (
-            one.vendorId & 0xFFFF == MELLANOX
-            and one.id not in nics
-            and "Virtual" not in (one.deviceName or "")
+            device.vendorId & 0xFFFF == MELLANOX
+            and device.id not in nics
+            and "Virtual" not in (device.deviceName or "")
         ):
-            kind = one.classId & 0xFFFF
+            kind = device.classId & 0xFFFF
             if kind in WHY_NO_VMNIC:
-                yield str(one.id), kind
+                yield str(device.id), kind

@@ -98,11 +98,11 @@ class VCenter:
         Raises:
             LabError: when the host does not report them.
         """
-        found = collect(self.content, [host], ["name", "config.product", "config.network"])[0]
+        properties = collect(self.content, [host], ["name", "config.product", "config.network"])[0]
         name, network, product = (
-            str(found.get("name", host)),
-            found.get("config.network"),
-            found.get("config.product"),
+            str(properties.get("name", host)),
+            properties.get("config.network"),
+            properties.get("config.product"),
         )
         if network is None:
             raise LabError(
@@ -127,16 +127,16 @@ class VCenter:
     def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
         """The NICs of a host on the distributed switch of that name; none if it is no member."""
         named = [
-            one
-            for one, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"])
+            entity
+            for entity, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"])
             if row["name"] == switch
         ]
         members = [
-            one
+            entity
             for row in collect(self.content, named, ["config.host"])
-            for one in row.get("config.host") or []
+            for entity in row.get("config.host") or []
         ]
-        specs = [one.config.backing for one in members if one.config.host == host]
+        specs = [entity.config.backing for entity in members if entity.config.host == host]
         return tuple(
             nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or []
         )
@@ -171,10 +171,10 @@ class VCenter:
             LabError: when the host does not have it.
         """
         try:
-            found = known(host, "configManager.advancedOption").QueryOptions(key)
+            options = known(host, "configManager.advancedOption").QueryOptions(key)
         except vim.fault.InvalidName:
             raise LabError(f"{host.name}: this ESXi build has no option {key}") from None
-        return next(str(option.value) for option in found if option.key == key)
+        return next(str(option.value) for option in options if option.key == key)
 
     def set_option(self, host: vim.HostSystem, key: str, value: str) -> None:
         """Sets an advanced option and reads it back.
@@ -185,8 +185,8 @@ class VCenter:
         changed = vim.option.OptionValue(key=key, value=value)
         with doing(host.name, f"set {key} to {value!r}"):
             known(host, "configManager.advancedOption").UpdateOptions([changed])
-        if (found := self.option(host, key)) != value:
-            raise LabError(f"{host.name}: {key} is {found!r} after it was set to {value!r}")
+        if (current := self.option(host, key)) != value:
+            raise LabError(f"{host.name}: {key} is {current!r} after it was set to {value!r}")
 
     def ruleset(self, host: vim.HostSystem, key: str) -> Ruleset:
         """A firewall ruleset.
@@ -210,13 +210,13 @@ class VCenter:
         Raises:
             LabError: when the host does not permit it.
         """
-        found = self.ruleset(host, key)
-        if found.enabled == enabled:
+        is_open = self.ruleset(host, key)
+        if is_open.enabled == enabled:
             return
-        if found.required or not found.changeable:
+        if is_open.required or not is_open.changeable:
             raise LabError(
                 f"{host.name}: the host locks ruleset {key}, which is "
-                f"{_word(enabled=found.enabled)}"
+                f"{_word(enabled=is_open.enabled)}"
             )
         firewall = known(host, "configManager.firewallSystem")
         with doing(host.name, f"{'open' if enabled else 'close'} ruleset {key}"):
@@ -253,14 +253,14 @@ class VCenter:
             except vmodl.fault.ManagedObjectNotFound as gone:
                 if gone.obj not in rest:
                     raise
-                rest = [one for one in rest if one != gone.obj]
+                rest = [entity for entity in rest if entity != gone.obj]
 
     def _hosts(self) -> dict[str, list[vim.HostSystem]]:
         """All hosts by name, read in one call."""
         if self._by_name is None:
             self._by_name = {}
-            for host, found in collect_all(self.content, vim.HostSystem, ["name"]):
-                self._by_name.setdefault(str(found["name"]), []).append(host)
+            for host, properties in collect_all(self.content, vim.HostSystem, ["name"]):
+                self._by_name.setdefault(str(properties["name"]), []).append(host)
         return self._by_name
 
 

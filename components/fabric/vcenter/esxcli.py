@@ -101,10 +101,10 @@ def esxcli(
             argument=given,
         )
     if answer is None or answer.fault is not None:
-        said = (
+        message = (
             _said(answer.fault.faultMsg, answer.fault.faultDetail or "") if answer else "no answer"
         )
-        raise LabError(f"{place}: cannot {shown}: {said}")
+        raise LabError(f"{place}: cannot {shown}: {message}")
     return rows_of(answer.response or "")
 
 
@@ -124,8 +124,10 @@ def rows_of(answer: str) -> list[dict[str, str]]:
         root = ET.fromstring(answer)  # noqa: S314
     except ET.ParseError as error:
         raise LabError(f"an answer of esxcli cannot be read: {error}") from None
-    objects: Sequence[ET.Element] = [one for one in root if _plain(one.tag) == ELEMENT] or [root]
-    return [dict(_fields(one)) for one in objects]
+    objects: Sequence[ET.Element] = [
+        element for element in root if _plain(element.tag) == ELEMENT
+    ] or [root]
+    return [dict(_fields(element)) for element in objects]
 
 
 def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
@@ -134,11 +136,11 @@ def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
         if not len(field):
             yield name, (field.text or "").strip()
         # fields are capitalised; what a list is made of bears the name of its type, such as string
-        elif all(_plain(one.tag)[:1].isupper() and _plain(one.tag) != ELEMENT for one in field):
+        elif all(_plain(part.tag)[:1].isupper() and _plain(part.tag) != ELEMENT for part in field):
             yield from (
-                (f"{name}.{_plain(one.tag)}", (one.text or "").strip())
-                for one in field
-                if not len(one)
+                (f"{name}.{_plain(part.tag)}", (part.text or "").strip())
+                for part in field
+                if not len(part)
             )
 
 
@@ -153,8 +155,8 @@ def text_of(row: Mapping[str, str], name: str) -> str:
 
     Empty without one.
     """
-    wanted = _letters(name)
-    return next((value for key, value in row.items() if _letters(key) == wanted), "")
+    letters = _letters(name)
+    return next((value for key, value in row.items() if _letters(key) == letters), "")
 
 
 def _letters(name: str) -> str:

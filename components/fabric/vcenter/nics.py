@@ -71,18 +71,18 @@ def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:
         rows = [row for row in esxcli(host, place, RDMA_DEVICE_LIST) if row]
     except LabError as error:
         return RdmaDevices(unknown=str(error).removeprefix(f"{place}: "))
-    found = {
+    devices = {
         uplink: RdmaDevice(name=name, state=text_of(row, STATE_COLUMN).lower())
         for row in rows
         if (uplink := text_of(row, UPLINK_COLUMN)) and (name := text_of(row, NAME_COLUMN))
     }
-    if rows and not found:
+    if rows and not devices:
         columns = f"{NAME_COLUMN} with a {UPLINK_COLUMN}"
         fields = ", ".join(sorted({key for row in rows for key in row}))
         return RdmaDevices(
             unknown=f"esxcli {RDMA_DEVICE_LIST} reports no {columns}; it reports {fields}"[:300]
         )
-    return RdmaDevices(of=found)
+    return RdmaDevices(of=devices)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,10 +124,10 @@ def nics_of(network: vim.host.NetworkInfo, rdma: RdmaDevices) -> list[Nic]:
     used |= {
         key: switch.dvsName for switch in network.proxySwitch or [] for key in switch.pnic or []
     }
-    found = []
+    nics = []
     for nic in network.pnic or []:
         device = rdma.of.get(nic.device)
-        found.append(
+        nics.append(
             Nic(
                 name=nic.device,
                 mac=nic.mac.lower(),
@@ -142,7 +142,7 @@ def nics_of(network: vim.host.NetworkInfo, rdma: RdmaDevices) -> list[Nic]:
                 firmware=getattr(nic, "firmwareVersion", None) or "",
             )
         )
-    return found
+    return nics
 
 
 def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *, rdma: bool) -> Nic:

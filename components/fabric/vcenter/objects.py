@@ -75,10 +75,12 @@ class ExistingSwitch:
         """
         config = self._switch.config
         nics = {
-            str(one.config.host.name): ",".join(
-                spec.pnicDevice for spec in one.config.backing.pnicSpec or []
+            str(member.config.host.name): ",".join(
+                spec.pnicDevice for spec in member.config.backing.pnicSpec or []
             )
-            for one in (config.host or [] if any(key.startswith(MEMBER) for key in fields) else [])
+            for member in (
+                config.host or [] if any(key.startswith(MEMBER) for key in fields) else []
+            )
         }
         own: dict[str, object] = {
             "mtu_bytes": config.maxMtu,
@@ -124,9 +126,9 @@ class ExistingSwitch:
 
     def _member(self, name: str, nic: str) -> vim.dvs.HostMember.ConfigSpec:
         host = self._vcenter.host(name)
-        ours = [one for one in self._switch.config.host or [] if one.config.host == host]
-        if ours and (found := [spec.pnicDevice for spec in ours[0].config.backing.pnicSpec or []]):
-            raise LabError(f"{name}: {unswapped(self.place, ', '.join(found), nic)}")
+        ours = [member for member in self._switch.config.host or [] if member.config.host == host]
+        if ours and (nics := [spec.pnicDevice for spec in ours[0].config.backing.pnicSpec or []]):
+            raise LabError(f"{name}: {unswapped(self.place, ', '.join(nics), nic)}")
         backing = vim.dvs.HostMember.PnicBacking(
             pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)]
         )
@@ -180,9 +182,9 @@ class ExistingVmkernel:
     def read(self, fields: Values) -> dict[str, object]:
         nic = next(
             (
-                one
-                for one in known(self._host, "config.network").vnic or []
-                if one.device == self._device
+                adapter
+                for adapter in known(self._host, "config.network").vnic or []
+                if adapter.device == self._device
             ),
             None,
         )
@@ -207,26 +209,26 @@ def entity_named(
     Raises:
         LabError: when there is none; the text lists those that exist.
     """
-    found = collect_all(vcenter.content, kind, ["name"], below)
-    for entity, values in found:
+    entities = collect_all(vcenter.content, kind, ["name"], below)
+    for entity, values in entities:
         if values["name"] == name:
             return entity
-    others = ", ".join(sorted(str(values["name"]) for _, values in found)) or "none"
+    others = ", ".join(sorted(str(values["name"]) for _, values in entities)) or "none"
     raise LabError(
         f"{name}: the vCenter has no such {kind.__name__.rpartition('.')[2]}; it has {others}"
     )
 
 
-def older(switch: str, now: str, wanted: str) -> str:
+def older(switch: str, now: str, declared: str) -> str:
     """The fault of a declared version that is older than the switch's."""
-    return f"{switch}: has version {now} and cannot go back to {wanted}; set version: {now}"
+    return f"{switch}: has version {now} and cannot go back to {declared}; set version: {now}"
 
 
-def unswapped(switch: str, now: str, wanted: str) -> str:
+def unswapped(switch: str, now: str, declared: str) -> str:
     """The fault of a host that is on an adopted switch with another NIC than the lab's."""
     return (
-        f"is on {switch} with {now}, but the lab file sets {wanted}, and rocelab never replaces an "
-        "uplink; correct the lab file's uplink, or change the NIC in vCenter"
+        f"is on {switch} with {now}, but the lab file sets {declared}, and rocelab never replaces "
+        "an uplink; correct the lab file's uplink, or change the NIC in vCenter"
     )
 
 

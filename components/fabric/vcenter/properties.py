@@ -42,9 +42,11 @@ def collect(
     """
     if not objects:
         return []
-    asked = [_collector.ObjectSpec(obj=one) for one in objects]
-    found = {one.obj: _values(one) for one in _retrieve(content, type(objects[0]), asked, paths)}
-    return [found.get(one, {}) for one in objects]
+    specs = [_collector.ObjectSpec(obj=item) for item in objects]
+    values = {
+        item.obj: _values(item) for item in _retrieve(content, type(objects[0]), specs, paths)
+    }
+    return [values.get(item, {}) for item in objects]
 
 
 def collect_all(
@@ -66,8 +68,8 @@ def collect_all(
         members = _collector.TraversalSpec(
             name="members", path="view", skip=False, type=vim.view.ContainerView
         )
-        asked = [_collector.ObjectSpec(obj=view, skip=True, selectSet=[members])]
-        return [(one.obj, _values(one)) for one in _retrieve(content, kind, asked, paths)]
+        specs = [_collector.ObjectSpec(obj=view, skip=True, selectSet=[members])]
+        return [(item.obj, _values(item)) for item in _retrieve(content, kind, specs, paths)]
     except vmodl.query.InvalidProperty as fault:
         rest = [path for path in paths if path != fault.name]
         if len(rest) == len(paths):
@@ -84,29 +86,29 @@ def knows(version: str, kind: type, path: str) -> bool:
 
     A vCenter refuses the whole call for one property that it is too old to know.
     """
-    found: Any = kind
+    owner: Any = kind
     for step in path.split("."):
         try:
-            described = found._GetPropertyInfo(step)
+            described = owner._GetPropertyInfo(step)
         except AttributeError:
             return True
         if not IsChildVersion(version, described.version):
             return False
-        found = described.type
+        owner = described.type
     return True
 
 
 def _retrieve(
-    content: vim.ServiceInstanceContent, kind: type, asked: Sequence[object], paths: Sequence[str]
+    content: vim.ServiceInstanceContent, kind: type, specs: Sequence[object], paths: Sequence[str]
 ) -> Any:
     collector = known(content, "propertyCollector")
     there = [path for path in paths if knows(collector._stub.version, kind, path)]
     spec = _collector.FilterSpec(
-        objectSet=list(asked),
+        objectSet=list(specs),
         propSet=[_collector.PropertySpec(type=kind, all=False, pathSet=there)],
     )
     return collector.RetrieveContents([spec])
 
 
-def _values(found: Any) -> Found:
-    return {one.name: one.val for one in found.propSet}
+def _values(content: Any) -> Found:
+    return {entry.name: entry.val for entry in content.propSet}

@@ -11,10 +11,10 @@ from stacks.base import LabError
 def message(error: Exception) -> str:
     """The text of an error, or its class name when it has none."""
     # a fault without a message would print all its fields, which do not help
-    said = getattr(error, "msg", None) or (
+    text = getattr(error, "msg", None) or (
         "" if isinstance(error, vmodl.MethodFault) else str(error)
     )
-    return str(said or type(error).__name__)
+    return str(text or type(error).__name__)
 
 
 def explained(fault: Exception) -> str:
@@ -58,9 +58,9 @@ def _refused_value(fault: vmodl.MethodFault) -> str:
 def _own_words(fault: vmodl.MethodFault) -> str:
     """The fault's own text. The summary is often generic, and then the messages have the reason."""
     summary = message(fault)
-    details = (str(one.message or "").strip() for one in fault.faultMessage or ())
+    details = (str(part.message or "").strip() for part in fault.faultMessage or ())
     return ": ".join(
-        [summary, *dict.fromkeys(one for one in details if one and one not in summary)]
+        [summary, *dict.fromkeys(part for part in details if part and part not in summary)]
     )
 
 

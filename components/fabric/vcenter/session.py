@@ -145,10 +145,10 @@ def _trust(endpoint: VcenterEndpoint) -> ssl.SSLContext:
             raise LabError(f"fabric.ca_file: {endpoint.ca_file} cannot be read ({why})") from None
     address = (endpoint.address, endpoint.port)
     presented = ssl.get_server_certificate(address, timeout=CONNECT_S)
-    found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()
-    if found != endpoint.thumbprint_sha256:
+    thumbprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()
+    if thumbprint != endpoint.thumbprint_sha256:
         raise LabError(
-            f"{_named(endpoint)} presents a certificate with sha256 {found}, not "
+            f"{_named(endpoint)} presents a certificate with sha256 {thumbprint}, not "
             "fabric.thumbprint_sha256; nothing was sent. If this is your vCenter, correct the "
             "thumbprint"
         )

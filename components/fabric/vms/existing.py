@@ -88,11 +88,17 @@ class ExistingVm:
         return int(getattr(self.facts.get("config.memoryAllocation"), "reservation", None) or 0)
 
     def _options(self) -> dict[str, str]:
-        return {one.key: str(one.value) for one in self.facts.get("config.extraConfig") or []}
+        return {
+            option.key: str(option.value) for option in self.facts.get("config.extraConfig") or []
+        }
 
     def adapters(self, network: str) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
         """Its PVRDMA adapters on a port group."""
-        return [one for one in pvrdma_among(self.devices) if network and group_of(one) == network]
+        return [
+            adapter
+            for adapter in pvrdma_among(self.devices)
+            if network and group_of(adapter) == network
+        ]
 
 
 def by_name(vcenter: VCenter, path: str) -> ExistingVm:
@@ -106,16 +112,20 @@ def by_name(vcenter: VCenter, path: str) -> ExistingVm:
     there = collect_all(
         vcenter.content, vim.VirtualMachine, ["name", "parent", "runtime.host"], place
     )
-    named = [(machine, found) for machine, found in there if found.get("name") == name]
+    named = [
+        (machine, properties) for machine, properties in there if properties.get("name") == name
+    ]
     if len(named) == 1:
         return _read(vcenter, named[0][0])
     if named:
-        where = " and ".join(sorted(_where(vcenter, found) for _, found in named))
+        where = " and ".join(sorted(_where(vcenter, properties) for _, properties in named))
         raise LabError(
             f"{path}: {len(named)} VMs have that name: {where}; rename one of them in vCenter, and "
             "name the right one in machine.existing"
         )
-    near = difflib.get_close_matches(name, [str(found.get("name")) for _, found in there], n=3)
+    near = difflib.get_close_matches(
+        name, [str(properties.get("name")) for _, properties in there], n=3
+    )
     raise LabError(
         f"{path}: fabric.user sees no VM of that name; "
         + (
@@ -147,15 +157,15 @@ def _read(vcenter: VCenter, machine: vim.VirtualMachine) -> ExistingVm:
     return ExistingVm(facts, str(name))
 
 
-def _where(vcenter: VCenter, found: Found) -> str:
-    folder, host = found.get("parent"), found.get("runtime.host")
+def _where(vcenter: VCenter, properties: Found) -> str:
+    folder, host = properties.get("parent"), properties.get("runtime.host")
     names = [
         (
-            str(collect(vcenter.content, [one], ["name"])[0].get("name", "?"))
-            if one is not None
+            str(collect(vcenter.content, [entity], ["name"])[0].get("name", "?"))
+            if entity is not None
             else "?"
         )
-        for one in (folder, host)
+        for entity in (folder, host)
     ]
     return f"one in folder {names[0]} on {names[1]}"
 

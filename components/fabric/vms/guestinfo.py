@@ -26,12 +26,12 @@ def guestinfo(node: VsphereVm, key: HostKey) -> dict[str, str]:
 
 def _userdata(key: HostKey) -> str:
     """Replaces the template's host keys with this one before sshd starts."""
-    wanted = {
+    settings = {
         "ssh_deletekeys": True,
         "ssh_keys": {"ed25519_private": key.private, "ed25519_public": key.public},
         "preserve_hostname": True,  # the clone's customization sets it
     }
-    return "#cloud-config\n" + yaml.safe_dump(wanted, sort_keys=False)
+    return "#cloud-config\n" + yaml.safe_dump(settings, sort_keys=False)
 
 
 def _metadata(node: VsphereVm) -> str:

@@ -42,9 +42,9 @@ def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
     if machine is None:
         return None
     devices = _devices(vcenter, machine)
-    versions = {str(one.deviceProtocol or "") for one in pvrdma_among(devices)}
+    versions = {str(device.deviceProtocol or "") for device in pvrdma_among(devices)}
     return Hardware(
-        vgpus=tuple(sorted(profile_of(one) for one in vgpus_among(devices))),
+        vgpus=tuple(sorted(profile_of(device) for device in vgpus_among(devices))),
         roce_version=versions.pop() if len(versions) == 1 else ",".join(sorted(versions)),
     )
 
@@ -52,12 +52,12 @@ def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
 def offers(vcenter: VCenter, hosts: Iterable[str]) -> dict[str, list[str]]:
     """The vGPU profiles that each host offers."""
     names = list(hosts)
-    found = collect(
+    properties = collect(
         vcenter.content, [vcenter.host(name) for name in names], ["config.sharedPassthruGpuTypes"]
     )
     return {
-        name: sorted(one.get("config.sharedPassthruGpuTypes") or [])
-        for name, one in zip(names, found, strict=True)
+        name: sorted(offered.get("config.sharedPassthruGpuTypes") or [])
+        for name, offered in zip(names, properties, strict=True)
     }
 
 
@@ -65,9 +65,9 @@ def refuse_unknown_profiles(
     vcenter: VCenter, name: str, profiles: Iterable[str], hosts: Sequence[str]
 ) -> str:
     """Why a VM cannot have these vGPUs on every host that it may run on; empty when it can."""
-    wanted = sorted(set(profiles))
-    offered = offers(vcenter, hosts) if wanted else {}
-    for profile in wanted:
+    required = sorted(set(profiles))
+    offered = offers(vcenter, hosts) if required else {}
+    for profile in required:
         lacking = [host for host, profiles in offered.items() if profile not in profiles]
         if lacking:
             known = (
@@ -87,7 +87,7 @@ def refuse_unknown_profiles(
     return ""
 
 
-def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: HardwareChange) -> None:
+def put(vcenter: VCenter, uuid: str, name: str, declared: Hardware, change: HardwareChange) -> None:
     """Sets the hardware with the VM powered off, and reads it back.
 
     Raises:
@@ -97,33 +97,33 @@ def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Hardwa
     machine = find(vcenter, uuid)
     if machine is None:
         raise LabError(f"{name}: its VM no longer exists in the vCenter; run again with --refresh")
-    specs = device_changes(_devices(vcenter, machine), wanted)
+    specs = device_changes(_devices(vcenter, machine), declared)
     running = is_on(vcenter, machine)
     if specs:
         if running and not (change.new or change.may_restart):
-            raise LabError(f"{name} is running, but {restart_text(wanted)}")
+            raise LabError(f"{name} is running, but {restart_text(declared)}")
         if running:
             turn_off(vcenter, machine, name)
-        asked = vim.vm.ConfigSpec(deviceChange=specs)
-        finish(vcenter, lambda: machine.ReconfigVM_Task(asked), name, f"set {_words(wanted)}")
+        spec = vim.vm.ConfigSpec(deviceChange=specs)
+        finish(vcenter, lambda: machine.ReconfigVM_Task(spec), name, f"set {_words(declared)}")
     if (change.new or running) and not is_on(vcenter, machine):
         turn_on(vcenter, machine, name, guest_s=change.guest_s)
-    found = observe(vcenter, uuid)
-    if found is None or not satisfied(found, wanted):
+    actual = observe(vcenter, uuid)
+    if actual is None or not satisfied(actual, declared):
         raise LabError(
-            f"{name} has {_words(found) if found else 'vanished'} after rocelab set "
-            f"{_words(wanted)}"
+            f"{name} has {_words(actual) if actual else 'vanished'} after rocelab set "
+            f"{_words(declared)}"
         )
 
 
-def satisfied(found: Hardware, wanted: Hardware) -> bool:
-    return found.vgpus == wanted.vgpus and wanted.roce_version in ("", found.roce_version)
+def satisfied(actual: Hardware, declared: Hardware) -> bool:
+    return actual.vgpus == declared.vgpus and declared.roce_version in ("", actual.roce_version)
 
 
-def restart_text(wanted: Hardware) -> str:
+def restart_text(declared: Hardware) -> str:
     """Why rocelab does not change a running VM, and what permits it."""
     return (
-        f"{_words(wanted)} can only be set while it is powered off; drain it, then set "
+        f"{_words(declared)} can only be set while it is powered off; drain it, then set "
         "hosts.reboot: roll, or power it off yourself"
     )
 
@@ -133,17 +133,17 @@ def find(vcenter: VCenter, uuid: str) -> vim.VirtualMachine | None:
 
     None when it no longer exists.
     """
-    found: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(
+    machine: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(
         None, uuid, True, False
     )
-    return found
+    return machine
 
 
 def device_changes(
-    devices: Sequence[vim.vm.device.VirtualDevice], wanted: Hardware
+    devices: Sequence[vim.vm.device.VirtualDevice], declared: Hardware
 ) -> list[vim.vm.device.VirtualDeviceSpec]:
     """Changes that turn these devices into the declared ones; other kinds of devices stay."""
-    missing = Counter(wanted.vgpus)
+    missing = Counter(declared.vgpus)
     specs = []
     for device in vgpus_among(devices):
         if missing[profile_of(device)] > 0:
@@ -156,8 +156,8 @@ def device_changes(
         added = vim.vm.device.VirtualPCIPassthrough(key=-100 - number, backing=backing)
         specs.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=added))
     for adapter in pvrdma_among(devices):
-        if wanted.roce_version not in ("", adapter.deviceProtocol):
-            adapter.deviceProtocol = wanted.roce_version
+        if declared.roce_version not in ("", adapter.deviceProtocol):
+            adapter.deviceProtocol = declared.roce_version
             specs.append(vim.vm.device.VirtualDeviceSpec(operation="edit", device=adapter))
     return specs
 
@@ -173,9 +173,10 @@ def vgpus_among(
     """The vGPUs among the devices, without other PCI devices."""
     shared = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
     return [
-        one
-        for one in devices
-        if isinstance(one, vim.vm.device.VirtualPCIPassthrough) and isinstance(one.backing, shared)
+        device
+        for device in devices
+        if isinstance(device, vim.vm.device.VirtualPCIPassthrough)
+        and isinstance(device.backing, shared)
     ]
 
 
@@ -186,7 +187,7 @@ def profile_of(device: vim.vm.device.VirtualPCIPassthrough) -> str:
 def pvrdma_among(
     devices: Sequence[vim.vm.device.VirtualDevice],
 ) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
-    return [one for one in devices if isinstance(one, vim.vm.device.VirtualVmxnet3Vrdma)]
+    return [device for device in devices if isinstance(device, vim.vm.device.VirtualVmxnet3Vrdma)]
 
 
 def _words(hardware: Hardware) -> str:

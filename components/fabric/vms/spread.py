@@ -25,13 +25,15 @@ def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
 def hosts_of_machines(vcenter: VCenter, known_by: str) -> Iterator[tuple[object, str]]:
     """A property of every VM, and the host that it runs on now; empty when vCenter reports none."""
     hosts = {
-        host: str(found["name"])
-        for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])
+        host: str(properties["name"])
+        for host, properties in collect_all(vcenter.content, vim.HostSystem, ["name"])
     }
-    for _, found in collect_all(vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]):
+    for _, properties in collect_all(
+        vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]
+    ):
         yield (
-            found.get(known_by),
-            (hosts.get(found["runtime.host"], "") if "runtime.host" in found else ""),
+            properties.get(known_by),
+            (hosts.get(properties["runtime.host"], "") if "runtime.host" in properties else ""),
         )
 
 
@@ -92,10 +94,10 @@ def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
 
 
 def _drs(vcenter: VCenter, cluster: str) -> vim.cluster.DrsConfigInfo:
-    for _, found in collect_all(
+    for _, properties in collect_all(
         vcenter.content, vim.ClusterComputeResource, ["name", "configurationEx"]
     ):
-        if found["name"] == cluster:
-            drs: vim.cluster.DrsConfigInfo = found["configurationEx"].drsConfig
+        if properties["name"] == cluster:
+            drs: vim.cluster.DrsConfigInfo = properties["configurationEx"].drsConfig
             return drs
     raise LabError(f"the vCenter has no cluster {cluster}")

@@ -104,14 +104,14 @@ def forgotten(host: Host) -> List[str]:
 
 def read_baseline(host: Host) -> Dict[str, Any]:
     """The baseline, empty if there is none; refuses one that another version of rocelab wrote."""
-    found = load_json(host.machine, BASELINE_FILE)
-    if found and found.get("schema") != BASELINE_SCHEMA:
+    baseline = load_json(host.machine, BASELINE_FILE)
+    if baseline and baseline.get("schema") != BASELINE_SCHEMA:
         raise StepError(
-            f"{BASELINE_FILE} has schema {found.get('schema')}, not {BASELINE_SCHEMA}: another "
+            f"{BASELINE_FILE} has schema {baseline.get('schema')}, not {BASELINE_SCHEMA}: another "
             "version wrote it",
             "undo this host with that version (pulumi destroy), then run this one",
         )
-    return found
+    return baseline
 
 
 def _save(host: Host, baseline: Dict[str, Any]) -> None:

@@ -120,14 +120,14 @@ def queue_pairs(text: str) -> List[QueuePair]:
 def _tcp_peers(host: Host, pf: str) -> List[str]:
     """TCP connections of the PF's addresses: GPFS and BeeGFS show their servers nowhere else."""
     own = {ip_address(info["local"]) for info in host.links()[pf].get("addr_info", [])}
-    found = set()
+    connections = set()
     for file in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in host.machine.read(file).splitlines()[1:]:
             words = line.split()
             if len(words) > 3 and words[3] == ESTABLISHED and _address(words[1]) in own:
                 port = int(words[2].partition(":")[2], 16)
-                found.add(f"a TCP connection to {_address(words[2])} port {port}")
-    return sorted(found)
+                connections.add(f"a TCP connection to {_address(words[2])} port {port}")
+    return sorted(connections)
 
 
 def _address(word: str) -> Address:
@@ -139,7 +139,7 @@ def _address(word: str) -> Address:
     """
     digits = bytes.fromhex(word.partition(":")[0])
     words = [int.from_bytes(digits[at : at + 4], sys.byteorder) for at in range(0, len(digits), 4)]
-    packed = b"".join(each.to_bytes(4, "big") for each in words)
+    packed = b"".join(number.to_bytes(4, "big") for number in words)
     if len(packed) == 4:
         return IPv4Address(packed)
     return IPv6Address(packed).ipv4_mapped or IPv6Address(packed)
@@ -213,7 +213,7 @@ def session_address(machine: Machine) -> str:
 
 def file_servers(machine: Machine) -> List[Tuple[str, str]]:
     """The servers of mounted network filesystems, each with the reason to leave its NIC alone."""
-    found = []
+    servers = []
     for line in machine.read("/proc/mounts").splitlines():
         words = line.split()
         if len(words) > 3 and NETWORK_FILESYSTEMS.match(words[2]):
@@ -222,24 +222,24 @@ def file_servers(machine: Machine) -> List[Tuple[str, str]]:
             addresses += re.findall(
                 r"(?<![\w:.\]])(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F]*(?:%\w+)?", given
             )
-            found += [
+            servers += [
                 (address, f"{words[1]} is mounted over it") for address in sorted(set(addresses))
             ]
-    return found
+    return servers
 
 
 def block_servers(machine: Machine) -> List[Tuple[str, str]]:
     """The same for disks: NVMe over Fabrics, iSCSI and iSER."""
-    found = []
+    servers = []
     for name in machine.names("/sys/class/nvme"):
         given = machine.read(f"/sys/class/nvme/{name}/address")
         kind = machine.read(f"/sys/class/nvme/{name}/transport")
         what = f"{name}, an NVMe disk over {kind or 'a network'}, is reached over it"
         # a local disk has the address of its PCI slot, and no traddr
-        found += [(address, what) for address in re.findall(r"\btraddr=([^,\s]+)", given)]
+        servers += [(address, what) for address in re.findall(r"\btraddr=([^,\s]+)", given)]
     for name in machine.names("/sys/class/iscsi_connection"):
         folder = f"/sys/class/iscsi_connection/{name}"
         address = machine.read(f"{folder}/address") or machine.read(f"{folder}/persistent_address")
         if address:
-            found.append((address, f"an iSCSI or iSER session ({name}) runs over it"))
-    return found
+            servers.append((address, f"an iSCSI or iSER session ({name}) runs over it"))
+    return servers

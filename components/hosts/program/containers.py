@@ -32,13 +32,13 @@ def refuse_package_scripts_under_containers(machine: Machine, what: str) -> None
         )
 
 
-def containerd_config(asked: Dict[str, Any], major: int, nvidia: Dict[str, Any]) -> str:
+def containerd_config(declared: Dict[str, Any], major: int, nvidia: Dict[str, Any]) -> str:
     """All of config.toml: what is not in it keeps containerd's default.
 
     The sections moved with containerd 2.
 
     Args:
-        asked: the document's `containerd`.
+        declared: the document's `containerd`.
         major: of the containerd that is installed.
         nvidia: the document's container toolkit; empty without one.
     """
@@ -48,11 +48,11 @@ def containerd_config(asked: Dict[str, Any], major: int, nvidia: Dict[str, Any])
     runtimes = f"plugins.'{cri}'.containerd.runtimes"
     lines = [f"{MARK}version = {2 if old else 3}", ""]
     if old:
-        lines += [f"[plugins.'{cri}']", f'  sandbox_image = "{asked["sandbox_image"]}"', ""]
+        lines += [f"[plugins.'{cri}']", f'  sandbox_image = "{declared["sandbox_image"]}"', ""]
     else:
         lines += [
             f"[plugins.'{images}'.pinned_images]",
-            f'  sandbox = "{asked["sandbox_image"]}"',
+            f'  sandbox = "{declared["sandbox_image"]}"',
             "",
         ]
     lines += [f"[plugins.'{images}'.registry]", f'  config_path = "{MIRRORS}"', ""]

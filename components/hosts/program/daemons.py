@@ -31,7 +31,7 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
     """
     if host.document.get("guest_network") or not host.pfs:
         return {}
-    found: Dict[str, bytes] = {}
+    files: Dict[str, bytes] = {}
     if _has(host.machine, NETWORK_MANAGERS):
         names = "|".join(pattern for pf in host.pfs for pattern in _patterns(pf["interface"]))
         rules = MARK
@@ -39,10 +39,10 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
         # stays
         for match in (f'NAME=="{names}"', f'NAME=="", KERNEL=="{names}"'):
             rules += f'ACTION!="remove", SUBSYSTEM=="net", {match}, ENV{{NM_UNMANAGED}}="1"\n'
-        found[NETWORK_MANAGER_FILE] = rules.encode()
+        files[NETWORK_MANAGER_FILE] = rules.encode()
     if any("routing" in pf for pf in host.pfs) and _has(host.machine, NETWORKDS):
-        found[NETWORKD_FILE] = (MARK + KEPT).encode()
-    return found
+        files[NETWORKD_FILE] = (MARK + KEPT).encode()
+    return files
 
 
 def keep_new_vfs_unmanaged(host: Host) -> None:

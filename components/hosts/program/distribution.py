@@ -69,15 +69,15 @@ def distribution(machine: Machine) -> Distribution:
 
 def family(machine: Machine) -> str:
     """The family of this host, `debian` or `rhel`."""
-    found = distribution(machine)
-    if not found.family:
+    release = distribution(machine)
+    if not release.family:
         raise StepError(
-            f"this is {found.name}: rocelab manages packages and boot loaders only on Debian, "
+            f"this is {release.name}: rocelab manages packages and boot loaders only on Debian, "
             "Ubuntu and RHEL",
             "prepare this host by hand and set packages, clock, kernel_arguments and driver to "
             "keep",
         )
-    return found.family
+    return release.family
 
 
 def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
@@ -86,8 +86,8 @@ def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
         return []
     if family(machine) == "debian":
         form = "${Package}:${Architecture} ${Package} ${db:Status-Status}\n"
-        found = machine.run("dpkg-query", "-W", "-f", form, *names)
-        lines = [line.split() for line in found.out.splitlines()]
+        answer = machine.run("dpkg-query", "-W", "-f", form, *names)
+        lines = [line.split() for line in answer.out.splitlines()]
         there = {word for words in lines if words[-1:] == ["installed"] for word in words[:2]}
         return [name for name in names if name not in there]
     answered = machine.run("rpm", "-q", "--whatprovides", *names)
@@ -157,11 +157,11 @@ def _locked(machine: Machine, run: Callable[[], Done]) -> Done:
 
 def _refused(what: str, done: Done) -> StepError:
     lines = (done.err or done.out).strip().splitlines()
-    said = " / ".join(
+    errors = " / ".join(
         [line for line in lines if line.startswith(("E:", "Error", "No match"))][:3] or lines[-3:]
     )
     return StepError(
-        f"packages: {what} failed ({done.code}): {said}",
+        f"packages: {what} failed ({done.code}): {errors}",
         "check the host's repositories and network: apt-get update or dnf makecache shows the "
         "error",
     )

@@ -21,19 +21,19 @@ class Setting(NamedTuple):
 def query(machine: Machine, device: str) -> Dict[str, Setting]:
     """The settings of one NIC by name; only numbers."""
     printed = machine.must(tool_of(machine), "-d", device, "-e", "query", timeout_s=TOOL_S)
-    found = {}
+    settings = {}
     for line in printed.splitlines():
         words = line.lstrip("* ").split()  # a star marks what the next boot changes
         if len(words) == 4 and re.match(r"^[A-Z][A-Z0-9_]+$", words[0]):
             now, later = _number(words[2]), _number(words[3])
             if now is not None and later is not None:
-                found[words[0]] = Setting(now, later)
-    if not found:
+                settings[words[0]] = Setting(now, later)
+    if not settings:
         raise StepError(
             f"{device} reports no firmware settings",
             "check with lspci -s that it is an NVIDIA ConnectX",
         )
-    return found
+    return settings
 
 
 def tool_of(machine: Machine) -> str:
@@ -49,5 +49,5 @@ def tool_of(machine: Machine) -> str:
 
 def _number(word: str) -> Optional[int]:
     """`16` and `True(1)` as a number; None for `Array[0..7]`."""
-    found = re.match(r"^(?:[^()]*\()?(\d+)\)?$", word)
-    return int(found[1]) if found else None
+    digits = re.match(r"^(?:[^()]*\()?(\d+)\)?$", word)
+    return int(digits[1]) if digits else None

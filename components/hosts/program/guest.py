@@ -38,7 +38,7 @@ class GuestPlan(NamedTuple):
     """Deactivates it, before the file is removed."""
 
 
-def tool_of(machine: Machine, asked: str) -> str:
+def tool_of(machine: Machine, declared: str) -> str:
     """The tool that sets this guest's addresses."""
     looks = {
         "netplan": lambda: machine.exists("/usr/sbin/netplan") and machine.exists(NETPLAN),
@@ -46,14 +46,15 @@ def tool_of(machine: Machine, asked: str) -> str:
             lambda: machine.run("nmcli", "-t", "-f", "RUNNING", "general").out.strip() == "running"
         ),
     }
-    found = next((name for name in TOOLS if asked in ("auto", name) and looks[name]()), None)
-    if found is None:
+    tool = next((name for name in TOOLS if declared in ("auto", name) and looks[name]()), None)
+    if tool is None:
         raise StepError(
-            f"this guest has {'none of ' + ', '.join(TOOLS) if asked == 'auto' else 'no ' + asked}",
+            "this guest has "
+            f"{'none of ' + ', '.join(TOOLS) if declared == 'auto' else 'no ' + declared}",
             "guests.network.tool: auto uses the guest's own tool; without guests.network, rocelab "
             "sets the address",
         )
-    return found
+    return tool
 
 
 def plan_for(tool: str, pf: Dict[str, Any]) -> GuestPlan:

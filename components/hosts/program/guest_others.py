@@ -57,7 +57,7 @@ def definition_of(machine: Machine, name: str) -> str:
     matches resolved.
     """
     hardware = _hardware(machine, name)
-    found = [
+    paths = [
         path
         for path, text in _files(machine, NETPLAN, ".yaml")
         if _yaml_defines(text, name, hardware)
@@ -74,19 +74,19 @@ def definition_of(machine: Machine, name: str) -> str:
         ):
             continue
         if _profile_is_for(pairs, name, hardware):
-            found.append(path)
+            paths.append(path)
     for path, text in _files(machine, SCRIPTS):
         if (
             _script_defines(path, text, name, hardware)
             and _pairs(text).get("ONBOOT", "yes").lower() not in NO
         ):
-            found.append(path)
+            paths.append(path)
     link = _pairs(
         machine.read(f"{NETWORKD_LINKS}/{machine.read(f'/sys/class/net/{name}/ifindex')}")
     )
     if link.get("ADMIN_STATE") != "unmanaged" and link.get("NETWORK_FILE"):
-        found.append(link["NETWORK_FILE"])
-    return found[0] if found else ""
+        paths.append(link["NETWORK_FILE"])
+    return paths[0] if paths else ""
 
 
 def defines_alone(machine: Machine, name: str) -> bool:
@@ -120,10 +120,10 @@ def _yaml_defines(text: str, name: str, hardware: str) -> bool:
     As a key, by a match on its name, or by its hardware address.
     """
     for line in text.splitlines():
-        found = re.match(r"""\s+["']?([^"'#\s:]+)["']?\s*:\s*["']?([^"'#\s]*)""", line)
-        if found is None:
+        pair = re.match(r"""\s+["']?([^"'#\s:]+)["']?\s*:\s*["']?([^"'#\s]*)""", line)
+        if pair is None:
             continue
-        key, value = found[1], found[2]
+        key, value = pair[1], pair[2]
         pattern = re.escape(value).replace(r"\*", ".*").replace(r"\?", ".")
         if key == name or (key in ("name", "set-name") and value and re.fullmatch(pattern, name)):
             return True
@@ -162,14 +162,14 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
     files is one address (netplan 0.106).
     """
     name = pf["interface"]
-    found = block_of(text, name)
-    if found is None:
+    definition = block_of(text, name)
+    if definition is None:
         return "under another name, so there would be two definitions"
-    block, rest = found
+    block, rest = definition
     if _yaml_defines(rest, name, hardware):
         return "more than once"
-    said = _said(block)
-    addresses = said.pop("addresses", [])
+    settings = _said(block)
+    addresses = settings.pop("addresses", [])
     if addresses != [pf["address"]]:
         return f"addresses {' '.join(addresses) or 'none'} instead of {pf['address']}"
     same = {
@@ -181,7 +181,7 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
         "match.macaddress": (hardware,),
         "optional": (*NO, "true", "yes", "on"),
     }
-    for key, values in said.items():
+    for key, values in settings.items():
         if not key.startswith("nameservers.") and [
             value for value in values if value.lower() not in same.get(key, ())
         ]:
@@ -191,7 +191,7 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
 
 def _said(block: List[str]) -> Dict[str, List[str]]:
     """Dotted keys of an indented block, each with its value or list of values."""
-    said: Dict[str, List[str]] = {}
+    settings: Dict[str, List[str]] = {}
     above: List[Tuple[int, str]] = []
     for line in block:
         depth, words = _depth(line), line.strip()
@@ -199,14 +199,16 @@ def _said(block: List[str]) -> Dict[str, List[str]]:
         # an item may have the same indentation as its key
         above = [entry for entry in above if entry[0] < depth or (item and entry[0] == depth)]
         if item:
-            said.setdefault(".".join(key for _, key in above), []).append(words[2:].strip("\"' "))
+            settings.setdefault(".".join(key for _, key in above), []).append(
+                words[2:].strip("\"' ")
+            )
             continue
         key, _, value = words.partition(":")
         above.append((depth, key.strip("\"' ")))
         value = value.partition(" #")[0].strip("\"' ")
         if value:
-            said[".".join(part for _, part in above)] = [value]
-    return said
+            settings[".".join(part for _, part in above)] = [value]
+    return settings
 
 
 def _pairs(text: str) -> Dict[str, str]:

@@ -42,12 +42,12 @@ class Host:
 
     def links(self) -> Dict[str, Dict[str, Any]]:
         """Every netdev of the first namespace by name, as `ip` describes it."""
-        found: Dict[str, Dict[str, Any]] = self.remembered("links", self._read_links)
-        return found
+        links: Dict[str, Dict[str, Any]] = self.remembered("links", self._read_links)
+        return links
 
     def _read_links(self) -> Dict[str, Dict[str, Any]]:
-        found = json.loads(self.machine.must("ip", "-j", "addr", "show"))
-        return {link["ifname"]: link for link in found if link.get("ifname")}
+        links = json.loads(self.machine.must("ip", "-j", "addr", "show"))
+        return {link["ifname"]: link for link in links if link.get("ifname")}
 
     def forget(self) -> None:
         """Drops all cached answers: something has changed, or an old answer would be dangerous."""
@@ -56,10 +56,10 @@ class Host:
     def reboot_reasons(self) -> Dict[str, str]:
         """The fields that wait for a reboot, each with the reason."""
         try:
-            found = json.loads(self.machine.read(REBOOT_FILE) or "{}")
+            reasons = json.loads(self.machine.read(REBOOT_FILE) or "{}")
         except ValueError:
             return {}
-        return {str(field): str(reason) for field, reason in found.items()}
+        return {str(field): str(reason) for field, reason in reasons.items()}
 
     def wait_for_reboot(self, field: str, reason: str) -> None:
         """Records that a field takes effect at the next boot."""
@@ -102,12 +102,12 @@ class Host:
 
     def vfs(self, pf: str) -> List[VirtualFunction]:
         device, machine = f"/sys/class/net/{pf}/device", self.machine
-        found = []
+        vfs = []
         for name in machine.names(device):
             if name.startswith("virtfn"):
                 path = f"{device}/{name}"
                 netdev = (machine.names(path + "/net") or [""])[0]
-                found.append(
+                vfs.append(
                     VirtualFunction(
                         int(name[6:]),
                         path,
@@ -116,7 +116,7 @@ class Host:
                         netdev,
                     )
                 )
-        return sorted(found)
+        return sorted(vfs)
 
     def rdma_parents(self) -> Dict[str, str]:
         """The netdev under each soft-RoCE device.
@@ -124,10 +124,10 @@ class Host:
         Devices of a NIC have no such attribute and are left out.
         """
         root = "/sys/class/infiniband"
-        found = {
+        parents = {
             name: self.machine.read(f"{root}/{name}/parent") for name in self.machine.names(root)
         }
-        return {name: parent for name, parent in found.items() if parent}
+        return {name: parent for name, parent in parents.items() if parent}
 
     def rdma_devices(self, pf: str) -> List[str]:
         """RDMA devices of a PF.
@@ -164,8 +164,8 @@ class Host:
         parents = self.rdma_parents() if vfs else {}
         devices = {vf.number: self._rdma_devices_of(vf, parents) for vf in vfs}
         open_on = self.opened_devices() if any(devices.values()) else set()
-        found = {vf.number: self._use(vf, allocated, devices[vf.number], open_on) for vf in vfs}
-        return {index: reason for index, reason in found.items() if reason}
+        reasons = {vf.number: self._use(vf, allocated, devices[vf.number], open_on) for vf in vfs}
+        return {index: reason for index, reason in reasons.items() if reason}
 
     def _use(
         self,
@@ -223,7 +223,9 @@ class Host:
             return (
                 None
                 if done.code
-                else {each["ifname"] for each in json.loads(done.out or "[]") if _is_open(each)}
+                else {
+                    device["ifname"] for device in json.loads(done.out or "[]") if _is_open(device)
+                }
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -56,8 +56,8 @@ def remember_nics(host: Host) -> None:
     """Records every PF of the document; the record of a PF that is missing now stays."""
     known = known_nics(host.machine)
     names = [pf["interface"] for pf in host.pfs]
-    seen = {name: nic_of(host, name) for name in names if name in host.links()}
-    now = {name: seen.get(name, known.get(name)) for name in names if name in seen or name in known}
+    nics = {name: nic_of(host, name) for name in names if name in host.links()}
+    now = {name: nics.get(name, known.get(name)) for name in names if name in nics or name in known}
     if now != known:
         host.machine.put(NICS_FILE, json.dumps({"pfs": now}, sort_keys=True) + "\n")
 
@@ -134,15 +134,15 @@ def unpinned_names(host: Host) -> List[str]:
 
 
 def _link_files(host: Host) -> Dict[str, str]:
-    machine, found = host.machine, {}
+    machine, files = host.machine, {}
     for name in sorted(host.links()):
         if host.driver(name) == MODULE and not machine.exists(
             f"/sys/class/net/{name}/device/physfn"
         ):
-            found[name] = LINK_TEXT.format(
+            files[name] = LINK_TEXT.format(
                 pci_address=host.pci_address(name), driver=MODULE, name=name
             )
-    return found
+    return files
 
 
 def _netdev_of(host: Host, pf: str, nic: NicIdentity) -> str:

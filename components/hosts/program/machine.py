@@ -186,9 +186,9 @@ class Machine:
         """Runs a program that must succeed, and returns what it printed."""
         done = self.run(*words, stdin=stdin, timeout_s=timeout_s)
         if done.code:
-            said = " / ".join((done.err or done.out).strip().splitlines()[-3:])
+            last_lines = " / ".join((done.err or done.out).strip().splitlines()[-3:])
             raise StepError(
-                f"{' '.join(words)} failed ({done.code}): {said}",
+                f"{' '.join(words)} failed ({done.code}): {last_lines}",
                 f"run it on the host; input: {stdin!r}",
             )
         return done.out
@@ -243,10 +243,10 @@ def load_json(machine: Machine, path: str) -> Dict[str, Any]:
     """A JSON file that this program wrote; empty when it is missing."""
     text = machine.read(path)
     try:
-        found = json.loads(text) if text else {}
+        document = json.loads(text) if text else {}
     except ValueError:
         raise StepError(f"{path} is damaged", "move it aside; its records are lost") from None
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def load_names(machine: Machine, path: str) -> List[str]:

@@ -121,16 +121,16 @@ def answer(host: Host) -> Dict[str, Any]:
 
 def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
     machine = host.machine
-    found = membership(machine)
-    if found["role"] and not found["unfinished"]:
+    current = membership(machine)
+    if current["role"] and not current["unfinished"]:
         return
-    if found["unfinished"]:
+    if current["unfinished"]:
         _reset(
             host
             # an earlier run was interrupted: kubeadm refuses to continue it, and nothing of value
             # exists yet
         )
-    elif found["remains"]:
+    elif current["remains"]:
         raise StepError(
             "kubeadm has run on this host before, but not for this lab",
             "check /etc/kubernetes and /var/lib/etcd; if you do not need them, run kubeadm reset",

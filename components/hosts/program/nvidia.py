@@ -47,9 +47,9 @@ def smi(host: Host) -> Tuple[str, str]:
     done: Done = host.remembered(
         "nvidia-smi", lambda: host.machine.run("nvidia-smi", "-q", timeout_s=SMI_S)
     )
-    said = (done.err or done.out).strip().splitlines()
+    lines = (done.err or done.out).strip().splitlines()
     return done.out, (
-        (said[0][:150] if said else f"nvidia-smi exited with {done.code}") if done.code else ""
+        (lines[0][:150] if lines else f"nvidia-smi exited with {done.code}") if done.code else ""
     )
 
 
@@ -172,5 +172,5 @@ def slow_path(path: Dict[str, Any]) -> List[str]:
 
 
 def _numbers(version: str) -> Tuple[int, ...]:
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    numbers = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()

@@ -88,8 +88,8 @@ def version_in(printed: str) -> str:
 
     Empty when there is none.
     """
-    found = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
-    return found[1] if found else ""
+    match = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
+    return match[1] if match else ""
 
 
 def module_file(machine: Machine) -> ModuleFile:
@@ -123,13 +123,13 @@ def dkms_states(printed: str, kernel: str) -> List[str]:
     Version 2 writes `mlnx-ofed-kernel, 5.8…, 5.4.0-150-generic, x86_64: installed`, version 3 a
     slash for the comma.
     """
-    found = []
+    states = []
     for line in printed.splitlines():
         if re.match(r"mlnx-of(ed|a)[-_]kernel\b", line):
             what, _, state = line.partition(": ")
-            found.append((what, state.split(" ")[0].strip()))
-    here = [state for what, state in found if kernel in what.replace(",", " ").split()]
-    return here or ["not built"] * bool(found)
+            states.append((what, state.split(" ")[0].strip()))
+    here = [state for what, state in states if kernel in what.replace(",", " ").split()]
+    return here or ["not built"] * bool(states)
 
 
 def loaded(machine: Machine) -> str:
@@ -176,20 +176,20 @@ def holders(host: Host) -> List[str]:
 
     Empty when a restart affects only the lab's links and VFs.
     """
-    machine, found = host.machine, []
+    machine, reasons = host.machine, []
     host.forget()
-    found += [
+    reasons += [
         f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")
     ]
-    found += module_holders(machine)
+    reasons += module_holders(machine)
     opened = host.opened_devices()
     if opened is None:
-        found.append("the processes that have RDMA devices open cannot be listed")
+        reasons.append("the processes that have RDMA devices open cannot be listed")
     elif opened:
-        found.append(f"a process has {' '.join(sorted(opened))} open")
+        reasons.append(f"a process has {' '.join(sorted(opened))} open")
     ours = {pf["interface"] for pf in host.pfs}
     vfs = {vf.netdev for pf in ours for vf in host.vfs(pf)}
-    found += [
+    reasons += [
         f"{pf} VF {index}: {reason}"
         for pf in sorted(ours)
         for index, reason in host.uses(pf).items()
@@ -200,8 +200,8 @@ def holders(host: Host) -> List[str]:
         try:
             refuse_what_carries_the_host(host, [name])
         except StepError as error:
-            found.append(error.reason)
+            reasons.append(error.reason)
             continue
         if name not in ours and host.is_up(name):
-            found.append(f"{name} is up, also uses {MODULE}, and is not a rail of this lab")
-    return found
+            reasons.append(f"{name} is up, also uses {MODULE}, and is not a rail of this lab")
+    return reasons

@@ -50,7 +50,7 @@ def _pod_names(machine: Machine) -> Dict[str, str]:
 
 def live_pods(machine: Machine) -> Set[str]:
     """UIDs of the pods that have a cgroup, of either version, below any root of the kubelet's."""
-    found: Set[str] = set()
+    uids: Set[str] = set()
     for _, folders, _ in os.walk(machine.path(CGROUPS)):
         pods = {
             name: match[1].replace("_", "-")
@@ -58,6 +58,6 @@ def live_pods(machine: Machine) -> Set[str]:
             for match in [POD_CGROUP.search(name)]
             if match
         }
-        found.update(pods.values())
+        uids.update(pods.values())
         folders[:] = [name for name in folders if name not in pods]  # pods do not contain pods
-    return found
+    return uids

@@ -61,17 +61,17 @@ def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
     marks = host.machine.run("dcb", "-j", "-N", "app", "show", "dev", pf, "dscp-prio")
     if flow.code or marks.code:
         missing = MISSING in (flow.code, marks.code)
-        said = (
+        reason = (
             NO_TOOL
             if missing
             else UNSUPPORTED
             if _is_unsupported(flow, marks)
             else "unknown: dcb fails"
         )
-        return "", {"trust": said, "dscp_map": said, "pfc": said}
-    found = parse_dcb(flow.out, marks.out)
+        return "", {"trust": reason, "dscp_map": reason, "pfc": reason}
+    aspects = parse_dcb(flow.out, marks.out)
     flags = _dcbx_flags(host, pf)
-    return DCB, {**found, **({"dcbx": OS if "host" in flags else FIRMWARE} if flags else {})}
+    return DCB, {**aspects, **({"dcbx": OS if "host" in flags else FIRMWARE} if flags else {})}
 
 
 def set_port(host: Host, pf: str, tool: str, target: Aspects) -> None:
@@ -126,18 +126,18 @@ def parse_mlnx_qos(text: str) -> Aspects:
         for dscp in line[2].split(",")
         if dscp
     }
-    found = {
+    aspects = {
         "trust": trust[1] if trust else "unknown",
         "dscp_map": map_text(mapping),
         "pfc": "unknown",
     }
     if dcbx:
-        found["dcbx"] = dcbx[1].lower()
+        aspects["dcbx"] = dcbx[1].lower()
     if enabled:
-        found["pfc"] = priorities_text(
+        aspects["pfc"] = priorities_text(
             [number for number, on in enumerate(enabled[1].split()) if on == "1"]
         )
-    return found
+    return aspects
 
 
 def parse_dcb(flow: str, marks: str) -> Aspects:
@@ -166,8 +166,8 @@ def _dcbx_flags(host: Host, pf: str) -> List[str]:
     """
     done = host.machine.run("dcb", "-j", "dcbx", "show", "dev", pf)
     try:
-        found = {} if done.code else json.loads(done.out or "{}")
-        return [str(flag) for flag, on in found.items() if on is True]
+        document = {} if done.code else json.loads(done.out or "{}")
+        return [str(flag) for flag, on in document.items() if on is True]
     except (ValueError, AttributeError):
         return []
 
@@ -178,10 +178,10 @@ def pause_aspect(host: Host, pf: str) -> Aspects:
     Both at once is a fault.
     """
     done = host.machine.run("ethtool", "-a", pf)
-    found = dict(re.findall(r"^(Autonegotiate|RX|TX):\s+(on|off)", done.out, re.MULTILINE))
-    if done.code or len(found) < 3:
+    settings = dict(re.findall(r"^(Autonegotiate|RX|TX):\s+(on|off)", done.out, re.MULTILINE))
+    if done.code or len(settings) < 3:
         return {}
-    on = [word for word, name in PAUSE.items() if found[name] == "on"]
+    on = [word for word, name in PAUSE.items() if settings[name] == "on"]
     return {"global_pause": " ".join(on) if {"rx", "tx"} & set(on) else "off"}
 
 
@@ -234,18 +234,18 @@ def nic_aspects(host: Host, pf: str, device: str, priority: int) -> Aspects:
 
     Congestion control of a priority, its notifications, the class forced on all traffic.
     """
-    machine, found = host.machine, {}
+    machine, aspects = host.machine, {}
     ecn = f"/sys/class/net/{pf}/ecn"
     enabled = [machine.read(f"{ecn}/roce_{role}/enable/{priority}") for role in ("np", "rp")]
     if all(enabled):
-        found["ecn"] = f"np={enabled[0]} rp={enabled[1]}"
+        aspects["ecn"] = f"np={enabled[0]} rp={enabled[1]}"
     dscp, cnp_priority = (machine.read(path) for path in cnp_files(host, pf))
     if dscp and cnp_priority:
-        found["cnp"] = f"{dscp}:{cnp_priority}"
+        aspects["cnp"] = f"{dscp}:{cnp_priority}"
     file = f"/sys/class/infiniband/{device}/tc/1/traffic_class"
     if machine.exists(file):
-        found["traffic_class"] = str(traffic_class(machine.read(file)))
-    return found
+        aspects["traffic_class"] = str(traffic_class(machine.read(file)))
+    return aspects
 
 
 def traffic_class(text: str) -> int:

@@ -30,11 +30,11 @@ def delivered(machine: Machine, name: str) -> bytes:
     return machine.content(source_of(machine, name))
 
 
-def state_of(target: bytes, found: bytes) -> str:
+def state_of(target: bytes, delivered: bytes) -> str:
     """How the installed secret compares with the delivered one.
 
     Without a delivered one, any is taken as right.
     """
-    if not found:
+    if not delivered:
         return NEWER if target else MISSING
-    return DELIVERED if found == target or not target else NEWER
+    return DELIVERED if delivered == target or not target else NEWER

@@ -78,10 +78,10 @@ def install_file(machine: Machine, download: Dict[str, Any], keep: bool = False)
 def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
     """Refuses packages that would also update firmware."""
     coming = planned(machine, names)
-    found = sorted({*FIRMWARE_UPDATERS} & {*coming, *names})
-    if found:
+    updaters = sorted({*FIRMWARE_UPDATERS} & {*coming, *names})
+    if updaters:
         raise StepError(
-            f"{' and '.join(names)} would install {', '.join(found)}, which writes firmware",
+            f"{' and '.join(names)} would install {', '.join(updaters)}, which writes firmware",
             "nothing was changed; rocelab never updates firmware, so choose packages without it",
         )
 
@@ -93,19 +93,19 @@ def planned(machine: Machine, names: Sequence[str]) -> List[str]:
     """
     if family(machine) == "debian":
         machine.run(*APT, "update", timeout_s=LOCK_S)
-        said = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120).out
-        return re.findall(r"^Inst (\S+)", said, re.MULTILINE)
+        printed = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120).out
+        return re.findall(r"^Inst (\S+)", printed, re.MULTILINE)
     # dnf's answer to --assumeno is an exit code of 1 and the table of what it would do
-    said = machine.run("dnf", "-q", "--assumeno", "install", *names, timeout_s=LOCK_S).out
+    printed = machine.run("dnf", "-q", "--assumeno", "install", *names, timeout_s=LOCK_S).out
     # a name that is too long for its column has its own line
-    return re.findall(r"^ (\S+)(?: |$)", said, re.MULTILINE)
+    return re.findall(r"^ (\S+)(?: |$)", printed, re.MULTILINE)
 
 
 def installed_packages(machine: Machine, pattern: str) -> List[str]:
     """Installed packages whose name matches, sorted."""
     if family(machine) == "debian":
-        found = machine.run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").out
-        names = [line.split()[0] for line in found.splitlines() if line.endswith(" installed")]
+        listed = machine.run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").out
+        names = [line.split()[0] for line in listed.splitlines() if line.endswith(" installed")]
     else:
         names = machine.run("rpm", "-qa", "--qf", "%{NAME}\n").out.split()
     return sorted({name for name in names if re.match(pattern, name)})
@@ -132,53 +132,53 @@ def remove(machine: Machine, names: Sequence[str]) -> None:
 
 
 def install_packaged(
-    machine: Machine, asked: Dict[str, Any], installed: str, what: str, setting: str
+    machine: Machine, declared: Dict[str, Any], installed: str, what: str, setting: str
 ) -> None:
     """Installs the packages of a section, and its repository before them.
 
     Args:
         machine: the host.
-        asked: the section of the document; its source is packaged.
+        declared: the section of the document; its source is packaged.
         installed: the installed version; empty when there is none.
         what: the software, for people.
         setting: the section's path in the lab file.
     """
-    if installed and not asked["replace"]:
+    if installed and not declared["replace"]:
         raise StepError(
-            f"{what} {installed} is installed, but the lab file sets {asked['version']}",
-            f"set {setting}.replace: true to let the packages {', '.join(asked['packages'])} "
+            f"{what} {installed} is installed, but the lab file sets {declared['version']}",
+            f"set {setting}.replace: true to let the packages {', '.join(declared['packages'])} "
             "replace it, or remove the version from the lab file",
         )
     refuse_package_scripts_under_containers(machine, what)
-    if asked["repository"]:
-        install_file(machine, asked["repository"])
-    install(machine, asked["packages"])
+    if declared["repository"]:
+        install_file(machine, declared["repository"])
+    install(machine, declared["packages"])
 
 
-def version_field(found: str, target: Optional[str], any_version: str = "installed") -> str:
+def version_field(installed: str, target: Optional[str], any_version: str = "installed") -> str:
     """An installed version as the lab file writes it, so that equal versions compare equal.
 
     Args:
-        found: the installed version; empty when there is none.
+        installed: the installed version; empty when there is none.
         target: the version in the lab file; None: any.
         any_version: the field's value when any version conforms.
     """
-    if not found:
+    if not installed:
         return "not installed"
     if not target:
         return any_version
-    return target if same_version(found, target) else found
+    return target if same_version(installed, target) else installed
 
 
-def same_version(found: str, target: str) -> bool:
+def same_version(installed: str, target: str) -> bool:
     """Whether two versions are the same.
 
     Tools print 25.07-0.9.7 where packages have 25.07-0.9.7.0.
     """
     return (
-        found == target
-        or found.startswith(target + ".")
-        or (bool(found) and target.startswith(found + "."))
+        installed == target
+        or installed.startswith(target + ".")
+        or (bool(installed) and target.startswith(installed + "."))
     )
 
 

@@ -110,8 +110,8 @@ def section_of(document: Document, *path: str) -> Dict[str, Any]:
 
 def packaged(document: Document, *path: str) -> Dict[str, Any]:
     """The section of software that rocelab installs from packages; empty where it does not."""
-    found = section_of(document, *path)
-    return found if found.get("source") == "packaged" else {}
+    section = section_of(document, *path)
+    return section if section.get("source") == "packaged" else {}
 
 
 def value_or_reason(look: Callable[[], Value]) -> Value:

@@ -113,9 +113,9 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
     }
     if still and not _awaits_confirmation(still):
         field = min(still)
-        found, target = still[field]
+        actual, target = still[field]
         raise StepError(
-            f"{field} is {found} after it was set to {target}",
+            f"{field} is {actual} after it was set to {target}",
             "something else on this host sets it too",
         )
     host.changed += sorted(set(wrong) - set(pending))
@@ -173,7 +173,7 @@ def probe(host: Host) -> Fields:
 def facts(host: Host) -> Dict[str, Any]:
     machine = host.machine
     names = [pf["interface"] for pf in host.pfs if pf["interface"] in host.links()]
-    found: Dict[str, Any] = {
+    known: Dict[str, Any] = {
         "machine_id": machine.read("/etc/machine-id"),
         "boot_id": machine.read(BOOT_ID),
         "kernel": machine.read("/proc/sys/kernel/osrelease"),
@@ -187,14 +187,16 @@ def facts(host: Host) -> Dict[str, Any]:
     warnings = unreverted(host)
     for step in STEPS:
         if step.concerns(host.document):
-            said = step.facts(host)
-            warnings += [warning for warning in said.pop(WARNINGS, []) if warning not in warnings]
-            found.update(said)
+            step_facts = step.facts(host)
+            warnings += [
+                warning for warning in step_facts.pop(WARNINGS, []) if warning not in warnings
+            ]
+            known.update(step_facts)
     if warnings:
-        found[WARNINGS] = warnings
+        known[WARNINGS] = warnings
     if machine.exists(REVERTED_FILE):
-        found["reverted"] = load_json(machine, REVERTED_FILE).get("reverted", [])
-    return found
+        known["reverted"] = load_json(machine, REVERTED_FILE).get("reverted", [])
+    return known
 
 
 def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:

@@ -231,7 +231,7 @@ class Eos(Dialect):
 def read_sessions(printed: str, name: str) -> list[PendingChange]:
     """The sessions of this name, with or without a number; others belong to other users."""
     lines = re.findall(rf"^[ *]*({re.escape(name)}(?:-\d+)?)[ \t]+(\S+)", printed, re.MULTILINE)
-    return [PendingChange(name=found, state=_state(word)) for found, word in lines]
+    return [PendingChange(name=session, state=_state(word)) for session, word in lines]
 
 
 def _state(word: str) -> Literal["staged", "unconfirmed", "ended"]:
@@ -281,16 +281,16 @@ def _marking(ecn: Ecn | None) -> str:
 
 
 def _read_marking(queue: str) -> Ecn | None:
-    found = re.search(
+    thresholds = re.search(
         r"random-detect ecn minimum-threshold (\d+) kbytes maximum-threshold (\d+) kbytes", queue
     )
-    return Ecn(min_kbytes=int(found[1]), max_kbytes=int(found[2])) if found else None
+    return Ecn(min_kbytes=int(thresholds[1]), max_kbytes=int(thresholds[2])) if thresholds else None
 
 
 def _queue(words: str, tc: int) -> str:
     """The lines of a queue: those below its line that are indented deeper."""
-    found = re.search(rf"^( +)(?:uc-)?tx-queue {tc}$\n((?:\1 +.*\n?)*)", words, re.MULTILINE)
-    return found[2] if found else ""
+    block = re.search(rf"^( +)(?:uc-)?tx-queue {tc}$\n((?:\1 +.*\n?)*)", words, re.MULTILINE)
+    return block[2] if block else ""
 
 
 def _paused(words: str, priority: int) -> bool:
@@ -332,5 +332,5 @@ def _colons(text: str) -> str:
 
 
 def _word(pattern: str, words: str, otherwise: str) -> str:
-    found = re.search(pattern, words, re.MULTILINE)
-    return found[1].strip() if found else otherwise
+    match = re.search(pattern, words, re.MULTILINE)
+    return match[1].strip() if match else otherwise

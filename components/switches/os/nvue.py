@@ -334,9 +334,12 @@ def read_revisions(printed: str, mark: str) -> list[PendingChange]:
     }
     return [
         PendingChange(
-            name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said))
+            name=name,
+            state="unconfirmed",
+            ours=mark in description,
+            said=", ".join(dict.fromkeys(description)),
         )
-        for name, said in waiting.items()
+        for name, description in waiting.items()
     ]
 
 
@@ -395,13 +398,14 @@ def _trust(profile: Object) -> str:
 
 def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
-    found = {
+    priorities = {
         point: object_at(profile, "dscp", str(point)).get("switch-priority")
         for point in declared.dscp_priority
     }
     where = f"{PROFILES}: switch-priority"
     return {
-        point: number_of(to, where) if to is not None else point >> 3 for point, to in found.items()
+        point: number_of(to, where) if to is not None else point >> 3
+        for point, to in priorities.items()
     }
 
 
@@ -428,16 +432,16 @@ def _others(settings: PortSettings) -> list[int]:
 
 def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
     classes = {
-        one: object_at(about)
+        number: object_at(about)
         for text, about in object_at(scheduler, "traffic-class").items()
-        for one in numbers_in(text)
+        for number in numbers_in(text)
     }
     if classes.get(tc, {}).get("mode") != "strict":
         return "wrr 0"
     starved = [
-        one
-        for one in (*declared.ecn, *_others(declared))
-        if not classes.get(one, {}).get("bw-percent")
+        number
+        for number in (*declared.ecn, *_others(declared))
+        if not classes.get(number, {}).get("bw-percent")
     ]
     return f"strict, no share for {normal_ranges(starved)}" if starved else "strict"
 

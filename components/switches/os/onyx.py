@@ -122,14 +122,14 @@ class Onyx(Dialect):
         return [
             ALL_SWITCHPORTS,
             ALL_PFC,
-            *(each for port in ports for each in _of_port(port).values()),
+            *(question for port in ports for question in _of_port(port).values()),
         ]
 
     def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
-        key, asked = f"Eth{port}", _of_port(port)
-        interface = _entry(answers, asked["interface"], key)
+        key, commands = f"Eth{port}", _of_port(port)
+        interface = _entry(answers, commands["interface"], key)
         member = _entry(answers, ALL_SWITCHPORTS, key, needed=False)
-        trust, mapping = _quality(answers, asked["qos"], key)
+        trust, mapping = _quality(answers, commands["qos"], key)
         description = str(interface.get("Description", ""))
         mode = str(member.get("Mode"))
         settings = PortSettings(
@@ -137,14 +137,14 @@ class Onyx(Dialect):
             mode={theirs: ours for ours, theirs in MODES.items()}.get(mode, mode),
             native_vlan=next(iter(numbers_in(str(member.get("Access vlan", "")))), None),
             tagged_vlans=normal_ranges(numbers_in(str(member.get("Allowed vlans", "")))),
-            mtu_bytes=number_of(interface.get("MTU"), f"{asked['interface']}: MTU"),
+            mtu_bytes=number_of(interface.get("MTU"), f"{commands['interface']}: MTU"),
             trust=trust,
             dscp_priority={
                 point: mapping[point] for point in declared.dscp_priority if point in mapping
             },
-            ecn={tc: _thresholds(answers, asked["ecn"], tc) for tc in declared.ecn},
+            ecn={tc: _thresholds(answers, commands["ecn"], tc) for tc in declared.ecn},
             pfc={priority: _paused(answers, key) for priority in declared.pfc},
-            scheduling=_schedulers(answers, asked["ets"], key, declared.scheduling),
+            scheduling=_schedulers(answers, commands["ets"], key, declared.scheduling),
         )
         return PortFacts(settings)
 
@@ -170,13 +170,13 @@ class Onyx(Dialect):
 
     def announcements(self, answer: str, port: str) -> list[Announcement]:
         table = json.loads(answer)
-        found: list[Announcement] = []
+        announcements: list[Announcement] = []
         for entry in table if isinstance(table, list) else [table]:
             for name, heard in entry.items():
                 # a port in a bond is called `Eth1/1 (Po100)`
                 if name.split(" ")[0] == f"Eth{port}":
-                    found += [_announcement(each) for each in heard if isinstance(each, dict)]
-        return [each for each in found if each != Announcement()]
+                    announcements += [_announcement(row) for row in heard if isinstance(row, dict)]
+        return [row for row in announcements if row != Announcement()]
 
 
 def _of_port(port: str) -> dict[str, str]:
@@ -218,10 +218,10 @@ def _marking(at: str, tc: int, ecn: Ecn | None) -> str:
 
 def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool = True) -> Object:
     """The object of a port: under the port's name, or in a list with the name as header."""
-    found = _find(json_in(answers, command), key)
-    if found is None and needed:
+    entry = _find(json_in(answers, command), key)
+    if entry is None and needed:
         raise AnswerError(f"{command}: the answer does not mention {key}")
-    return found or {}
+    return entry or {}
 
 
 def _find(data: JsonValue, key: str) -> Object | None:
@@ -240,7 +240,10 @@ def _find(data: JsonValue, key: str) -> Object | None:
 def _merged(value: JsonValue) -> Object:
     if isinstance(value, list):
         return {
-            name: each for part in value if isinstance(part, dict) for name, each in part.items()
+            name: values
+            for part in value
+            if isinstance(part, dict)
+            for name, values in part.items()
         }
     return value if isinstance(value, dict) else {}
 

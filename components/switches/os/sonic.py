@@ -222,7 +222,7 @@ class Sonic(Dialect):
         """Read from the queues of the port; one key may name several."""
         del settings
         database = json.loads(answers[DATABASE])
-        found: dict[int, Ecn] = {}
+        marking: dict[int, Ecn] = {}
         for key, about in database.get("QUEUE", {}).items():
             member, _, classes = key.rpartition("|")
             profile = database.get("WRED_PROFILE", {}).get(
@@ -232,8 +232,8 @@ class Sonic(Dialect):
                 low, high = (
                     int(profile[f"green_{which}_threshold"]) // 1000 for which in ("min", "max")
                 )
-                found |= dict.fromkeys(numbers_in(classes), Ecn(min_kbytes=low, max_kbytes=high))
-        return found
+                marking |= dict.fromkeys(numbers_in(classes), Ecn(min_kbytes=low, max_kbytes=high))
+        return marking
 
     def speed_mbit_s(self, port: str, answers: Mapping[str, str]) -> int | None:
         with suppress(ValueError, KeyError, TypeError):
@@ -355,8 +355,8 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
             yield field
     # releases before 202205 have no such field, and watch all priorities of pfc_enable
     knows = any(
-        "pfcwd_sw_enable" in object_at(each)
-        for each in object_at(database, "PORT_QOS_MAP").values()
+        "pfcwd_sw_enable" in object_at(maps)
+        for maps in object_at(database, "PORT_QOS_MAP").values()
     )
     if knows and priority not in numbers_in(str(quality.get("pfcwd_sw_enable", ""))):
         yield "pfcwd_sw_enable"

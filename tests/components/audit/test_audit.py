@@ -87,7 +87,7 @@ def test_many_different_values_of_one_check_are_one_finding_with_an_example() ->
 
     assert finding.code == "memlock"
     assert len(finding.nodes) == count
-    assert finding.found.startswith(f"{count} different values")
+    assert finding.actual.startswith(f"{count} different values")
 
 
 def test_two_peers_that_differ_are_both_named_since_either_may_be_right() -> None:
@@ -96,7 +96,7 @@ def test_two_peers_that_differ_are_both_named_since_either_may_be_right() -> Non
     [finding] = [one for one in audit(inventory).findings if one.code == "mtu-pf"]
 
     assert finding.nodes == ("gpu01", "gpu02")
-    assert "9000 on gpu01" in finding.found
+    assert "9000 on gpu01" in finding.actual
 
 
 def test_a_value_that_is_unknown_on_one_host_is_named_and_makes_no_finding() -> None:
@@ -276,7 +276,7 @@ def test_cables_of_the_lab_file_decide_even_between_two_hosts() -> None:
 
     assert audit(inventory, given).findings == ()
     found = [one for one in audit(crossed("gpu02")(inventory), given).findings if one.code == "cross-cabled"]
-    assert {one.wanted for one in found} == {"leaf1 Ethernet4", "leaf2 Ethernet4"}
+    assert {one.expected for one in found} == {"leaf1 Ethernet4", "leaf2 Ethernet4"}
     assert {one.nodes for one in found} == {("gpu02",)}
 
 
@@ -316,7 +316,7 @@ def test_a_nic_whose_firmware_retransmits_in_another_way_or_lacks_a_setting_is_n
     findings = audit(spoil(healthy())).findings
 
     assert {finding.code for finding in findings} == {"firmware-settings"}
-    assert {(finding.found, finding.wanted) for finding in findings} == {
+    assert {(finding.actual, finding.expected) for finding in findings} == {
         ("ATS_ENABLED absent", "ATS_ENABLED 0, as most peers"),
         ("roce_adp_retrans_en 0", "roce_adp_retrans_en 1, as most peers"),
     }

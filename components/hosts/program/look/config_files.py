@@ -30,14 +30,14 @@ def config_files(machine: ReadOnly, interface: str, mac: str, pci: str) -> List[
     """Every file that sets this interface, with what it sets."""
     if not interface:
         return []
-    found = [*_netplan(machine, interface, mac), *_networkd(machine, interface, mac)]
-    found += [
+    files = [*_netplan(machine, interface, mac), *_networkd(machine, interface, mac)]
+    files += [
         *_network_manager(machine, interface, mac),
         *_ifcfg(machine, interface),
         *_ifupdown(machine, interface),
     ]
-    found += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
-    return [{key: value for key, value in file.items() if value is not None} for file in found]
+    files += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
+    return [{key: value for key, value in file.items() if value is not None} for file in files]
 
 
 def _file(
@@ -47,20 +47,20 @@ def _file(
     addresses: Tuple[str, ...] = (),
     vfs: Optional[str] = None,
 ) -> Json:
-    numbers = [int(each) if each and each.isdigit() else None for each in (mtu, vfs)]
+    numbers = [int(text) if text and text.isdigit() else None for text in (mtu, vfs)]
     return {
         "path": path,
         "manager": manager,
         "mtu_bytes": numbers[0],
         "vfs": numbers[1],
-        "addresses": [each for each in addresses if re.match(r"^[0-9a-fA-F:.]+/\d+$", each)],
+        "addresses": [text for text in addresses if re.match(r"^[0-9a-fA-F:.]+/\d+$", text)],
     }
 
 
 def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
     """The values are from the files that netplan renders for its backend, which are not YAML."""
     word = re.compile(rf"(^|[\s\"']){re.escape(interface)}[\"']?\s*:", re.MULTILINE)
-    found = []
+    files = []
     for path in _listed(machine, NETPLAN, ".yaml"):
         text = machine.read(path)
         if word.search(text) or (mac and mac in text.lower()):
@@ -73,16 +73,16 @@ def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
                 rf"""^\s+["']?{re.escape(interface)}["']?\s*:\s*{{.*""", text, re.MULTILINE
             )
             vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join([*block, *braces]))
-            found.append(
+            files.append(
                 _file(
                     path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None
                 )
             )
-    return found
+    return files
 
 
 def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORKD) -> List[Json]:
-    found = []
+    files = []
     for path in (*_listed(machine, folder, ".network"), *_listed(machine, folder, ".link")):
         sections = _ini(machine.read(path))
         match = sections.get("Match", [])
@@ -93,26 +93,26 @@ def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORK
             for name in value.split()
         ]
         macs = [
-            each
+            address
             for key, value in match
             if key in ("MACAddress", "PermanentMACAddress")
-            for each in value.split()
+            for address in value.split()
         ]
         if any(fnmatch.fnmatch(interface, name) for name in names) or mac in [
-            each.lower() for each in macs if mac
+            address.lower() for address in macs if mac
         ]:
             link, addresses = sections.get("Link", []), []
             for section in ("Network", "Address"):
                 addresses += [value for key, value in sections.get(section, []) if key == "Address"]
             vfs = _first(link, "SR-IOVVirtualFunctions")
-            found.append(_file(path, "networkd", _first(link, "MTUBytes"), tuple(addresses), vfs))
-    return found
+            files.append(_file(path, "networkd", _first(link, "MTUBytes"), tuple(addresses), vfs))
+    return files
 
 
 def _network_manager(
     machine: ReadOnly, interface: str, mac: str, folder: str = PROFILES
 ) -> List[Json]:
-    found = []
+    files = []
     for path in _listed(machine, folder, ".nmconnection"):
         sections = _ini(machine.read(path))
         named = _first(sections.get("connection", []), "interface-name") == interface
@@ -127,12 +127,12 @@ def _network_manager(
         ]
         mtu = _first(sections.get("ethernet", []), "mtu")
         vfs = _first(sections.get("sriov", []), "total-vfs")
-        found.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
-    return found
+        files.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
+    return files
 
 
 def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
-    found = []
+    files = []
     for path in _listed(machine, SCRIPTS, ""):
         values = dict(
             re.findall(
@@ -145,12 +145,12 @@ def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
                 if {"IPADDR", "PREFIX"} <= set(values)
                 else ()
             )
-            found.append(_file(path, "ifcfg", values.get("MTU"), addresses))
-    return found
+            files.append(_file(path, "ifcfg", values.get("MTU"), addresses))
+    return files
 
 
 def _ifupdown(machine: ReadOnly, interface: str) -> List[Json]:
-    found = []
+    files = []
     for path in (IFUPDOWN[0], *_listed(machine, IFUPDOWN[1], "")):
         blocks = re.split(r"^(?=iface\s)", machine.read(path), flags=re.MULTILINE)
         ours = [block for block in blocks if re.match(rf"iface\s+{re.escape(interface)}\s", block)]
@@ -158,13 +158,13 @@ def _ifupdown(machine: ReadOnly, interface: str) -> List[Json]:
             text = "\n".join(ours)
             mtu = re.search(r"^\s+mtu\s+(\d+)", text, re.MULTILINE)
             addresses = tuple(re.findall(r"^\s+address\s+(\S+)", text, re.MULTILINE))
-            found.append(_file(path, "ifupdown", mtu[1] if mtu else None, addresses))
-    return found
+            files.append(_file(path, "ifupdown", mtu[1] if mtu else None, addresses))
+    return files
 
 
 def _scripts(machine: ReadOnly, interface: str, pci: str) -> List[Json]:
     """Units and udev rules that make VFs."""
-    found = []
+    files = []
     for folder, suffix, manager in ((UNITS, ".service", "systemd"), (RULES, ".rules", "udev")):
         for path in _listed(machine, folder, suffix):
             lines = [
@@ -172,8 +172,8 @@ def _scripts(machine: ReadOnly, interface: str, pci: str) -> List[Json]:
             ]
             vfs = VFS.search("\n".join(lines))
             if vfs:
-                found.append(_file(path, manager, vfs=vfs[1] or vfs[2]))
-    return found
+                files.append(_file(path, manager, vfs=vfs[1] or vfs[2]))
+    return files
 
 
 def _of_rocelab(machine: ReadOnly, interface: str) -> List[Json]:

@@ -33,8 +33,8 @@ class LookSection:
     What is read is in `found` at once, while the next leaf may hang.
     """
 
-    def __init__(self, leaves: List[Leaf], found: Json) -> None:
-        self.leaves, self.found = leaves, found
+    def __init__(self, leaves: List[Leaf], readings: Json) -> None:
+        self.leaves, self.found = leaves, readings
 
     def read(self) -> None:
         for leaf in self.leaves:
@@ -44,12 +44,12 @@ class LookSection:
         """Records which leaf hung, for each leaf that is missing."""
         missing = [leaf for leaf in self.leaves if leaf.name not in self.found]
         for leaf in missing:
-            said = (
+            reason = (
                 f"not read within {waited_s:.0f} s"
                 if leaf is missing[0]
                 else f"not read, since {missing[0].source} hung"
             )
-            self.found[leaf.name] = {"unknown": said, "source": leaf.source}
+            self.found[leaf.name] = {"unknown": reason, "source": leaf.source}
 
 
 def reading(source: str, probe: Callable[[], Any]) -> Json:
@@ -70,17 +70,17 @@ def matched(pattern: str, text: str, otherwise: str) -> str:
 
     `otherwise` is the reason why the value is unknown.
     """
-    found = re.search(pattern, text, re.MULTILINE)
-    if not found:
+    match = re.search(pattern, text, re.MULTILINE)
+    if not match:
         raise UnknownError(otherwise)
-    return found[1]
+    return match[1]
 
 
 def printed(done: Done) -> str:
     """What a program printed."""
     if done.code:
-        said = (done.err or done.out).strip().splitlines()
-        raise UnknownError(said[-1] if said else f"it exited with {done.code}")
+        lines = (done.err or done.out).strip().splitlines()
+        raise UnknownError(lines[-1] if lines else f"it exited with {done.code}")
     return done.out
 
 

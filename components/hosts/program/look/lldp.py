@@ -36,11 +36,11 @@ def neighbours(machine: ReadOnly, interface: str) -> List[Json]:
 def parse_lldpctl(document: Any, interface: str) -> List[Json]:
     """`lldpctl -f json0`, in which everything is a list, even a single item."""
     try:
-        ports = [port for each in document["lldp"] for port in each.get("interface", [])]
-        found = [_heard(port) for port in ports if port["name"] == interface]
+        ports = [port for chassis in document["lldp"] for port in chassis.get("interface", [])]
+        neighbours_of_port = [_heard(port) for port in ports if port["name"] == interface]
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UnknownError(f"lldpctl printed an unknown format: {error}") from None
-    return found
+    return neighbours_of_port
 
 
 def _heard(port: Json) -> Json:
@@ -61,15 +61,15 @@ def _first(of: Json, key: str) -> str:
 
 def parse_frames(content: bytes) -> List[Json]:
     """Every frame in networkd's file."""
-    found, at = [], 0
+    frames, at = [], 0
     while at + 8 <= len(content):
         size = int.from_bytes(content[at : at + 8], "little")
         frame = content[at + 8 : at + 8 + size]
         if len(frame) < size or size <= ETHERNET_HEADER:
             raise UnknownError("networkd's file is truncated")
-        found.append(_frame(frame))
+        frames.append(_frame(frame))
         at += 8 + size
-    return found
+    return frames
 
 
 def _frame(frame: bytes) -> Json:

@@ -22,27 +22,27 @@ MOST_ROUTES, MOST_PEERS = 2000, 2000
 
 def links(machine: ReadOnly) -> Dict[str, Json]:
     """All links of the first namespace by name."""
-    found = printed_json(machine.once(*LINKS))
-    return {str(link["ifname"]): link for link in found if link.get("ifname")}
+    listed = printed_json(machine.once(*LINKS))
+    return {str(link["ifname"]): link for link in listed if link.get("ifname")}
 
 
 def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
     """Addresses with prefix length of each link, without link-local ones."""
-    found = printed_json(machine.once(*ADDRESSES))
+    listed = printed_json(machine.once(*ADDRESSES))
     return {
         str(link["ifname"]): sorted(
             f"{info['local']}/{info['prefixlen']}"
             for info in link.get("addr_info", [])
             if info.get("scope") != "link" and "local" in info
         )
-        for link in found
+        for link in listed
         if link.get("ifname")
     }
 
 
 def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
     """Bonds, VLANs, bridges and other virtual links, without those of pods."""
-    found, known, given = [], set(physical), addresses(machine)
+    others, known, given = [], set(physical), addresses(machine)
     for name, link in links(machine).items():
         kind = str(link.get("linkinfo", {}).get("info_kind", ""))
         if (
@@ -52,7 +52,7 @@ def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
             or machine.exists(f"/sys/class/net/{name}/device")
         ):
             continue
-        found.append(
+        others.append(
             {
                 "name": name,
                 "kind": kind,
@@ -67,19 +67,21 @@ def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
                 "addresses": given.get(name, []),
             }
         )
-    return found
+    return others
 
 
 def routes(machine: ReadOnly) -> List[Json]:
     """Unicast routes of all tables, without those that Calico's BIRD adds per node."""
-    found = []
+    unicast = []
     for family, words in ROUTES.items():
         for route in printed_json(machine.once(*words)):
             if _leads_out(route):
-                found += [_route(route, hop, family) for hop in route.get("nexthops") or [{}]]
-    if len(found) > MOST_ROUTES:
-        raise UnknownError(f"{len(found)} routes: more than {MOST_ROUTES}; not a host's own routes")
-    return found
+                unicast += [_route(route, hop, family) for hop in route.get("nexthops") or [{}]]
+    if len(unicast) > MOST_ROUTES:
+        raise UnknownError(
+            f"{len(unicast)} routes: more than {MOST_ROUTES}; not a host's own routes"
+        )
+    return unicast
 
 
 def _leads_out(route: Json) -> bool:
@@ -119,13 +121,13 @@ def _prefixed(destination: str, family: int) -> str:
 
 def rules(machine: ReadOnly) -> List[Json]:
     """Policy routing rules beyond the kernel's own."""
-    found = []
+    own_rules = []
     for words in RULES:
         for rule in printed_json(machine.once(*words)):
             priority = int(rule.get("priority", 0))
             if priority == FIRST_PRIORITY or priority in LAST_PRIORITIES:
                 continue
-            found.append(
+            own_rules.append(
                 {
                     "priority": priority,
                     "source": _network(rule, "src"),
@@ -134,7 +136,7 @@ def rules(machine: ReadOnly) -> List[Json]:
                     "table": str(rule.get("table", "")),
                 }
             )
-    return found
+    return own_rules
 
 
 def _network(rule: Json, side: str) -> str:
@@ -145,7 +147,7 @@ def _network(rule: Json, side: str) -> str:
 def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
     """Entries of the neighbour table that NICs received."""
     known = set(physical)
-    found = [
+    neighbours = [
         {
             "address": str(entry["dst"]),
             "interface": str(entry["dev"]),
@@ -155,21 +157,21 @@ def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
         for entry in printed_json(machine.once(*PEERS))
         if entry.get("dev") in known and entry.get("lladdr")
     ]
-    if len(found) > MOST_PEERS:
-        raise UnknownError(f"{len(found)} neighbors: more than the {MOST_PEERS} that are kept")
-    return found
+    if len(neighbours) > MOST_PEERS:
+        raise UnknownError(f"{len(neighbours)} neighbors: more than the {MOST_PEERS} that are kept")
+    return neighbours
 
 
 def sysctls(machine: ReadOnly, physical: Iterable[str]) -> Dict[str, int]:
-    found = {}
+    values = {}
     for name in ("all", "default", *physical):
         for setting in SETTINGS:
             text = machine.read(f"{CONF}/{name}/{setting}")
             if text.isdigit():
-                found[f"net.ipv4.conf.{name}.{setting}"] = int(text)
-    if not found:
+                values[f"net.ipv4.conf.{name}.{setting}"] = int(text)
+    if not values:
         raise UnknownError("none could be read")
-    return found
+    return values
 
 
 def leaves(machine: ReadOnly, physical: List[str]) -> List[Leaf]:
@@ -196,14 +198,14 @@ def _of_the_session(machine: ReadOnly) -> List[str]:
     address = session_address(machine)
     if not address:
         raise UnknownError("this is not an SSH session")
-    found = [
+    interfaces = [
         name
         for name, given in addresses(machine).items()
-        if address in [each.split("/")[0] for each in given]
+        if address in [prefixed.split("/")[0] for prefixed in given]
     ]
-    if not found:
+    if not interfaces:
         raise UnknownError(f"{address} is not an address of this host")
-    return found
+    return interfaces
 
 
 def _of_the_default_route(machine: ReadOnly) -> List[str]:
@@ -215,9 +217,11 @@ def _of_the_default_route(machine: ReadOnly) -> List[str]:
 def storage(machine: ReadOnly) -> Dict[str, str]:
     """What is mounted or connected over which interface; filesystems are not accessed."""
     machine.text("/proc/mounts")
-    found: Dict[str, Any] = {}
+    servers_by_interface: Dict[str, Any] = {}
     for server, what in [*file_servers(machine), *block_servers(machine)]:
         address, _, device = server.partition("%")
-        said = f"dev {device}" if device else printed(machine.run("ip", "route", "get", address))
-        found.setdefault(matched(r"\bdev (\S+)", said, f"there is no route to {address}"), what)
-    return found
+        route = f"dev {device}" if device else printed(machine.run("ip", "route", "get", address))
+        servers_by_interface.setdefault(
+            matched(r"\bdev (\S+)", route, f"there is no route to {address}"), what
+        )
+    return servers_by_interface

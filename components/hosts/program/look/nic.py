@@ -51,7 +51,7 @@ class NicReader:
         own = self.machine.names(f"{self.device}/net")
         virtio = [name for name in self.machine.names(self.device) if re.match(r"virtio\d+$", name)]
         return own or [
-            name for each in virtio for name in self.machine.names(f"{self.device}/{each}/net")
+            name for device in virtio for name in self.machine.names(f"{self.device}/{device}/net")
         ]
 
     def leaves(self, firmware: bool) -> List[Leaf]:
@@ -224,7 +224,7 @@ class NicReader:
             Leaf(
                 "rdma",
                 f"{self.device}/infiniband",
-                lambda: [self._rdma(each) for each in self._rdma_devices()],
+                lambda: [self._rdma(rdma) for rdma in self._rdma_devices()],
             ),
             Leaf("hca_type", f"{folder}/hca_type", of_the_device("hca_type")),
             (
@@ -277,12 +277,12 @@ class NicReader:
             else network.links(self.machine).get(self.name, {}).get("vfinfo_list", [])
         )
         infos = {int(info["vf"]): info for info in listed}
-        found = []
+        vfs = []
         for index, address, folder in pci.virtual_functions(self.machine, self.address):
             info = infos.get(index, {})
             names = self.machine.names(f"{folder}/net")
             words = " ".join(network.LINKS)
-            found.append(
+            vfs.append(
                 {
                     "number": index,
                     "pci": address,
@@ -296,7 +296,7 @@ class NicReader:
                     ),
                 }
             )
-        return found
+        return vfs
 
     def _vf_rdma(self, folder: str, interfaces: List[str]) -> str:
         parents = self.host.rdma_parents()
@@ -334,9 +334,9 @@ class NicReader:
 
     def _pending_firmware(self) -> List[Json]:
         return [
-            {"name": name, "now": str(each.now), "next": str(each.next)}
-            for name, each in sorted(self._query().items())
-            if each.now != each.next
+            {"name": name, "now": str(setting.now), "next": str(setting.next)}
+            for name, setting in sorted(self._query().items())
+            if setting.now != setting.next
         ]
 
     def _firmware_settings(self) -> Dict[str, int]:
@@ -358,15 +358,15 @@ class NicReader:
 
     def _pause(self) -> List[str]:
         self._needs_interface()
-        found = pause_aspect(self.host, self.name)
-        if not found:
+        aspects = pause_aspect(self.host, self.name)
+        if not aspects:
             raise UnknownError("ethtool -a does not report it")
-        return found["global_pause"].split()
+        return aspects["global_pause"].split()
 
     def _ecn(self, role: str) -> List[int]:
         self._needs_interface()
         at = f"{self.net}/ecn/roce_{role}/enable"
-        return [each for each in PRIORITIES if self.machine.text(f"{at}/{each}") == "1"]
+        return [priority for priority in PRIORITIES if self.machine.text(f"{at}/{priority}") == "1"]
 
     def _addresses(self) -> List[str]:
         return network.addresses(self.machine).get(self.name, [])
@@ -475,12 +475,12 @@ def gids(machine: ReadOnly, port: str) -> List[Json]:
 
     The kernel answers EINVAL for the type of an empty one.
     """
-    found = []
+    entries = []
     for name in sorted(machine.names(f"{port}/gids"), key=int):
         gid = machine.text(f"{port}/gids/{name}")
         if set(gid) <= set("0:"):
             continue
-        found.append(
+        entries.append(
             {
                 "index": int(name),
                 "gid": gid,
@@ -489,7 +489,7 @@ def gids(machine: ReadOnly, port: str) -> List[Json]:
                 "ipv4": ipv4_of(gid),
             }
         )
-    return found
+    return entries
 
 
 def ipv4_of(gid: str) -> str:
@@ -515,10 +515,10 @@ def active_mtu(text: str) -> int:
 
 def supported_speeds(text: str) -> List[int]:
     """Of all `Supported link modes` that ethtool prints, ascending."""
-    found = re.search(
+    modes = re.search(
         r"Supported link modes:(.*?)^\s*Supported pause", text, re.MULTILINE | re.DOTALL
     )
-    speeds = sorted({int(speed) for speed in SPEED.findall(found[1])}) if found else []
+    speeds = sorted({int(speed) for speed in SPEED.findall(modes[1])}) if modes else []
     if not speeds:
         raise UnknownError("ethtool reports no link modes")
     return speeds
@@ -533,12 +533,12 @@ def active_fec(text: str) -> str:
 
 def firmware_of(text: str) -> Tuple[str, str]:
     """Version and board id of `ethtool -i`; other vendors print something else there."""
-    found = re.search(
+    versions = re.search(
         r"^firmware-version:[ \t]*(.+?)(?:[ \t]+\((\w+)\))?[ \t]*$", text, re.MULTILINE
     )
-    if not found or found[1] == "N/A":
+    if not versions or versions[1] == "N/A":
         raise UnknownError("the driver reports no firmware version")
-    return found[1], found[2] or ""
+    return versions[1], versions[2] or ""
 
 
 def counters(text: str) -> Dict[str, int]:
@@ -546,10 +546,10 @@ def counters(text: str) -> Dict[str, int]:
 
     Errors, pauses, discards and marks, without those of single queues.
     """
-    found: Dict[str, int] = {}
+    values: Dict[str, int] = {}
     for name, value in re.findall(r"^\s*([\w.\[\]-]+):\s*(\d+)\s*$", text, re.MULTILINE):
         if COUNTER.search(name) and not OF_A_QUEUE.match(name):
-            found[name] = int(value)
-    if len(found) > MOST_COUNTERS:
-        raise UnknownError(f"{len(found)} counters: more than the {MOST_COUNTERS} that are kept")
-    return found
+            values[name] = int(value)
+    if len(values) > MOST_COUNTERS:
+        raise UnknownError(f"{len(values)} counters: more than the {MOST_COUNTERS} that are kept")
+    return values

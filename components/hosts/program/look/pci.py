@@ -104,8 +104,8 @@ def acs_bridges(machine: Machine) -> List[str]:
     above = sorted(
         {
             bridge
-            for each in (*nics(machine), *gpu_addresses(machine))
-            for bridge in bridges(machine, each)
+            for function in (*nics(machine), *gpu_addresses(machine))
+            for bridge in bridges(machine, function)
         }
     )
     spaces = {address: _configuration(machine, f"{DEVICES}/{address}/config") for address in above}

@@ -104,12 +104,12 @@ class ReadOnly(Machine):
         if late or out.too_much:
             _kill(process)
             self._hung |= {name} if late else set()
-            said = (
+            reason = (
                 f"did not end within {within_s:.0f} s"
                 if late
                 else f"printed more than {LARGEST_OUTPUT} bytes"
             )
-            return Done(TOO_LONG if late else TOO_MUCH, "", f"{name} {said}")
+            return Done(TOO_LONG if late else TOO_MUCH, "", f"{name} {reason}")
         err.join(1)
         return Done(process.returncode, out.text(), err.text())
 

@@ -25,39 +25,41 @@ NICENESS = 10
 def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = False) -> Json:
     """Reads the host; `firmware` also reads that of the NICs. It never raises, and ends in time."""
     end_s = time.monotonic() + deadline_s
-    found: Json = {"schema": SCHEMA, "system": {}, "network": {}, "carriers": {}}
+    document: Json = {"schema": SCHEMA, "system": {}, "network": {}, "carriers": {}}
     listed: Dict[str, Json] = {}
     opening = _started(lambda: listed.update(nics=reading(pci.DEVICES, lambda: _readers(machine))))
     _ended_by(opening, end_s)
     nics: Dict[str, Any] = dict(listed.get("nics", {}).get("value", {}))
     sections = [
-        LookSection(system.leaves(machine), found["system"]),
+        LookSection(system.leaves(machine), document["system"]),
         LookSection(
-            network.leaves(machine, [name for each in nics.values() for name in each.interfaces]),
-            found["network"],
+            network.leaves(
+                machine, [name for reader in nics.values() for name in reader.interfaces]
+            ),
+            document["network"],
         ),
-        LookSection(network.carrier_leaves(machine), found["carriers"]),
+        LookSection(network.carrier_leaves(machine), document["carriers"]),
     ]
     pfs: List[Json] = []
-    for address, each in nics.items():
+    for address, reader in nics.items():
         pf: Json = {"pci": address, "qos": {}}
         pfs.append(pf)
         sections += [
-            LookSection(each.leaves(firmware=firmware), pf),
-            LookSection(each.qos_leaves(), pf["qos"]),
+            LookSection(reader.leaves(firmware=firmware), pf),
+            LookSection(reader.qos_leaves(), pf["qos"]),
         ]
     gpus: Dict[str, Json] = {}
     of_gpus = _started(lambda: gpus.update(all=reading(pci.DEVICES, lambda: gpu.gpus(machine))))
     read_at_once(sections, end_s, deadline_s)
     _ended_by(of_gpus, end_s)
     late = {"unknown": f"not read within {deadline_s:.0f} s", "source": pci.DEVICES}
-    found["gpus"] = dict(gpus).get("all", late)
+    document["gpus"] = dict(gpus).get("all", late)
     known = "value" in listed.get("nics", {})
-    found["pfs"] = (
+    document["pfs"] = (
         {"value": pfs, "source": pci.DEVICES} if known else dict(listed).get("nics", late)
     )
-    found["system"]["sudo"] = os.geteuid() == 0
-    return dict(copied(found))
+    document["system"]["sudo"] = os.geteuid() == 0
+    return dict(copied(document))
 
 
 def read_at_once(sections: Sequence[LookSection], end_s: float, deadline_s: float) -> None:
@@ -86,11 +88,11 @@ def _ended_by(thread: threading.Thread, end_s: float) -> bool:
     return not thread.is_alive()
 
 
-def copied(found: Any) -> Any:
+def copied(readings: Any) -> Any:
     """A copy that a hung thread can no longer change."""
-    if isinstance(found, dict):
-        return {key: copied(value) for key, value in list(found.items())}
-    return [copied(value) for value in found] if isinstance(found, list) else found
+    if isinstance(readings, dict):
+        return {key: copied(value) for key, value in list(readings.items())}
+    return [copied(value) for value in readings] if isinstance(readings, list) else readings
 
 
 def look_around(firmware: bool) -> int:

@@ -122,11 +122,11 @@ def uptime_s(machine: ReadOnly, path: str = "/proc/uptime") -> float:
 
 def drivers(machine: ReadOnly) -> List[Json]:
     """Each loaded module beside the file that would be loaded next."""
-    found = []
+    modules = []
     for name in (*MODULES, *GPU_MODULES):
         folder = f"/sys/module/{name}"
         if machine.exists(f"{folder}/refcnt"):  # a module that is built into the kernel has none
-            found.append(
+            modules.append(
                 {
                     "module": name,
                     "loaded": reading(f"{folder}/version", partial(_version, machine, folder)),
@@ -144,7 +144,7 @@ def drivers(machine: ReadOnly) -> List[Json]:
                     ),
                 }
             )
-    return found
+    return modules
 
 
 def _version(machine: ReadOnly, folder: str) -> str:
@@ -280,12 +280,12 @@ def _topology_policy(machine: ReadOnly) -> str:
         flag = re.search(r"--topology-manager-policy[= ]([\w-]+)", machine.read(path))
         if flag:
             return flag[1]
-    found = re.search(
+    policy = re.search(
         r"^topologyManagerPolicy:\s*[\"']?([\w-]+)",
         machine.text(f"{KUBELET}/config.yaml"),
         re.MULTILINE,
     )
-    return found[1] if found else "none"
+    return policy[1] if policy else "none"
 
 
 def _log(machine: ReadOnly) -> str:

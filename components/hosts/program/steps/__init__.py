@@ -10,9 +10,9 @@ from ..step import Fields, Step
 
 def _steps() -> Iterator[Step]:
     for name in (f"{__name__}.{module.name}" for module in iter_modules(__path__)):
-        for each in vars(import_module(name)).values():
-            if isinstance(each, type) and issubclass(each, Step) and each.__module__ == name:
-                yield each()
+        for member in vars(import_module(name)).values():
+            if isinstance(member, type) and issubclass(member, Step) and member.__module__ == name:
+                yield member()
 
 
 STEPS: Tuple[Step, ...] = tuple(sorted(_steps(), key=lambda step: step.order))

@@ -50,12 +50,12 @@ class BitfusionClientStep(Step):
     repairs = {"bitfusion_client": "service"}
 
     def target(self, document: Document) -> Fields:
-        asked = document.get("bitfusion")
-        if not asked:
+        declared = document.get("bitfusion")
+        if not declared:
             return {}
-        if asked["authorisation"] == "token":
-            return {"bitfusion_client": asked["version"], "bitfusion_token": DELIVERED}
-        return {"bitfusion_client": asked["version"], "bitfusion_authorised": AUTHORISED}
+        if declared["authorisation"] == "token":
+            return {"bitfusion_client": declared["version"], "bitfusion_token": DELIVERED}
+        return {"bitfusion_client": declared["version"], "bitfusion_authorised": AUTHORISED}
 
     def observed(self, host: Host) -> Fields:
         fields: Fields = {
@@ -66,9 +66,9 @@ class BitfusionClientStep(Step):
         return {**fields, "bitfusion_authorised": _answer(host)}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, asked = host.machine, host.document["bitfusion"]
+        machine, declared = host.machine, host.document["bitfusion"]
         if "bitfusion_client" in wrong:
-            _install(machine, asked)
+            _install(machine, declared)
         if "bitfusion_token" in wrong:
             for name, text in _token(host).items():
                 machine.put(FILES[name], text, mode=0o600)
@@ -108,14 +108,14 @@ def _version(machine: Machine) -> str:
     return machine.run(*(debian if family(machine) == "debian" else rhel), names[0]).out.strip()
 
 
-def _install(machine: Machine, asked: Dict[str, Any]) -> None:
+def _install(machine: Machine, declared: Dict[str, Any]) -> None:
     there = _version(machine)
     if there:
         raise StepError(
-            f"Bitfusion's client {there} is installed, but the lab file sets {asked['version']}",
+            f"Bitfusion's client {there} is installed, but the lab file sets {declared['version']}",
             "remove it yourself if you agree; client and servers must have the same release",
         )
-    install_file(machine, asked["package"], keep=True)
+    install_file(machine, declared["package"], keep=True)
 
 
 def _answer(host: Host) -> str:
@@ -123,12 +123,12 @@ def _answer(host: Host) -> str:
     done = host.remembered(
         "bitfusion", lambda: host.machine.run("bitfusion", "list_gpus", timeout_s=ANSWER_S)
     )
-    said = (done.err or done.out).strip().splitlines()
+    lines = (done.err or done.out).strip().splitlines()
     return (
         AUTHORISED
         if not done.code
-        else said[-1][:150]
-        if said
+        else lines[-1][:150]
+        if lines
         else f"bitfusion exited with {done.code}"
     )
 

@@ -94,7 +94,7 @@ class ClockStep(Step):
     def _source(self, machine: Machine) -> str:
         if missing_packages(machine, [PACKAGE]):
             return f"{PACKAGE} is not installed"
-        asked = (
+        answer = (
             "systemctl",
             "show",
             "-p",
@@ -103,7 +103,7 @@ class ClockStep(Step):
             "UnitFileState",
             UNITS[family(machine)],
         )
-        state = dict(line.partition("=")[::2] for line in machine.run(*asked).out.splitlines())
+        state = dict(line.partition("=")[::2] for line in machine.run(*answer).out.splitlines())
         text = describe(PACKAGE, _sources(machine))
         faults = [
             *(
@@ -120,9 +120,9 @@ class ClockStep(Step):
             "chronyc", "waitsync", str(SYNC_S), str(OFFSET_S), "0", "1", timeout_s=SYNC_S + 30
         )
         if done.code:
-            asked = ", ".join(servers) or "the distribution's servers"
+            sources = ", ".join(servers) or "the distribution's servers"
             raise StepError(
-                f"the clock is {_state_by_chrony(machine)} after {SYNC_S} s of {asked}",
+                f"the clock is {_state_by_chrony(machine)} after {SYNC_S} s of {sources}",
                 "check that they answer on UDP port 123: chronyc sources on the host lists them",
             )
 
@@ -176,8 +176,8 @@ def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
 def state_by_systemd(machine: Machine) -> str:
     """The kernel's state of the clock, regardless of the daemon."""
     done = machine.run("timedatectl", "show", "-p", "NTPSynchronized", "--value")
-    said = {"yes": IN_STEP, "no": NOT_IN_STEP}
-    return said.get(done.out.strip(), f"unknown: {(done.err or done.out).strip()[:100]}")
+    states = {"yes": IN_STEP, "no": NOT_IN_STEP}
+    return states.get(done.out.strip(), f"unknown: {(done.err or done.out).strip()[:100]}")
 
 
 def _state_by_chrony(machine: Machine) -> str:

@@ -27,18 +27,18 @@ class CniFolders(Step):
         return bool(document.get("cni_folders"))
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        asked, found = host.document["cni_folders"], cni_folders(host)
-        plugins, configurations = asked["bin"], asked["conf"]
+        declared, configured = host.document["cni_folders"], cni_folders(host)
+        plugins, configurations = declared["bin"], declared["conf"]
         bin_setting = f'bin_dir = "{plugins}" (bin_dirs = ["{plugins}"] from containerd 2.1 on)'
         warnings = [
             f"containerd looks for CNI {what} in {' and '.join(looked)}, but they are in {folder}, "
             f"so no pod gets a rail. Set {setting} in /etc/containerd/config.toml and restart "
             "containerd, or set runtime.containerd.source: packaged"
             for what, looked, folder, setting in (
-                ("plugins", found["bin"], plugins, bin_setting),
+                ("plugins", configured["bin"], plugins, bin_setting),
                 (
                     "configurations",
-                    found["conf"],
+                    configured["conf"],
                     configurations,
                     f'conf_dir = "{configurations}"',
                 ),
@@ -54,7 +54,7 @@ def cni_folders(host: Host) -> Dict[str, List[str]]:
     The files are read because `containerd config dump` takes a second in each run.
     """
     machine = host.machine
-    found: Dict[str, List[str]] = {"bin": [], "conf": []}
+    configured: Dict[str, List[str]] = {"bin": [], "conf": []}
     drop_ins = (
         f"{CONFIG_DROP_INS}/{name}"
         for name in machine.names(CONFIG_DROP_INS)
@@ -64,5 +64,5 @@ def cni_folders(host: Host) -> Dict[str, List[str]]:
         for name, value in SETTING.findall(machine.content(path).decode(errors="replace")):
             folders = [folder for folder in QUOTED.findall(value) if folder]
             if folders:
-                found["conf" if name == "conf_dir" else "bin"] = folders
-    return found
+                configured["conf" if name == "conf_dir" else "bin"] = folders
+    return configured

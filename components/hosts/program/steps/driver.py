@@ -50,49 +50,49 @@ class DriverStep(Step):
     upgrade = "kubectl drain it, install the driver as its vendor says, reboot, kubectl uncordon it"
 
     def target(self, document: Document) -> Fields:
-        asked = document.get("driver")
-        if not asked:
+        declared = document.get("driver")
+        if not declared:
             return {}
-        if asked["source"] == "keep":
-            return {"driver": asked["version"] or KEPT}
-        if asked["source"] == "inbox":
-            return {"driver": INBOX, **({"driver_loaded": INBOX} if asked["in_use"] else {})}
-        fields: Fields = {"driver": asked["version"], "driver_built": ofed.BUILT}
-        if asked["in_use"]:
+        if declared["source"] == "keep":
+            return {"driver": declared["version"] or KEPT}
+        if declared["source"] == "inbox":
+            return {"driver": INBOX, **({"driver_loaded": INBOX} if declared["in_use"] else {})}
+        fields: Fields = {"driver": declared["version"], "driver_built": ofed.BUILT}
+        if declared["in_use"]:
             fields["driver_loaded"] = ofed.AS_INSTALLED
         return fields
 
     def versions(self, document: Document) -> Dict[str, str]:
-        asked = section_of(document, "driver")
-        return {"driver": asked["version"]} if asked.get("source") in VENDOR else {}
+        declared = section_of(document, "driver")
+        return {"driver": declared["version"]} if declared.get("source") in VENDOR else {}
 
     def observed(self, host: Host) -> Fields:
-        machine, asked = host.machine, host.document["driver"]
+        machine, declared = host.machine, host.document["driver"]
         version = ofed.ofed_version(machine)
-        if asked["source"] == "keep":
+        if declared["source"] == "keep":
             return {"driver": self._kept(host, version)}
-        if asked["source"] == "inbox":
-            found: Fields = {
+        if declared["source"] == "inbox":
+            fields: Fields = {
                 "driver": (
                     version or (INBOX if ofed.module_file(machine).path else f"no {ofed.MODULE}")
                 )
             }
-            if asked["in_use"]:
-                found["driver_loaded"] = (
+            if declared["in_use"]:
+                fields["driver_loaded"] = (
                     INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
                 )
-            return found
-        found = {
-            "driver": version_field(version or INBOX, asked["version"]),
+            return fields
+        fields = {
+            "driver": version_field(version or INBOX, declared["version"]),
             "driver_built": ofed.built(machine),
         }
-        if asked["in_use"]:
-            found["driver_loaded"] = ofed.loaded(machine)
-        return found
+        if declared["in_use"]:
+            fields["driver_loaded"] = ofed.loaded(machine)
+        return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        asked = host.document["driver"]
-        if asked["source"] == "keep":
+        declared = host.document["driver"]
+        if declared["source"] == "keep":
             raise StepError(
                 f"the NIC driver is {self.observed(host)['driver']}, not "
                 f"{self.target(host.document)['driver']}",
@@ -100,7 +100,7 @@ class DriverStep(Step):
             )
         running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
         # checked before anything is replaced: afterwards only a reboot restores the old driver
-        held = self._held(host) if running and not asked["may_reboot"] else []
+        held = self._held(host) if running and not declared["may_reboot"] else []
         if held:
             for field in wrong:
                 host.wait_for_reboot(
@@ -117,7 +117,7 @@ class DriverStep(Step):
             if headers := missing_headers(host.machine):  # a newer kernel came without them
                 install(host.machine, headers)
             build_for_this_kernel(host.machine)
-        if asked["in_use"]:
+        if declared["in_use"]:
             self._load(host)
 
     def files_to_write(self, host: Host) -> List[str]:
@@ -127,38 +127,44 @@ class DriverStep(Step):
         machine = host.machine
         running = machine.read(f"/sys/module/{ofed.MODULE}/version")
         file = ofed.module_file(machine)
-        found = {"ofed": ofed.ofed_version(machine), "installed": file.version, "loaded": running}
+        versions = {
+            "ofed": ofed.ofed_version(machine),
+            "installed": file.version,
+            "loaded": running,
+        }
         if machine.exists(f"/sys/module/{ofed.MODULE}"):
-            found["state"] = ofed.loaded(machine)
-        return {"driver": {key: value for key, value in found.items() if value} or {"ofed": "none"}}
+            versions["state"] = ofed.loaded(machine)
+        return {
+            "driver": {key: value for key, value in versions.items() if value} or {"ofed": "none"}
+        }
 
     def _kept(self, host: Host, version: str) -> str:
-        asked, machine = host.document["driver"], host.machine
+        declared, machine = host.document["driver"], host.machine
         drivers = {host.driver(pf["interface"]) for pf in host.pfs}
         if ofed.MODULE not in drivers and not machine.exists(f"/sys/module/{ofed.MODULE}"):
             return f"not there: {ofed.MODULE} is not loaded"
         running = version or machine.read(f"/sys/module/{ofed.MODULE}/version") or INBOX
-        return version_field(running, asked["version"], KEPT)
+        return version_field(running, declared["version"], KEPT)
 
     def _replace(self, host: Host) -> None:
-        machine, asked = host.machine, host.document["driver"]
+        machine, declared = host.machine, host.document["driver"]
         old = ofed.ofed_version(machine)
         refuse_package_scripts_under_containers(machine, "a NIC driver")
         pin_names(host)
-        if asked["download"] and (asked["replace"] or not old):
+        if declared["download"] and (declared["replace"] or not old):
             # before the old driver is removed: a failed download must not leave the host without
             # one
-            fetch(machine, asked["download"])
+            fetch(machine, declared["download"])
         if old:
             self._refuse_firmware_beforehand(host)
             self._remove(host, old)
-        if asked["source"] == "doca_ofed":
-            if asked["download"]:
-                install_file(machine, asked["download"])
-            names = [*missing_headers(machine), *asked["packages"]]
+        if declared["source"] == "doca_ofed":
+            if declared["download"]:
+                install_file(machine, declared["download"])
+            names = [*missing_headers(machine), *declared["packages"]]
             refuse_firmware_updates(machine, names)
             install(machine, names)
-        elif asked["source"] == "mlnx_ofed":
+        elif declared["source"] == "mlnx_ofed":
             self._install_archive(host)
         elif not ofed.module_file(machine).path:
             raise StepError(
@@ -173,20 +179,20 @@ class DriverStep(Step):
         The check is repeated after the removal: with the old packages installed, a package manager
         may be unable to plan, and the removal takes the repository's own package away.
         """
-        machine, asked = host.machine, host.document["driver"]
-        if asked["source"] != "doca_ofed" or not asked["replace"]:
+        machine, declared = host.machine, host.document["driver"]
+        if declared["source"] != "doca_ofed" or not declared["replace"]:
             return
-        if asked["download"]:
+        if declared["download"]:
             try:
-                install_file(machine, asked["download"], keep=True)
+                install_file(machine, declared["download"], keep=True)
             except StepError:
                 return  # for example older than the host's: that one must be removed first
-        refuse_firmware_updates(machine, asked["packages"])
+        refuse_firmware_updates(machine, declared["packages"])
 
     def _remove(self, host: Host, old: str) -> None:
-        machine, asked = host.machine, host.document["driver"]
+        machine, declared = host.machine, host.document["driver"]
         names = installed_packages(machine, ofed.PACKAGES)
-        if not asked["replace"]:
+        if not declared["replace"]:
             listed = ", ".join(names[:SHOWN_PACKAGES]) or "what ofed_uninstall.sh finds"
             more = f" and {len(names) - SHOWN_PACKAGES} more" if len(names) > SHOWN_PACKAGES else ""
             raise StepError(
@@ -200,8 +206,8 @@ class DriverStep(Step):
         remove(machine, names)
 
     def _install_archive(self, host: Host) -> None:
-        machine, asked = host.machine, host.document["driver"]
-        place = machine.path(fetch(machine, asked["download"]))
+        machine, declared = host.machine, host.document["driver"]
+        place = machine.path(fetch(machine, declared["download"]))
         folder = machine.path(UNPACKED)
         machine.must("rm", "-rf", folder)
         machine.must("mkdir", "-p", folder)
@@ -210,7 +216,7 @@ class DriverStep(Step):
             "dkms": ["--dkms"],
             "add_kernel_support": ["--add-kernel-support"],
         }
-        words = ["--force", "--without-fw-update", "-q", *kinds.get(asked["kernel_modules"], [])]
+        words = ["--force", "--without-fw-update", "-q", *kinds.get(declared["kernel_modules"], [])]
         machine.must(f"{folder}/mlnxofedinstall", *words, timeout_s=BUILD_S)
         machine.must("rm", "-rf", folder, place)
 
@@ -234,11 +240,11 @@ class DriverStep(Step):
 
     def _held(self, host: Host) -> List[str]:
         """Why only a reboot can load another driver; empty when openibd may be restarted."""
-        asked = host.document["driver"]
-        if asked["restart"] != "openibd":
+        declared = host.document["driver"]
+        if declared["restart"] != "openibd":
             return ["driver.restart is reboot"]
         return (
             ["the vendor's driver includes openibd"]
-            if asked["source"] == "inbox"
+            if declared["source"] == "inbox"
             else ofed.holders(host)
         )

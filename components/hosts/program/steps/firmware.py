@@ -25,10 +25,10 @@ class FirmwareStep(Step):
     effects = {"firmware": "reboot"}
 
     def target(self, document: Document) -> Fields:
-        asked = document.get("firmware")
-        if not asked:
+        declared = document.get("firmware")
+        if not declared:
             return {}
-        return {f"{name}.firmware": _text(asked["vfs"]) for name in asked["pfs"]}
+        return {f"{name}.firmware": _text(declared["vfs"]) for name in declared["pfs"]}
 
     def observed(self, host: Host) -> Fields:
         return {
@@ -37,11 +37,11 @@ class FirmwareStep(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for field in sorted(wrong):
-            found, target = (
+            actual, target = (
                 self._found(host, interface_of(field)),
                 self.target(host.document)[field],
             )
-            set_for_next_boot(host, field, f"{found} => {target}", self._changes)
+            set_for_next_boot(host, field, f"{actual} => {target}", self._changes)
 
     def before_pf(self, host: Host, pf: str) -> Optional[Before]:
         if pf not in section_of(host.document, "firmware").get("pfs", []):
@@ -53,14 +53,14 @@ class FirmwareStep(Step):
         return {key: settings[key].now for key in sorted(settings) if key in NAMES}
 
     def _found(self, host: Host, pf: str) -> str:
-        asked = host.document["firmware"]
+        declared = host.document["firmware"]
         try:
             settings = nic_settings(host, pf)
         except StepError as error:
             return error.reason
         names = [name for name in NAMES if name in settings]
-        now = _normal({name: settings[name].now for name in names}, asked["vfs"])
-        later = _normal({name: settings[name].next for name in names}, asked["vfs"])
+        now = _normal({name: settings[name].now for name in names}, declared["vfs"])
+        later = _normal({name: settings[name].next for name in names}, declared["vfs"])
         if now == later:
             return now
         when = (

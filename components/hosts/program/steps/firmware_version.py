@@ -27,8 +27,8 @@ class FirmwareVersion(Step):
     )
 
     def target(self, document: Document) -> Fields:
-        asked: Dict[str, str] = section_of(document, "firmware_versions")
-        return {f"{pf}.firmware_version": asked[pf] for pf in sorted(asked)}
+        declared: Dict[str, str] = section_of(document, "firmware_versions")
+        return {f"{pf}.firmware_version": declared[pf] for pf in sorted(declared)}
 
     def versions(self, document: Document) -> Dict[str, str]:
         return {field: str(version) for field, version in self.target(document).items()}
@@ -41,19 +41,19 @@ class FirmwareVersion(Step):
 
     def refuse(self, host: Host) -> None:
         for pf, version in sorted(host.document["firmware_versions"].items()):
-            found = running(host, pf)
-            if not found:
+            installed = running(host, pf)
+            if not installed:
                 raise StepError(
                     f"{pf} does not report its firmware, but firmware.version is {version}",
                     f"install ethtool (system.packages); a NIC for which `ethtool -i {pf}` shows "
                     "no firmware-version cannot be compared: set firmware.version_by_rail for "
                     "the others instead",
                 )
-            if found != version:
+            if installed != version:
                 raise StepError(
-                    f"{pf} runs firmware {found}, but firmware.version is "
-                    f"{version}{_waiting(host, pf, found)}",
-                    by_hand(host, pf, version) + f"; or set firmware.version to {found}",
+                    f"{pf} runs firmware {installed}, but firmware.version is "
+                    f"{version}{_waiting(host, pf, installed)}",
+                    by_hand(host, pf, version) + f"; or set firmware.version to {installed}",
                 )
 
 
@@ -69,14 +69,14 @@ def parse_driver_info(printed: str) -> str:
 
     Drivers append what their cards are: `16.35.4030 (MT_0000000008)`.
     """
-    found = re.search(r"^firmware-version:[ \t]*(\S+)", printed, re.MULTILINE)
-    return found[1] if found and found[1] != "N/A" else ""
+    version = re.search(r"^firmware-version:[ \t]*(\S+)", printed, re.MULTILINE)
+    return version[1] if version and version[1] != "N/A" else ""
 
 
 def parse_flashed(printed: str) -> str:
     """The version in a card's flash, by `mstflint query`; the card runs it after its next reset."""
-    found = re.search(r"^FW Version:[ \t]*(\S+)", printed, re.MULTILINE)
-    return found[1] if found else ""
+    version = re.search(r"^FW Version:[ \t]*(\S+)", printed, re.MULTILINE)
+    return version[1] if version else ""
 
 
 def by_hand(host: Host, pf: str, version: str) -> str:
@@ -94,11 +94,11 @@ def _of_rdma_device(machine: Machine, pf: str) -> str:
     return machine.read(f"/sys/class/infiniband/{device}/fw_ver") if device else ""
 
 
-def _waiting(host: Host, pf: str, found: str) -> str:
+def _waiting(host: Host, pf: str, version: str) -> str:
     """A note when the flash already has another version, so that only a cold boot is missing."""
     flashed = parse_flashed(host.machine.run("mstflint", "-d", host.pci_address(pf), "query").out)
     return (
         f"; {flashed} is in its flash and waits for a cold boot"
-        if flashed not in ("", found)
+        if flashed not in ("", version)
         else ""
     )

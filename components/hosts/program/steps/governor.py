@@ -25,10 +25,10 @@ class Governor(Step):
         return {"cpu_governor": document["cpu_governor"]} if document.get("cpu_governor") else {}
 
     def observed(self, host: Host) -> Fields:
-        found = sorted(
+        governors = sorted(
             {host.machine.read(f"{policy}/scaling_governor") for policy in _policies(host)}
         )
-        return {"cpu_governor": " ".join(found) if found else host.document["cpu_governor"]}
+        return {"cpu_governor": " ".join(governors) if governors else host.document["cpu_governor"]}
 
     def facts(self, host: Host) -> Dict[str, Any]:
         return (

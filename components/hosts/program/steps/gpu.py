@@ -45,22 +45,22 @@ class GpuDriverStep(Step):
     upgrade = "kubectl drain it, install the driver, reboot, kubectl uncordon it"
 
     def target(self, document: Document) -> Fields:
-        asked = section_of(document, "gpu", "driver")
-        if not asked or asked["source"] == "operator":
+        declared = section_of(document, "gpu", "driver")
+        if not declared or declared["source"] == "operator":
             return {}
-        loaded = {"gpu_driver_loaded": AS_INSTALLED} if asked["source"] == "packaged" else {}
-        return {"gpu_driver": asked["version"] or WORKS, **loaded}
+        loaded = {"gpu_driver_loaded": AS_INSTALLED} if declared["source"] == "packaged" else {}
+        return {"gpu_driver": declared["version"] or WORKS, **loaded}
 
     def versions(self, document: Document) -> Dict[str, str]:
         version = packaged(document, "gpu", "driver").get("version")
         return {"gpu_driver": version} if version else {}
 
     def observed(self, host: Host) -> Fields:
-        asked, machine = host.document["gpu"]["driver"], host.machine
-        if asked["source"] == "keep":
-            found = nvidia.gpus(host)
+        declared, machine = host.document["gpu"]["driver"], host.machine
+        if declared["source"] == "keep":
+            gpus = nvidia.gpus(host)
             return {
-                "gpu_driver": found.trouble or version_field(found.driver, asked["version"], WORKS)
+                "gpu_driver": gpus.trouble or version_field(gpus.driver, declared["version"], WORKS)
             }
         version = _installed(machine)
         loaded = machine.read("/sys/module/nvidia/version")
@@ -74,21 +74,21 @@ class GpuDriverStep(Step):
         if machine.exists("/sys/module/nouveau"):
             state = "nouveau is loaded"
         return {
-            "gpu_driver": version_field(version, asked["version"], WORKS),
+            "gpu_driver": version_field(version, declared["version"], WORKS),
             "gpu_driver_loaded": state,
         }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        asked, machine = host.document["gpu"]["driver"], host.machine
-        found, target = self.observed(host), self.target(host.document)
-        if asked["source"] == "keep":
+        declared, machine = host.document["gpu"]["driver"], host.machine
+        actual, target = self.observed(host), self.target(host.document)
+        if declared["source"] == "keep":
             raise StepError(
                 (
-                    f"GPU driver: {found['gpu_driver']}, but the lab file requires that it "
+                    f"GPU driver: {actual['gpu_driver']}, but the lab file requires that it "
                     f"{target['gpu_driver']}"
                     if target["gpu_driver"] == WORKS
                     else (
-                        f"GPU driver {found['gpu_driver']} runs, but the lab file sets "
+                        f"GPU driver {actual['gpu_driver']} runs, but the lab file sets "
                         f"{target['gpu_driver']}"
                     )
                 ),
@@ -99,7 +99,7 @@ class GpuDriverStep(Step):
         if running and not host.document["gpu"]["may_reboot"]:
             for field in wrong:
                 reason = (
-                    f"{field} {found[field]} => {target[field]}: a loaded GPU driver is replaced "
+                    f"{field} {actual[field]} => {target[field]}: a loaded GPU driver is replaced "
                     "by a reboot"
                 )
                 host.wait_for_reboot(
@@ -121,32 +121,32 @@ class GpuDriverStep(Step):
         host.forget()
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        found = nvidia.gpus(host)
-        if found.trouble:
-            return {"gpu": {"trouble": found.trouble}}
-        names = {key: getattr(found, key) for key in ("driver", "cuda", "product", "architecture")}
+        gpus = nvidia.gpus(host)
+        if gpus.trouble:
+            return {"gpu": {"trouble": gpus.trouble}}
+        names = {key: getattr(gpus, key) for key in ("driver", "cuda", "product", "architecture")}
         return {
             "gpu": {
                 **{key: value for key, value in names.items() if value},
-                "count": found.attached,
+                "count": gpus.attached,
             }
         }
 
     def _install(self, host: Host) -> None:
-        asked, machine = host.document["gpu"]["driver"], host.machine
+        declared, machine = host.document["gpu"]["driver"], host.machine
         old = _installed(machine)
         names = installed_packages(machine, PACKAGES) if old else []
-        if old and not asked["replace"]:
+        if old and not declared["replace"]:
             listed = ", ".join(names[:SHOWN_PACKAGES]) or "none: it was not installed from packages"
             raise StepError(
-                f"GPU driver {old} is installed, but the lab file sets {asked['version']}",
+                f"GPU driver {old} is installed, but the lab file sets {declared['version']}",
                 f"set gpu.driver.replace: true to remove it first; this also removes {listed}",
             )
         refuse_package_scripts_under_containers(machine, "the GPU driver")
-        if asked["repository"]:
-            install_file(machine, asked["repository"])  # before anything is removed
-        file = asked.get("package")
-        brought = [*asked["packages"], *([machine.path(fetch(machine, file))] if file else [])]
+        if declared["repository"]:
+            install_file(machine, declared["repository"])  # before anything is removed
+        file = declared.get("package")
+        brought = [*declared["packages"], *([machine.path(fetch(machine, file))] if file else [])]
         stay = set(installed_packages(machine, PACKAGES)).difference(names)
         # the file of a guest driver contains sources, whatever its name
         built = bool(file) or built_by_dkms([*brought, *planned(machine, brought), *stay])

@@ -27,14 +27,14 @@ class GpuDirect(Step):
         return {"gpudirect": READY if gpu["gpudirect"] == "auto" else gpu["gpudirect"]}
 
     def observed(self, host: Host) -> Fields:
-        asked = host.document["gpu"]["gpudirect"]
-        if asked == "none":
+        declared = host.document["gpu"]["gpudirect"]
+        if declared == "none":
             return {"gpudirect": "none"}
         way = nvidia.way_of(host)
-        if asked == "auto":
+        if declared == "auto":
             missing = way.name == "peermem" and not _peermem_is_loaded(host.machine)
             return {"gpudirect": f"{PEERMEM} not loaded" if missing else READY}
-        if asked == "peermem":
+        if declared == "peermem":
             return {
                 "gpudirect": (
                     "peermem" if _peermem_is_loaded(host.machine) else f"{PEERMEM} not loaded"
@@ -43,8 +43,8 @@ class GpuDirect(Step):
         return {"gpudirect": "dmabuf" if way.name == "dmabuf" else f"not dmabuf: {way.why}"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        asked = host.document["gpu"]["gpudirect"]
-        if asked == "dmabuf":
+        declared = host.document["gpu"]["gpudirect"]
+        if declared == "dmabuf":
             raise StepError(
                 "the lab file sets GPUDirect by dmabuf, but this host reports: "
                 f"{self.observed(host)['gpudirect']}",

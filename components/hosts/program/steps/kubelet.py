@@ -30,13 +30,13 @@ class Kubelet(Step):
     repairs = {"kubelet_node_ip": "service"}
 
     def target(self, document: Document) -> Fields:
-        asked = document.get("kubernetes")
-        if not asked:
+        declared = document.get("kubernetes")
+        if not declared:
             return {}
         return {
             "kubelet_service": "enabled",
-            "kubelet_node_ip": asked["node_ip"],
-            "crictl": asked["cri_socket"],
+            "kubelet_node_ip": declared["node_ip"],
+            "crictl": declared["cri_socket"],
         }
 
     def observed(self, host: Host) -> Fields:
@@ -59,9 +59,9 @@ class Kubelet(Step):
         }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        asked, machine = host.document["kubernetes"], host.machine
+        declared, machine = host.document["kubernetes"], host.machine
         if "crictl" in wrong:
-            socket = asked["cri_socket"]
+            socket = declared["cri_socket"]
             machine.put(CRICTL_FILE, f"runtime-endpoint: {socket}\nimage-endpoint: {socket}\n")
         if "kubelet_service" in wrong:
             # kubeadm starts it, and packages of the RHEL family leave it off at boot
@@ -72,7 +72,7 @@ class Kubelet(Step):
                 for word in _arguments(host)
                 if not any(_is(word, option) for option in OPTIONS)
             ]
-            words = [*kept, *(f"{option}={asked['node_ip']}" for option in OPTIONS)]
+            words = [*kept, *(f"{option}={declared['node_ip']}" for option in OPTIONS)]
             line = f'{VARIABLE}="{" ".join(words)}"'
             others = [line for line in _lines(host) if not line.startswith(VARIABLE + "=")]
             machine.put(_file(host), "\n".join([*others, line]) + "\n")

@@ -42,9 +42,9 @@ class KubernetesKernel(Step):
         machine = host.machine
         wrong = [f"{name} not loaded" for name in _missing(host)]
         wrong += [
-            f"{key} is {found or 'missing'}"
-            for key, found in _values(host).items()
-            if found != SYSCTLS[key]
+            f"{key} is {value or 'missing'}"
+            for key, value in _values(host).items()
+            if value != SYSCTLS[key]
         ]
         wrong += machine.faults(FILES)
         return {FIELD: "; ".join(wrong) or "set"}
@@ -55,8 +55,8 @@ class KubernetesKernel(Step):
             machine.ensure(path, text)
         if missing := _missing(host):
             machine.must("modprobe", "-a", *missing)
-        for key, found in _values(host).items():
-            if found != SYSCTLS[key]:
+        for key, value in _values(host).items():
+            if value != SYSCTLS[key]:
                 machine.write(f"/proc/sys/{key}", SYSCTLS[key])
 
     def before(self, host: Host) -> Before:

@@ -46,53 +46,63 @@ class KubernetesPackages(Step):
     )
 
     def target(self, document: Document) -> Fields:
-        asked = document.get("kubernetes")
-        if not asked:
+        declared = document.get("kubernetes")
+        if not declared:
             return {}
-        return {FIELD: f"{asked['version']} held" if asked.get("repository") else asked["version"]}
+        return {
+            FIELD: (
+                f"{declared['version']} held" if declared.get("repository") else declared["version"]
+            )
+        }
 
     def files_to_write(self, host: Host) -> List[str]:
         kind = family(host.machine)
         return [LIST_FILES[kind], KEY_FILES[kind]]
 
     def versions(self, document: Document) -> Dict[str, str]:
-        asked = section_of(document, "kubernetes")
-        return {FIELD: asked["version"]} if asked.get("repository") else {}
+        declared = section_of(document, "kubernetes")
+        return {FIELD: declared["version"]} if declared.get("repository") else {}
 
     def observed(self, host: Host) -> Fields:
-        asked = host.document["kubernetes"]
-        if not asked.get("repository"):
+        declared = host.document["kubernetes"]
+        if not declared.get("repository"):
             return {FIELD: _summary(_programs(host.machine), NEEDED)}
-        found = _summary(_packages(host), NAMES)
-        return {FIELD: f"{found} held" if found == asked["version"] and _held(host) else found}
+        installed = _summary(_packages(host), NAMES)
+        return {
+            FIELD: (
+                f"{installed} held"
+                if installed == declared["version"] and _held(host)
+                else installed
+            )
+        }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        asked, machine = host.document["kubernetes"], host.machine
-        repository = asked.get("repository")
-        found = _summary(
+        declared, machine = host.document["kubernetes"], host.machine
+        repository = declared.get("repository")
+        installed = _summary(
             _packages(host) if repository else _programs(machine), NAMES if repository else NEEDED
         )
-        if found != asked["version"] and machine.exists(KUBELET_CONFIG):
+        if installed != declared["version"] and machine.exists(KUBELET_CONFIG):
             raise StepError(
-                f"this cluster node has {found}, but cluster.bootstrap.version is "
-                f"{asked['version']}",
+                f"this cluster node has {installed}, but cluster.bootstrap.version is "
+                f"{declared['version']}",
                 "upgrade it as the release notes say (kubeadm upgrade plan, apply or node; drain; "
-                f"packages; restart of the kubelet), or set the version back to {found}",
+                f"packages; restart of the kubelet), or set the version back to {installed}",
             )
         if not repository:
             raise StepError(
-                f"the lab file says that Kubernetes {asked['version']} is preinstalled, but this "
-                f"host has {found}",
+                f"the lab file says that Kubernetes {declared['version']} is preinstalled, but "
+                f"this host has {installed}",
                 "install kubeadm and kubelet of that version, or set cluster.bootstrap.packages "
                 "(url, key_sha256)",
             )
         kind = family(machine)
         _fetch_key(machine, kind, repository)
-        if found != asked["version"]:
+        if installed != declared["version"]:
             _put_list(machine, kind, repository, held=False)
             _hold(host, kind, held=False)
             form = "{}={}-*" if kind == "debian" else "{}-{}"
-            install(machine, [form.format(name, asked["version"]) for name in NAMES])
+            install(machine, [form.format(name, declared["version"]) for name in NAMES])
             host.forget()
         _put_list(machine, kind, repository, held=True)
         _hold(host, kind, held=True)
@@ -118,8 +128,8 @@ def _programs(machine: Machine) -> Dict[str, str]:
 
 def _packages(host: Host) -> Dict[str, str]:
     if family(host.machine) == "debian":
-        asked = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *NAMES]
-        lines = [line.split() for line in host.machine.run(*asked).out.splitlines()]
+        query = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *NAMES]
+        lines = [line.split() for line in host.machine.run(*query).out.splitlines()]
         return {words[0]: _version(words[1]) for words in lines if words[-1] == "installed"}
     done = host.machine.run("rpm", "-q", "--queryformat", "%{NAME} %{VERSION}\n", *NAMES)
     lines = [line.split() for line in done.out.splitlines()]
@@ -132,9 +142,9 @@ def _version(text: str) -> str:
     return words[-1].lstrip("v").split("-")[0] if words else ""
 
 
-def _summary(found: Dict[str, str], names: Sequence[str]) -> str:
+def _summary(packages: Dict[str, str], names: Sequence[str]) -> str:
     """One version when all have it, else what each has."""
-    versions = {name: found.get(name) or "none" for name in names}
+    versions = {name: packages.get(name) or "none" for name in names}
     if len(set(versions.values())) == 1:
         return versions[names[0]]
     return ", ".join(f"{name} {version}" for name, version in versions.items())
@@ -195,9 +205,9 @@ def _apt_entries(machine: Machine) -> Iterator[Tuple[str, str]]:
         elif path.endswith(".sources"):
             paragraphs = re.split(r"\n\s*\n", text)
             entries = [
-                one
-                for one in paragraphs
-                if not re.search(r"(?im)^enabled:\s*(no|false|0|off)\b", one)
+                paragraph
+                for paragraph in paragraphs
+                if not re.search(r"(?im)^enabled:\s*(no|false|0|off)\b", paragraph)
             ]
         yield from ((path, entry) for entry in entries)
 

@@ -44,24 +44,24 @@ class Licence(Step):
     repairs = {"licence": "service", "licence_settings": "service", "licence_token": "service"}
 
     def target(self, document: Document) -> Fields:
-        asked = document.get("licence")
-        if not asked:
+        declared = document.get("licence")
+        if not declared:
             return {}
-        token = {"licence_token": DELIVERED} if asked["kind"] == "nls" else {}
-        return {"licence_settings": _shown(asked["settings"]), **token, "licence": LICENSED}
+        token = {"licence_token": DELIVERED} if declared["kind"] == "nls" else {}
+        return {"licence_settings": _shown(declared["settings"]), **token, "licence": LICENSED}
 
     def observed(self, host: Host) -> Fields:
-        machine, asked = host.machine, host.document["licence"]
-        found = {
+        machine, declared = host.machine, host.document["licence"]
+        observed = {
             key: value
             for key, value in _pairs(machine.read(SETTINGS_FILE)).items()
             if key in OURS and value
         }
         fields: Fields = {
-            "licence_settings": _shown(found),
+            "licence_settings": _shown(observed),
             "licence": self._status(host)["status"],
         }
-        if asked["kind"] == "nls":
+        if declared["kind"] == "nls":
             fields["licence_token"] = state_of(
                 delivered(machine, "licence"), machine.content(TOKEN_FILE)
             )
@@ -76,7 +76,7 @@ class Licence(Step):
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, asked = host.machine, host.document["licence"]
+        machine, declared = host.machine, host.document["licence"]
         if machine.run("systemctl", "cat", DAEMON).code:
             raise StepError(
                 f"{DAEMON} does not exist: this guest has no vGPU driver",
@@ -87,20 +87,20 @@ class Licence(Step):
             _install_token(machine)
         if "licence_settings" in wrong:
             text = machine.read(SETTINGS_FILE) or machine.read(TEMPLATE)
-            machine.put(SETTINGS_FILE, settings_text(text, asked["settings"]))
+            machine.put(SETTINGS_FILE, settings_text(text, declared["settings"]))
         machine.must("systemctl", "restart", DAEMON, timeout_s=60)
         host.forget()
         if not machine.wait(lambda: self._is_licensed(host), LICENCE_WAIT_S):
             raise StepError(
                 f"the vGPU is {self._status(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was "
                 "restarted",
-                f"check that this guest reaches {asked['server']}, that its clock is right (tokens "
-                "are signed with a time), and that a license is free: journalctl -u nvidia-gridd "
-                "shows which",
+                f"check that this guest reaches {declared['server']}, that its clock is right "
+                "(tokens are signed with a time), and that a license is free: journalctl -u "
+                "nvidia-gridd shows which",
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        document, said = (
+        document, printed = (
             host.document,
             {key: value for key, value in self._status(host).items() if value},
         )
@@ -108,7 +108,7 @@ class Licence(Step):
             document.get("clock") or document["licence"]["kind"] != "nls"
         )  # the step clock reports it
         wrong = not looked_at and state_by_systemd(host.machine) == NOT_IN_STEP
-        return {"licence": said, **({"warnings": [CLOCK_WARNING]} if wrong else {})}
+        return {"licence": printed, **({"warnings": [CLOCK_WARNING]} if wrong else {})}
 
     def before(self, host: Host) -> Before:
         return {"gridd": host.machine.content(SETTINGS_FILE).decode(errors="replace")}
@@ -165,10 +165,10 @@ def parse_licence(printed: str) -> Dict[str, str]:
 
     Several vGPUs count as licensed when all of them are.
     """
-    found: List[str] = re.findall(r"^\s*License Status\s+: (.+?)\s*$", printed, re.MULTILINE)
-    if not found:
+    statuses: List[str] = re.findall(r"^\s*License Status\s+: (.+?)\s*$", printed, re.MULTILINE)
+    if not statuses:
         return {"status": "no licensed product", "expiry": "", "product": ""}
-    state = next((text for text in found if not text.startswith(LICENSED)), found[0])
+    state = next((text for text in statuses if not text.startswith(LICENSED)), statuses[0])
     expiry = re.search(r"\(Expiry: (.+?)\)", state)
     names = re.search(r"Licensed Product\s*\n\s*Product Name\s+: (.+?)\s*$", printed, re.MULTILINE)
     return {

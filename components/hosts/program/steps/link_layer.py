@@ -51,9 +51,9 @@ class LinkLayer(Step):
 def link_layer(host: Host, pf: str) -> str:
     """Ethernet or InfiniBand, by the netdev's kind and by the RDMA device where there is one."""
     machine, own = host.machine, f"/sys/class/net/{pf}/device/infiniband"
-    said = [machine.read(f"{own}/{device}/ports/1/link_layer") for device in machine.names(own)]
+    layers = [machine.read(f"{own}/{device}/ports/1/link_layer") for device in machine.names(own)]
     infiniband = (
-        machine.read(f"/sys/class/net/{pf}/type") == ARPHRD_INFINIBAND or INFINIBAND in said
+        machine.read(f"/sys/class/net/{pf}/type") == ARPHRD_INFINIBAND or INFINIBAND in layers
     )
     return INFINIBAND if infiniband else ETHERNET
 

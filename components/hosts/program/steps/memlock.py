@@ -34,8 +34,8 @@ class Memlock(Step):
     files = (LOGINS, DROP_IN)
 
     def target(self, document: Document) -> Fields:
-        asked = section_of(document, "runtime").get("memlock") == UNLIMITED
-        return {"memlock": UNLIMITED, "login_memlock": UNLIMITED} if asked else {}
+        unlimited = section_of(document, "runtime").get("memlock") == UNLIMITED
+        return {"memlock": UNLIMITED, "login_memlock": UNLIMITED} if unlimited else {}
 
     def observed(self, host: Host) -> Fields:
         return {
@@ -87,7 +87,7 @@ def _daemon(host: Host) -> str:
 def _limit(host: Host) -> str:
     """`soft:hard` of the running daemon in bytes or unlimited; empty when it does not run."""
     pid = _daemon(host)
-    found = re.search(
+    limit = re.search(
         r"^Max locked memory +(\S+) +(\S+)", host.machine.read(f"/proc/{pid}/limits"), re.MULTILINE
     )
-    return f"{found[1]}:{found[2]}" if pid and found else ""
+    return f"{limit[1]}:{limit[2]}" if pid and limit else ""

@@ -33,7 +33,7 @@ class RdmaNamespaces(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         mode = host.document["rdma_namespaces"]
-        found = self.observed(host)[FIELD]
+        current = self.observed(host)[FIELD]
         done = host.machine.run("rdma", "system", "set", "netns", mode)
         if done.code and "busy" not in done.err.lower():
             raise StepError(
@@ -41,7 +41,7 @@ class RdmaNamespaces(Step):
                 "this needs iproute2 5.2 or newer",
             )
         if done.code:
-            reason = f"{FIELD} {found} => {mode}: the kernel changes it only before the first pod"
+            reason = f"{FIELD} {current} => {mode}: the kernel changes it only before the first pod"
             later = (
                 ""
                 if host.document.get("may_stage")

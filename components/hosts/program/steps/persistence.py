@@ -160,5 +160,5 @@ class Persistence(Step):
         def encoded() -> bytes:
             return (json.dumps(host.document, indent=1, sort_keys=True) + "\n").encode()
 
-        found: bytes = host.remembered(DOCUMENT_FILE, encoded)
-        return found
+        content: bytes = host.remembered(DOCUMENT_FILE, encoded)
+        return content

@@ -156,14 +156,14 @@ def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
     Another one makes a measurement obsolete.
     """
     machine, rdma = host.machine, f"/sys/class/infiniband/{pf['rdma_device']}"
-    found = {
+    facts = {
         "model": " ".join(
             filter(None, (machine.read(f"{rdma}/{name}") for name in ("hca_type", "board_id")))
         ),
         "driver": host.driver(pf["interface"]),
         "firmware": machine.read(f"{rdma}/fw_ver"),
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
 def _pcie(machine: Machine, pf: str) -> Dict[str, str]:
@@ -171,11 +171,11 @@ def _pcie(machine: Machine, pf: str) -> Dict[str, str]:
 
     Empty where the kernel does not know (emulated NICs).
     """
-    found = {}
+    link = {}
     for key, prefix in (("now", "current"), ("most", "max")):
         speed = machine.read(f"/sys/class/net/{pf}/device/{prefix}_link_speed").replace(" PCIe", "")
         width = machine.read(f"/sys/class/net/{pf}/device/{prefix}_link_width")
         if not speed or "nknown" in speed or width in ("", "0", "255"):
             return {}
-        found[key] = f"{speed} x{width}"
-    return found
+        link[key] = f"{speed} x{width}"
+    return link

@@ -67,26 +67,26 @@ class QualityOfService(Step):
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}
         for pf in host.pfs:
-            target, (_, found) = _target(host.document, pf), _found(host, pf)
+            target, (_, aspects) = _target(host.document, pf), _found(host, pf)
             for aspect, value in target.items():
-                seen = found.get(aspect, "none" if aspect in NEVER_LEFT_OUT else value)
-                if aspect == "dscp_map" and found["trust"] in TRUSTS:
-                    mapping = map_of(seen)
-                    seen = (
+                actual = aspects.get(aspect, "none" if aspect in NEVER_LEFT_OUT else value)
+                if aspect == "dscp_map" and aspects["trust"] in TRUSTS:
+                    mapping = map_of(actual)
+                    actual = (
                         map_text({dscp: mapping[dscp] for dscp in map_of(value) if dscp in mapping})
                         or "none"
                     )
-                fields[f"{pf['interface']}.{aspect}"] = seen
+                fields[f"{pf['interface']}.{aspect}"] = actual
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for pf in host.pfs:
             name, target = pf["interface"], _target(host.document, pf)
             chosen = {aspect: target[aspect] for aspect in target if f"{name}.{aspect}" in wrong}
-            tool, found = _found(host, pf)
+            tool, aspects = _found(host, pf)
             if set(chosen) & set(PORT_ASPECTS) and not tool:
                 raise StepError(
-                    f"{name}: trust and flow control: {found['trust']}",
+                    f"{name}: trust and flow control: {aspects['trust']}",
                     "install dcb (iproute2 5.10 or newer); a NIC without them cannot carry RoCE "
                     "with qos",
                 )
@@ -95,17 +95,19 @@ class QualityOfService(Step):
 
     def facts(self, host: Host) -> Dict[str, Any]:
         """The tool of each PF, what it cannot show, and a summary that differs when settings do."""
-        said = {}
+        warnings = {}
         for pf in host.pfs:
-            tool, found = _found(host, pf)
-            left = ", ".join(aspect for aspect in _target(host.document, pf) if aspect not in found)
+            tool, aspects = _found(host, pf)
+            left = ", ".join(
+                aspect for aspect in _target(host.document, pf) if aspect not in aspects
+            )
             form = (
                 "soft-RoCE: global pause and marks of rdma_cm alone"
                 if pf["soft_roce"]
                 else tool or "no tool"
             )
-            said[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
-        return {"qos": said, "roce_qos": _summary(host.document["qos"])}
+            warnings[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
+        return {"qos": warnings, "roce_qos": _summary(host.document["qos"])}
 
     def before_pf(self, host: Host, pf: str) -> Before:
         known = next(known for known in host.pfs if known["interface"] == pf)
@@ -122,14 +124,16 @@ class QualityOfService(Step):
             host.forget()
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
-        tool, found = _found(host, before)
+        tool, current = _found(host, before)
         aspects = {
-            key: value for key, value in before["aspects"].items() if found.get(key, value) != value
+            key: value
+            for key, value in before["aspects"].items()
+            if current.get(key, value) != value
         }
         if aspects.get("trust", "dscp") not in TRUSTS or not tool:
             aspects = {key: value for key, value in aspects.items() if key not in PORT_ASPECTS}
         elif "dscp_map" in aspects:
-            aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], found["dscp_map"])
+            aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], current["dscp_map"])
             if tool == DCB:
                 aspects["trust"] = (
                     "pcp"  # empties the table; restoring a code point restores the trust
@@ -187,14 +191,14 @@ def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
     name, device = pf["interface"], pf["rdma_device"]
 
     def look() -> Tuple[str, Aspects]:
-        found = {**rdma_cm_aspects(host, device), **pause_aspect(host, name)}
+        aspects = {**rdma_cm_aspects(host, device), **pause_aspect(host, name)}
         if pf["soft_roce"]:
-            return "", found
+            return "", aspects
         tool, port = port_aspects(host, name)
-        return tool, {**found, **port, **nic_aspects(host, name, device, _priority(host, pf))}
+        return tool, {**aspects, **port, **nic_aspects(host, name, device, _priority(host, pf))}
 
-    found: Tuple[str, Aspects] = host.remembered(f"qos {name} {device}", look)
-    return found
+    aspects: Tuple[str, Aspects] = host.remembered(f"qos {name} {device}", look)
+    return aspects
 
 
 def _priority(host: Host, pf: Dict[str, Any]) -> int:
@@ -224,9 +228,9 @@ def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:
         set_rdma_cm(host, device, rdma_cm)
 
 
-def _summary(asked: Dict[str, Any]) -> str:
-    mode = "lossless" if asked["pfc_priorities"] else "lossy"
+def _summary(declared: Dict[str, Any]) -> str:
+    mode = "lossless" if declared["pfc_priorities"] else "lossy"
     return (
-        f"{mode}, DSCP {asked['dscp']} on {asked['priority']}, CNP {asked['cnp_dscp']} on "
-        f"{asked['cnp_priority']}, TOS {asked['tos']}"
+        f"{mode}, DSCP {declared['dscp']} on {declared['priority']}, CNP {declared['cnp_dscp']} on "
+        f"{declared['cnp_priority']}, TOS {declared['tos']}"
     )

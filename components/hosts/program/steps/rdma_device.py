@@ -30,9 +30,9 @@ class RdmaDeviceStep(Step):
         pfs = [pf for pf in host.pfs if f"{pf['interface']}.rdma_device" in wrong]
         for pf in pfs:
             if not pf["soft_roce"]:
-                found = " ".join(host.rdma_devices(pf["interface"])) or "none"
+                present = " ".join(host.rdma_devices(pf["interface"])) or "none"
                 raise StepError(
-                    f"{pf['interface']} has RDMA device {found}, not {pf['rdma_device']}",
+                    f"{pf['interface']} has RDMA device {present}, not {pf['rdma_device']}",
                     "if it is none, check that mlx5_ib is loaded; otherwise set rdma_device of "
                     "this PF to that name",
                 )

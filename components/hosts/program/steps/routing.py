@@ -136,18 +136,18 @@ def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:
 
 def _routes(host: Host) -> List[Dict[str, Any]]:
     """Routes of all tables; `ip` leaves main unnamed."""
-    found = host.remembered(
+    routes = host.remembered(
         "routes",
         lambda: json.loads(host.machine.must(*IP, "route", "show", "table", "all") or "[]"),
     )
-    return [{"table": "main", **route} for route in found]
+    return [{"table": "main", **route} for route in routes]
 
 
 def _rules(host: Host) -> List[Dict[str, Any]]:
-    found = host.remembered(
+    rules = host.remembered(
         "rules", lambda: json.loads(host.machine.must(*IP, "rule", "show") or "[]")
     )
-    return [rule for rule in found if _is_ours(rule)]
+    return [rule for rule in rules if _is_ours(rule)]
 
 
 def _is_ours(entry: Dict[str, Any]) -> bool:

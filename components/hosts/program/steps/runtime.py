@@ -32,31 +32,31 @@ class ContainerRuntime(Step):
     repairs = {"containerd": "service", "containerd_config": "service"}
 
     def target(self, document: Document) -> Fields:
-        asked = packaged(document, "runtime", "containerd")
-        if not asked:
+        declared = packaged(document, "runtime", "containerd")
+        if not declared:
             return {}
-        mirrors = {"registry_mirrors": OURS} if asked["registries"] else {}
-        return {"containerd": asked["version"] or THERE, "containerd_config": OURS, **mirrors}
+        mirrors = {"registry_mirrors": OURS} if declared["registries"] else {}
+        return {"containerd": declared["version"] or THERE, "containerd_config": OURS, **mirrors}
 
     def observed(self, host: Host) -> Fields:
-        machine, asked = host.machine, packaged(host.document, "runtime", "containerd")
-        version = version_field(containerd_version(machine), asked["version"], THERE)
+        machine, declared = host.machine, packaged(host.document, "runtime", "containerd")
+        version = version_field(containerd_version(machine), declared["version"], THERE)
         text = machine.content(CONFIG_FILE)
         state = OURS if text == self._config(host).encode() else "another" if text else "missing"
-        found: Fields = {"containerd": version, "containerd_config": state}
-        if asked["registries"]:
-            found["registry_mirrors"] = (
-                ", ".join(machine.faults(mirror_files(asked["registries"]))) or OURS
+        fields: Fields = {"containerd": version, "containerd_config": state}
+        if declared["registries"]:
+            fields["registry_mirrors"] = (
+                ", ".join(machine.faults(mirror_files(declared["registries"]))) or OURS
             )
-        return found
+        return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, asked = host.machine, packaged(host.document, "runtime", "containerd")
-        for path, text in mirror_files(asked["registries"]).items():
+        machine, declared = host.machine, packaged(host.document, "runtime", "containerd")
+        for path, text in mirror_files(declared["registries"]).items():
             machine.ensure(path, text)
         if "containerd" in wrong:
             install_packaged(
-                machine, asked, containerd_version(machine), "containerd", "runtime.containerd"
+                machine, declared, containerd_version(machine), "containerd", "runtime.containerd"
             )
         if machine.ensure(CONFIG_FILE, self._config(host)):
             machine.must("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
@@ -80,11 +80,11 @@ class ContainerRuntime(Step):
 
     def _config(self, host: Host) -> str:
         version = containerd_version(host.machine)
-        asked, toolkit = (
+        declared, toolkit = (
             packaged(host.document, "runtime", "containerd"),
             packaged(host.document, "gpu", "toolkit"),
         )
-        return containerd_config(asked, int((version or "2").split(".")[0]), toolkit)
+        return containerd_config(declared, int((version or "2").split(".")[0]), toolkit)
 
 
 def containerd_version(machine: Machine) -> str:
@@ -92,7 +92,7 @@ def containerd_version(machine: Machine) -> str:
 
     Some builds put a v before it, Debian's a suffix behind it.
     """
-    found = re.match(
+    version = re.match(
         r"^containerd \S+ v?(\d+(?:\.\d+)+)", machine.run("containerd", "--version").out
     )
-    return found[1] if found else ""
+    return version[1] if version else ""

@@ -28,9 +28,9 @@ class Swap(Step):
         return {"swap": "off"} if document.get("kubernetes") else {}
 
     def observed(self, host: Host) -> Fields:
-        found = [f"{name} in use" for name in _active(host)]
-        found += [f"{line.split()[0]} in {FSTAB}" for line in _lines(host) if _is_swap(line)]
-        return {"swap": "; ".join(found) or "off"}
+        faults = [f"{name} in use" for name in _active(host)]
+        faults += [f"{line.split()[0]} in {FSTAB}" for line in _lines(host) if _is_swap(line)]
+        return {"swap": "; ".join(faults) or "off"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = _lines(host)

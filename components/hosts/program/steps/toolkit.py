@@ -32,37 +32,37 @@ class ContainerToolkitStep(Step):
     repairs = {"container_toolkit": "service", "container_toolkit_runtime": "service"}
 
     def target(self, document: Document) -> Fields:
-        asked = packaged(document, "gpu", "toolkit")
-        if not asked:
+        declared = packaged(document, "gpu", "toolkit")
+        if not declared:
             return {}
         entry = (
             {}
             if packaged(document, "runtime", "containerd")
             else {"container_toolkit_runtime": ENTERED}
         )
-        return {"container_toolkit": asked["version"] or THERE, **entry}
+        return {"container_toolkit": declared["version"] or THERE, **entry}
 
     def observed(self, host: Host) -> Fields:
-        asked = packaged(host.document, "gpu", "toolkit")
-        found: Fields = {
+        declared = packaged(host.document, "gpu", "toolkit")
+        fields: Fields = {
             "container_toolkit": version_field(
-                toolkit_version(host.machine), asked["version"], THERE
+                toolkit_version(host.machine), declared["version"], THERE
             )
         }
         if not packaged(host.document, "runtime", "containerd"):
-            found["container_toolkit_runtime"] = (
+            fields["container_toolkit_runtime"] = (
                 ENTERED if self._entered(host.machine) else "not entered"
             )
-        return found
+        return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, asked = host.machine, packaged(host.document, "gpu", "toolkit")
+        machine, declared = host.machine, packaged(host.document, "gpu", "toolkit")
         if "container_toolkit" in wrong:
             install_packaged(
-                machine, asked, toolkit_version(machine), "the container toolkit", "gpu.toolkit"
+                machine, declared, toolkit_version(machine), "the container toolkit", "gpu.toolkit"
             )
         if "container_toolkit_runtime" in wrong:
-            default = ["--set-as-default"] if asked["default_runtime"] else []
+            default = ["--set-as-default"] if declared["default_runtime"] else []
             absent = not machine.exists(CONFIG_FILE)
             machine.must("nvidia-ctk", "runtime", "configure", "--runtime=containerd", *default)
             if absent and machine.exists(CONFIG_FILE):
@@ -104,8 +104,10 @@ class ContainerToolkitStep(Step):
 
 def toolkit_version(machine: Machine) -> str:
     """Such as 1.17.8; empty when there is none."""
-    found = re.search(r"CLI version v?(\d+(?:\.\d+)+)", machine.run("nvidia-ctk", "--version").out)
-    return found[1] if found else ""
+    version = re.search(
+        r"CLI version v?(\d+(?:\.\d+)+)", machine.run("nvidia-ctk", "--version").out
+    )
+    return version[1] if version else ""
 
 
 def _digest(machine: Machine) -> str:

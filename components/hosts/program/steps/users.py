@@ -202,12 +202,12 @@ def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> No
             for line in machine.read("/etc/passwd").splitlines()
             if f":{user['uid']}:" in line
         ]
-        found = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(
+        owner = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(
             taken
         )
-        if found:
+        if owner:
             raise StepError(
-                f"uid {user['uid']} of {name} belongs to {found} on this host",
+                f"uid {user['uid']} of {name} belongs to {owner} on this host",
                 "set a free uid in the lab file",
             )
 

@@ -1,0 +1,80 @@
+"""What keeps judge from a confident wrong verdict."""
+
+import pytest
+
+from components.judge.assessment import Assessment
+from components.judge.judge import judge
+from components.judge.known import KnownHardware
+from components.judge.reading import read_results
+
+
+def judged(text: str, **known: object) -> Assessment:
+    (result,) = read_results(f"{text}\n")
+    return judge(result, KnownHardware(**known))  # type: ignore[arg-type]
+
+
+RACK = {"nic_gbit_s": 400.0, "nics_per_node": 8, "nodes": 2, "gpus_per_node": 8}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "verdict"),
+    [
+        ("NVIDIA H100 80GB HBM3", "slow"),
+        ("NVIDIA H100 PCIe", "cannot judge"),
+        ("NVIDIA RTX PRO 6000", "cannot judge"),
+        (None, "cannot judge"),
+    ],
+)
+def test_gpus_without_nvlink_may_be_slower_than_the_nics(gpu: str | None, verdict: str) -> None:
+    assert judged("all_reduce busbw 34 GB/s", gpu=gpu, **RACK).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("all_reduce average busbw 100 GB/s", "cannot judge"),
+        ("all_reduce_perf -b 1G -e 8G average busbw 100 GB/s", "slow"),
+        ("all_reduce busbw 100 GB/s", "slow"),
+        ("all_reduce average busbw 370 GB/s", "good"),
+    ],
+)
+def test_a_mean_over_small_messages_too_is_never_slow(text: str, verdict: str) -> None:
+    assert judged(text, gpu="H100", **RACK).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "link", "verdict"),
+    [
+        ("ib_write_bw 49.5 Gb/s", "infiniband", "good"),
+        ("ib_write_bw 49.5 Gb/s", "roce_v2", "good"),
+        ("ib_write_bw 48.9 Gb/s", None, "cannot judge"),
+        ("ib_write_bw 40.0 Gb/s", None, "slow"),
+    ],
+)
+def test_fdr_carries_less_data_than_its_name_says(text: str, link: str | None, verdict: str) -> None:
+    assert judged(text, nic_gbit_s=56.0, framing=link).verdict == verdict
+
+
+def test_a_number_that_nobody_measured_is_no_claim() -> None:
+    assert judged("ib_read_bw is far less than 200Gb/s", nic_gbit_s=200.0).value is None
+    assert judged("expected 400 Gb/s, ib_write_bw has 390 Gb/s", nic_gbit_s=400.0).value == 390
+
+
+def test_nics_are_counted_in_the_lines_of_every_host() -> None:
+    line = "n{}:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0\n"
+    ranks = "# Rank 0 Group 0 Pid 1 on n1 device 0 [0x00] NVIDIA H100\n"
+    ranks += ranks.replace("Rank 0", "Rank 1").replace("n1", "n2")
+    row = "# size count type redop root time algbw busbw #wrong\n"
+    row += "8589934592 2147483648 float sum -1 360000 23.86 23.86 0"
+
+    assessment = judged(line.format(1) + line.format(2) + ranks + row, nic_gbit_s=100.0)
+
+    assert assessment.verdict == "good"
+    assert assessment.ceiling == pytest.approx(24.5, abs=0.05)
+
+
+def test_a_command_of_perftest_is_given_for_other_programs_too() -> None:
+    assessment = judged("# OSU MPI Bandwidth Test v5\n# Size Bandwidth (MB/s)\n4194304 1785.15", nic_gbit_s=100.0)
+
+    assert assessment.verdict == "slow"
+    assert assessment.next_command.startswith("ib_write_bw ")
