@@ -50,6 +50,8 @@ def claim_in(line: str, number: int, collective: str, *, cut: bool) -> Result | 
         collective: the test that the text named before.
         cut: whether the line may have lost its end.
     """
+    if "/s" not in line and "ps" not in line and "Avg" not in line:
+        return None
     average = AVERAGE.match(line)
     if average and not cut:
         result = _claim(collective or "all_reduce", "collective", float(average[1]), line, number)

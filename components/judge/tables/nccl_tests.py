@@ -52,7 +52,9 @@ def take(reader: "Reader", line: str, number: int) -> bool:
     if footer := FOOTER.match(line):
         _footer(reader.current, line, average=footer[1].startswith("Avg"))
         return reader.current is not None
-    match = ROW.match(INNER_TAG.sub(" ", line))
+    if "] " in line:
+        line = INNER_TAG.sub(" ", line)
+    match = ROW.match(line)
     if match is None:
         return False
     current = reader.current

@@ -24,7 +24,7 @@ def take(reader: "Reader", line: str, number: int) -> bool:
         if head[1] == "latency" and reader.ucx_operation != "bw":
             table.kind = "latency"
         return True
-    if operation := OPERATION.search(line):
+    if ("_bw" in line or "_lat" in line) and (operation := OPERATION.search(line)):
         reader.ucx_operation = operation[1]
     current = reader.current
     of_ucx = current is not None and current.program == "ucx_perftest"

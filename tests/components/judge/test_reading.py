@@ -1,6 +1,8 @@
 """The lenient reader: prefixes, excerpts, damage."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,29 @@ def test_mutations_of_recorded_logs_yield_no_number_that_was_not_measured() -> N
 @pytest.mark.whole
 def test_a_thousand_mutations_of_recorded_logs_yield_no_number_that_was_not_measured() -> None:
     survives(1000)
+
+
+MEASURED = """
+import re, runpy, sys, time
+try:
+    runpy.run_module("components.cli", run_name="__main__")
+except SystemExit:
+    pass
+status = open("/proc/self/status").read()
+print(time.process_time(), re.search(r"VmHWM:\\s+(\\d+)", status)[1], file=sys.stderr)
+"""
+
+
+@pytest.mark.whole
+def test_ten_megabytes_take_a_second_and_a_hundred_megabytes(tmp_path: Path) -> None:
+    line = "n{0}:{0}:1 [0] NCCL INFO Channel 00/0 : {0}[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
+    path = tmp_path / "run.log"
+    path.write_text("".join(line.format(number) for number in range(120_000)) + DEEPOPS)
+    assert path.stat().st_size > 10 * 2**20
+
+    command = [sys.executable, "-c", MEASURED, "judge", str(path), "--nic", "100G"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    seconds, kbytes = map(float, done.stderr.split())
+
+    assert seconds < 2, "a second on a quiet processor"
+    assert kbytes < 100_000
