@@ -32,13 +32,6 @@ def judge_bandwidth(case: Judged) -> None:
     if result.program == "ib_atomic_bw":
         assessment.why = "atomics are limited by the NIC's rate of operations, not by the line"
         return
-    header, stated = result.facts.path_mtu_bytes, case.options.path_mtu_bytes
-    if header and stated and header != stated:
-        assessment.find(
-            "MTU_CONTRADICTS",
-            f"the log's path MTU is {header}, yours {stated}",
-            "the path uses the smallest of both ends and all ports between",
-        )
     if facts.nic_gbit_s is None:
         _unknown_line(case, row)
         return

@@ -30,6 +30,7 @@ def judge(result: Result, known: KnownHardware) -> Assessment:
     )
     case = Judged(result=result, options=known, facts=known.over(of_log), assessment=assessment)
     _find_signs(case)
+    _find_differences(case, of_log)
     if result.rows:
         JUDGES[result.kind](case)
     else:
@@ -76,6 +77,22 @@ def _nothing_measured(case: Judged) -> None:
     if assessment.has("CONTRADICTION"):
         why = "the only rows contradict themselves"
     assessment.leave_open(why, "the whole output of the test, from its first line to its last")
+
+
+def _find_differences(case: Judged, of_log: KnownHardware) -> None:
+    """Options win over the log, but not silently."""
+    pairs = (
+        ("line rate of a NIC", of_log.nic_gbit_s, case.options.nic_gbit_s),
+        ("number of NICs per node", of_log.nics_per_node, case.options.nics_per_node),
+        ("path MTU", of_log.path_mtu_bytes, case.options.path_mtu_bytes),
+    )
+    for what, logged, stated in pairs:
+        if logged and stated and logged != stated:
+            case.assessment.find(
+                "LOG_DIFFERS",
+                f"the {what} is {logged:g} in the log, {stated:g} by option, lab file or inventory",
+                "the option counts here: see which of them is right",
+            )
 
 
 def _find_signs(case: Judged) -> None:

@@ -78,3 +78,15 @@ def test_a_command_of_perftest_is_given_for_other_programs_too() -> None:
 
     assert assessment.verdict == "slow"
     assert assessment.next_command.startswith("ib_write_bw ")
+
+
+def test_an_option_wins_over_the_log_and_says_so() -> None:
+    header = " RDMA_Write BW Test\n Mtu : 4096[B]\n Link type : Ethernet\n"
+    row = " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+    row += " 65536 5000 92.42 92.40 0.176239"
+
+    assessment = judged(header + row, nic_gbit_s=100.0, path_mtu_bytes=1024)
+
+    assert assessment.has("LOG_DIFFERS")
+    assert "path MTU 1024" in assessment.basis
+    assert not judged(header + row, nic_gbit_s=100.0, path_mtu_bytes=4096).has("LOG_DIFFERS")
