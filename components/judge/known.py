@@ -3,11 +3,13 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from components.physics.ceilings import Framing
 from components.physics.pcie import pcie_link
 from stacks.base import LabError
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from components.inventory.model import Inventory, Pf
@@ -58,18 +60,20 @@ def of_lab(lab: "Lab") -> KnownHardware:
         nics_per_node=len(lab.rails) or None,
         path_mtu_bytes=min(mtus, default=None),
         nodes=len(lab.nodes) or None,
+        gpus_per_node=_only({node.gpus for node in lab.nodes}),
     )
 
 
 def of_inventory(inventory: "Inventory") -> KnownHardware:
     """The slowest RDMA port, the narrowest slot, and the counts that all hosts share."""
     ports: list[Pf] = []
-    counts, gpus = set(), set()
+    counts, gpus, models = set(), set(), set()
     for host in inventory.hosts:
         rdma = [pf for pf in host.pfs.or_else(()) if pf.rdma.or_else(())]
         ports += rdma
         counts.add(len(rdma))
         gpus.add(len(host.gpus.or_else(())))
+        models |= {gpu.model.or_else("") for gpu in host.gpus.or_else(())}
     slots = []
     for pf in ports:
         link = pcie_link(
@@ -92,6 +96,7 @@ def of_inventory(inventory: "Inventory") -> KnownHardware:
         nic_gbit_s=_least(pf.speed_mbit_s.or_else(0) / 1e3 for pf in ports),
         nics_per_node=_only(counts),
         gpus_per_node=_only(gpus),
+        gpu=_only(models),
         path_mtu_bytes=int(_least(mtus) or 0) or None,
         pcie_gbit_s=pcie_gbit_s,
         framing=framing,
@@ -103,7 +108,8 @@ def _least(values: Iterable[float]) -> float | None:
     return min(known, default=None)
 
 
-def _only(counts: set[int]) -> int | None:
-    if len(counts) == 1:
-        return counts.pop() or None
+def _only(values: set[T]) -> T | None:
+    """The one value, if all are alike and it says something."""
+    if len(values) == 1:
+        return values.pop() or None
     return None
