@@ -51,6 +51,8 @@ GPU_MODELS = (
 )
 """The first pattern that matches counts."""
 MOST_RANKS = 1 << 20
+OVER_ALL_NICS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+"""Collectives whose rings share all NICs of a node."""
 GTRANSFERS_OF = {3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
 
@@ -82,11 +84,16 @@ class Collective:
         return busbw_factor(self.name, self.ranks)
 
     def ring_gbyte_s(self, node_gbyte_s: float) -> float:
-        """The busbw of a ring when each node has this much to the others, each way."""
+        """The busbw of a ring when each node has this much to the others, each way.
+
+        Where ranks only exchange with certain others, a GPU may reach no more than its share.
+        """
+        if self.name in OVER_ALL_NICS:
+            return node_gbyte_s
+        per_node = max(self.ranks // self.nodes, 1)
         if self.name == "alltoall":
-            per_node = self.ranks // self.nodes
             return node_gbyte_s / per_node * (self.ranks - 1) / max(self.ranks - per_node, 1)
-        return node_gbyte_s
+        return node_gbyte_s / per_node
 
     def bound_gbyte_s(self, node_gbyte_s: float) -> float:
         """The busbw that no algorithm exceeds as long as the network only carries data.
@@ -98,7 +105,9 @@ class Collective:
             return inf
         if self.name in ("all_reduce", "all_gather", "reduce_scatter"):
             return node_gbyte_s * (self.ranks - 1) / self.ranks * self.nodes / (self.nodes - 1)
-        return self.ring_gbyte_s(node_gbyte_s)
+        if self.name == "alltoall":
+            return self.ring_gbyte_s(node_gbyte_s)
+        return node_gbyte_s
 
     def in_network_gbyte_s(self, node_gbyte_s: float) -> float:
         """What not even switches that add up exceed: each node sends and receives all data once."""

@@ -90,3 +90,11 @@ def test_an_option_wins_over_the_log_and_says_so() -> None:
     assert assessment.has("LOG_DIFFERS")
     assert "path MTU 1024" in assessment.basis
     assert not judged(header + row, nic_gbit_s=100.0, path_mtu_bytes=4096).has("LOG_DIFFERS")
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [("sendrecv_perf", "good"), ("gather_perf", "good"), ("all_gather_perf", "slow")],
+)
+def test_a_gpu_that_exchanges_with_one_other_reaches_its_own_nic(program: str, verdict: str) -> None:
+    assert judged(f"{program} busbw 47 GB/s", gpu="H100", **RACK).verdict == verdict
