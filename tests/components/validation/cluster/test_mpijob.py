@@ -225,6 +225,18 @@ def test_an_invalid_kubeconfig_is_a_result_without_its_text(lab: Lab, text: str)
     assert "kubeconfig" in result.reasons[0]
 
 
+def test_a_job_that_never_ends_is_given_up_after_its_limit_with_its_log(lab: Lab) -> None:
+    api, plan = FakeApi(statuses=[true("Running")], log="rank 3 waits"), plan_for(lab)
+    assert plan.nccl
+    with serving(api):
+        cluster = cluster_run(plan, api.kubeconfig)
+        result = run_nccl(plan.nccl.model_copy(update={"timeout_s": 0}), cluster)
+
+    assert (result.outcome, api.deleted) == ("failed", ["bench-r1"])
+    assert states(result.reasons[0], "no end")
+    assert cluster.raw["nccl_all_reduce.log"] == "rank 3 waits"
+
+
 def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
     api = FakeApi(statuses=[true("Failed")], left=["bench-old"])
     _, lines = run(lab, api)

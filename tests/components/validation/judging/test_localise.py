@@ -5,7 +5,7 @@ import json
 import pytest
 
 from components.validation.records import Flow
-from components.validation.search.fabric import MeasuredFabric, Value
+from components.validation.search.fabric import FabricParts, MeasuredFabric, Value
 from components.validation.search.findings import Located
 from components.validation.search.localise import Localiser
 from tests.components.validation.judging.fabrics import CEILING, SOUND, all_flows, names, searched
@@ -267,3 +267,11 @@ def test_the_same_values_give_the_same_answer_in_any_order(bad: int) -> None:
 
     assert {fault.where for fault in answers[0]} == {fault.where for fault in answers[1]}
     assert len(answers[0]) == bad
+
+
+def test_a_single_pair_of_nodes_on_two_leaves_is_no_link() -> None:
+    there, back = Flow("rail", "a", "b"), Flow("rail", "b", "a")
+    leaf_of = {("a", "rail"): "leaf1", ("b", "rail"): "leaf2"}
+    parts = FabricParts(MeasuredFabric(values={there: 100.0, back: 50.0}, leaf_of=leaf_of))
+
+    assert [cause for cause in parts.structure if cause.part.startswith("leaf")] == []
