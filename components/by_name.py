@@ -1,4 +1,4 @@
-"""Finds the class behind a word of the lab file: one folder for each kind of thing, one file in it for each word."""
+"""Finds the class behind a word of the lab file: a folder per kind of thing, a file per word."""
 
 from importlib import import_module
 from typing import Any
@@ -15,8 +15,11 @@ def class_named(package: str, name: str, base: type[object]) -> Any:
     except ModuleNotFoundError as error:
         if error.name != f"{package}.{name}":
             raise
-        raise LookupError(f"{package.replace('.', '/')} has no {name}.py: add it, see CONTRIBUTING.md") from None
-    for each in vars(module).values():
-        if isinstance(each, type) and issubclass(each, base) and each.__module__ == module.__name__:
-            return each
+        folder = package.replace(".", "/")
+        raise LookupError(f"{folder} has no {name}.py: add it, see CONTRIBUTING.md") from None
+    for thing in vars(module).values():
+        if not isinstance(thing, type) or thing.__module__ != module.__name__:
+            continue
+        if issubclass(thing, base):
+            return thing
     raise LookupError(f"{module.__file__}: no class with the base {base.__name__}")

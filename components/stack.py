@@ -1,4 +1,4 @@
-"""A stack as commands name it: its file, its lab, its secrets, and the pulumi CLI that knows the rest."""
+"""A stack as commands name it: its file, its lab, and what the pulumi CLI knows of it."""
 
 import subprocess
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PROJECT_FILE = "Pulumi.yaml"
 UNSET = ("not found for stack", "no stack named")
-"""How the pulumi CLI says that a key has no value; of any other failure it is not known whether it has one."""
+"""How the pulumi CLI says that a key has no value; after other failures it may have one."""
 
 
 class NoEngineError(UnreachableError):
@@ -43,7 +43,9 @@ class Stack:
         if not file.is_file():
             known = sorted(path.name.split(".")[1] for path in self.root.glob("Pulumi.*.yaml"))
             near = get_close_matches(self.name, known)
-            there = f"did you mean {' or '.join(near)}?" if near else f"stacks there: {', '.join(known) or 'none'}"
+            there = f"stacks there: {', '.join(known) or 'none'}"
+            if near:
+                there = f"did you mean {' or '.join(near)}?"
             raise LabError(f"--stack {self.name}: {self.root} has no {file.name}; {there}")
         return file
 
@@ -53,29 +55,36 @@ class Stack:
         Raises:
             LabError: when the file is missing, cannot be read, or is refused.
         """
-        from stacks.read import read_stack_file  # noqa: PLC0415  # the model takes longer than all else of a --help
+        # the model takes longer than all else of a --help
+        from stacks.read import read_stack_file  # noqa: PLC0415
 
         return read_stack_file(self.file)
 
     def secret(self, name: str) -> str | None:
-        """A secret of the stack, as the engine opens it; None when it has none of that name, or was never made.
+        """A secret of the stack, as the engine opens it; None without such a secret or stack.
 
         Raises:
-            UnreachableError: when it cannot be known: no engine, a wrong passphrase, a state that cannot be reached.
+            UnreachableError: when it cannot be known: no engine, a wrong passphrase, or a state
+                that cannot be reached.
         """
         words = ["config", "get", f"rocelab:{name}", "--stack", self.name]
+        if self.config_file:
+            words += ["--config-file", str(self.config_file)]
         try:
-            text = ask_pulumi(*words, *(["--config-file", str(self.config_file)] if self.config_file else []))
+            text = ask_pulumi(*words)
         except UnreachableError as error:
-            if not any(said in str(error) for said in UNSET):
+            if not any(text in str(error) for text in UNSET):
                 raise
             return None
         return text.rstrip("\n")
 
 
 def project_root(folder: Path) -> Path:
-    """The project that a folder belongs to, found as the pulumi CLI finds it; outside of one, the folder itself."""
-    return next((one for one in (folder, *folder.parents) if (one / PROJECT_FILE).is_file()), folder)
+    """The project of a folder, as the pulumi CLI finds it; outside of one, the folder itself."""
+    for place in (folder, *folder.parents):
+        if (place / PROJECT_FILE).is_file():
+            return place
+    return folder
 
 
 def ask_pulumi(*words: str) -> str:
@@ -93,6 +102,6 @@ def ask_pulumi(*words: str) -> str:
             'pulumi is not on PATH: in the checkout, eval "$(make env)"; elsewhere, install the Pulumi CLI'
         ) from None
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise UnreachableError(f"{' '.join(command)} failed: {said[-1] if said else f'exit {done.returncode}'}")
+        lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+        raise UnreachableError(f"{' '.join(command)} failed: {lines[-1]}")
     return done.stdout

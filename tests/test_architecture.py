@@ -148,6 +148,60 @@ def test_no_two_classes_have_one_name() -> None:
         assert sum(place.startswith(program) for place in shared[name]) == 1, name
 
 
+OF_EVERY_BENCHMARK = {"__init__", "plan", "run", "read", "judge"}
+NAMED_AFTER_A_WORD = {
+    "components/audit/checks",
+    "components/cli",
+    "components/cluster/ipam",
+    "components/hosts/program/steps",
+    "components/report/charts",
+    "components/switches/os",
+}
+"""Folders with a file per command, step, check or word of the lab file, which gives it its name."""
+STILL_TWICE = {
+    "baseline",
+    "client",
+    "cluster",
+    "document",
+    "evidence",
+    "findings",
+    "fleet",
+    "formats",
+    "hcas",
+    "history",
+    "hosts",
+    "kube",
+    "log",
+    "mpijob",
+    "pods",
+    "programs",
+    "pvrdma",
+    "reading",
+    "records",
+    "redact",
+    "registry",
+    "session",
+    "settings",
+    "software",
+    "store",
+    "switches",
+    "system",
+    "terminal",
+}
+"""Names of several files of components/. The list may only get shorter."""
+
+
+def test_no_two_files_of_components_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "components").rglob("*.py")):
+        folder = str(path.parent.relative_to(ROOT))
+        if path.stem not in OF_EVERY_BENCHMARK and folder not in NAMED_AFTER_A_WORD:
+            places.setdefault(path.stem, []).append(folder)
+    twice = {name: folders for name, folders in places.items() if len(folders) > 1}
+
+    assert {name: twice[name] for name in twice.keys() - STILL_TWICE} == {}, "say what each is for"
+
+
 def test_no_text_of_the_product_names_a_machine_or_a_registry_host() -> None:
     words = (
         "/work" + "/",

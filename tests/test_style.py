@@ -10,10 +10,6 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 NOT_YET = {
-    "components/by_name.py",
-    "components/outputs.py",
-    "components/stack.py",
-    "components/discovery",
     "components/fabric",
     "components/hosts",
     "components/jobs",

@@ -1,1 +1,1 @@
-"""From an inventory to a lab file: what `rocelab discover` drafts, asks and announces. Pure functions."""
+"""From an inventory to a lab file: what `rocelab discover` drafts and asks. Pure functions."""

@@ -1,4 +1,4 @@
-"""The draft: an inventory as a lab file that loads, changes nothing by itself, and leaves out what is not decided."""
+"""The draft: an inventory as a lab file that loads and changes nothing by itself."""
 
 import json
 from collections import Counter
@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.discovery.cluster import cluster_of
+from components.discovery.candidates import ports_of
+from components.discovery.draft_cluster import cluster_of, leave_to_operators
+from components.discovery.draft_nodes import plan_of
+from components.discovery.draft_switches import switches_of
 from components.discovery.folding import fold
-from components.discovery.nodes import plan_of
-from components.discovery.operators import leave_to_operators
-from components.discovery.plan import DraftPlan, Entry
-from components.discovery.ports import ports_of
-from components.discovery.questions import Answers, Evidence, Notice, Question
-from components.discovery.rails import RailOfPorts, infer_rails
-from components.discovery.switches import switches_of
-from components.discovery.text import stack_text
+from components.discovery.infer_rails import RailOfPorts, infer_rails
+from components.discovery.questions import Answers, DraftPlan, Entry, Evidence, Notice, Question
+from components.discovery.stack_text import stack_text
 from components.inventory.model import Host, Inventory
 from stacks.access import known_hosts_name
 from stacks.base import LabError
@@ -25,8 +23,9 @@ from stacks.words import plural
 
 HEAD = """\
 # yaml-language-server: $schema=stacks/lab.schema.json
-# Drafted by rocelab discover. Questions that are open: questions.md. What the first `pulumi up` changes: first-up.md.
-# Drivers, firmware, QoS, routes and switches are left as they are until you say otherwise: docs/lab-file.md.
+# Drafted by rocelab discover. Open questions: questions.md. What the first `pulumi up` changes:
+# first-up.md. Drivers, firmware, QoS, routes and switches are left as they are until you say
+# otherwise: docs/lab-file.md.
 """
 HOST_KEY = "ssh-ed25519 "
 FIRST = ("one-subnet",)
@@ -59,22 +58,32 @@ class Draft:
     @property
     def in_short(self) -> str:
         """One line for people."""
+        parts = ["no draft"]
+        if self.lab:
+            parts = [plural(len(self.lab.rails), "rail"), plural(len(self.lab.nodes), "node")]
+        if self.drained:
+            parts.append(f"{len(self.drained)} drained")
+        if self.questions:
+            parts.append(plural(len(self.questions), "open question"))
+        if self.unread:
+            parts.append(f"{len(self.unread)} not read")
+        return f"{self.name}: {', '.join(parts)}"
+
+    @property
+    def drained(self) -> list[str]:
+        """The nodes that are left alone."""
         nodes = self.lab.nodes if self.lab else ()
-        drained = sum(1 for node in nodes if node.state == "drained")
-        what = f"{plural(len(self.lab.rails), 'rail')}, {plural(len(nodes), 'node')}" if self.lab else "no draft"
-        left = [f"{drained} drained"] if drained else []
-        left += [f"{plural(len(self.questions), 'open question')}"] if self.questions else []
-        left += [f"{len(self.unread)} not read"] if self.unread else []
-        return ", ".join([f"{self.name}: {what}", *left])
+        return [node.name for node in nodes if node.state == "drained"]
 
     @property
     def known_hosts(self) -> str:
         """The keys that answered, for `access.known_hosts_file`."""
         lines = []
         for host in self.hosts.values():
-            place = known_hosts_name(host.address, host.ssh_port)
-            lines += [f"{place} {host.host_key}"] if host.host_key.startswith(HOST_KEY) else []
-        return "".join(f"{line}\n" for line in lines)
+            if host.host_key.startswith(HOST_KEY):
+                place = known_hosts_name(host.address, host.ssh_port)
+                lines.append(f"{place} {host.host_key}\n")
+        return "".join(lines)
 
 
 def draft_of(
@@ -103,37 +112,36 @@ def draft_of(
     ports = ports_of(inventory, virtual=virtual)
     silent = {host.name for host in inventory.hosts if host.unread}
     answered = {place: rail for place, rail in answers.by_port().items() if place[0] not in silent}
-    found = infer_rails(ports.ports, answered)
-    plan = plan_of(inventory, found.rails, found.asked, answers.host_subnets)
+    inference = infer_rails(ports.ports, answered)
+    rails = inference.rails
+    plan = plan_of(inventory, rails, inference.in_question, answers.host_subnets)
+    login = {"identity": "agent"}
+    if virtual and key_file:
+        login = {"identity": "file", "key_file": key_file}
     lab: dict[str, Any] = {
         "name": name,
         "kind": "virtual" if virtual else "hardware",
-        "access": {
-            "user": _user(read),
-            **({"identity": "file", "key_file": key_file} if virtual and key_file else {"identity": "agent"}),
-            "known_hosts_file": known_hosts_file,
-        },
+        "access": {"user": _user(read), **login, "known_hosts_file": known_hosts_file},
     }
     loaded = None
     if plan.nodes:
-        lab |= _sections(inventory, found.rails, answers, plan)
+        lab |= _sections(inventory, rails, answers, plan)
         lab["benchmarks"] = {"rerun": "asked", **(SMALL if virtual else {})}
         lab, loaded = _that_loads(lab, plan)
     text = ""
     if loaded:
         text, loaded = _written(lab, loaded, plan)
-    hosts = {node: host for host in read if (node := plan.names.get(host.name))}
-    questions = (*found.questions, *plan.questions)
-    if read and not found.rails and not questions:
-        questions = (_no_port(read),)
+    questions = [*inference.questions, *plan.questions]
+    if read and not rails and not questions:
+        questions = [_no_port(read)]
     return Draft(
         name=name,
         text=text,
         lab=loaded,
-        hosts=hosts,
-        questions=tuple(sorted(questions, key=lambda each: each.code not in FIRST)),
-        notices=(*ports.notices, *found.notices, *plan.notices),
-        rails=found.rails,
+        hosts={plan.names[host.name]: host for host in read if host.name in plan.names},
+        questions=tuple(sorted(questions, key=lambda question: question.code not in FIRST)),
+        notices=(*ports.notices, *inference.notices, *plan.notices),
+        rails=rails,
         unread=tuple(_unread(inventory)),
     )
 
@@ -141,12 +149,15 @@ def draft_of(
 def _no_port(hosts: Sequence[Host]) -> Question:
     evidence = Evidence()
     for host in hosts:
-        ports = host.pfs.fold(lambda pfs: plural(len(pfs), "NIC port"), lambda why: f"NIC ports unknown: {why}")
-        evidence.add(host.name, ports)
+        if host.pfs.is_known:
+            evidence.add(host.name, plural(len(host.pfs.or_else(())), "NIC port"))
+        else:
+            evidence.add(host.name, f"NIC ports unknown: {host.pfs.unknown}")
     return Question(
         code="no-port",
         nodes=tuple(host.name for host in hosts),
-        text="Where are the NICs of the rails? No port can be one: it takes an RDMA device of the driver mlx5_core.",
+        text="Where are the NICs of the rails? No port can be one: it takes an RDMA device of "
+        "the driver mlx5_core.",
         evidence=(*evidence.lines(), "the notices below say why ports were left out"),
     )
 
@@ -157,14 +168,16 @@ def _user(hosts: Sequence[Host]) -> str:
 
 
 def _unread(inventory: Inventory) -> list[str]:
-    found = [f"{host.name}: {host.unread}" for host in inventory.hosts if host.unread]
-    found += [f"{switch.name}: {switch.unread}" for switch in inventory.switches if switch.unread]
-    if inventory.cluster and inventory.cluster.unread:
-        found.append(f"{inventory.cluster.server}: {inventory.cluster.unread}")
-    return found
+    unread = [(host.name, host.unread) for host in inventory.hosts]
+    unread += [(switch.name, switch.unread) for switch in inventory.switches]
+    if inventory.cluster:
+        unread.append((inventory.cluster.server, inventory.cluster.unread))
+    return [f"{name}: {why}" for name, why in unread if why]
 
 
-def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: DraftPlan) -> Entry:
+def _sections(
+    inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: DraftPlan
+) -> Entry:
     """Everything below access, in the order in which people read it."""
     cluster = cluster_of(inventory, rails, answers, plan)
     leave_to_operators(inventory, cluster, plan)
@@ -180,13 +193,16 @@ def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answe
 
 
 def _that_loads(lab: Entry, plan: DraftPlan) -> tuple[Entry, Lab | None]:
-    """The lab without what the loader refuses: facts that a lab file cannot say, such as overlapping subnets."""
+    """The lab without what the loader refuses, such as subnets that overlap."""
     refusals: list[str] = []
     without: Entry = dict(lab)
     for dropped in ((), ("switches",), ("cluster",)):
         without = {key: value for key, value in without.items() if key not in dropped}
         if dropped == ("cluster",):
-            without["rails"] = [{key: value for key, value in rail.items() if key != "pod"} for rail in lab["rails"]]
+            without["rails"] = []
+            for rail in lab["rails"]:
+                flat = {key: value for key, value in rail.items() if key != "pod"}
+                without["rails"].append(flat)
         try:
             loaded = parse_lab(json.dumps(without), "the draft")
         except LabError as error:
@@ -195,38 +211,36 @@ def _that_loads(lab: Entry, plan: DraftPlan) -> tuple[Entry, Lab | None]:
         if refusals:
             parts = " and ".join(sorted(lab.keys() - without.keys()))
             text = f"The draft has no {parts}: a lab file cannot describe them as they are."
-            plan.questions.append(Question(code="refused", nodes=(), text=text, evidence=_lines(refusals[-1])))
+            plan.questions.append(_refused(text, refusals[-1]))
         return without, loaded
-    plan.questions.append(
-        Question(
-            code="refused",
-            nodes=(),
-            text="A lab file cannot describe these hosts.",
-            evidence=_lines(refusals[-1]),
-        )
-    )
+    plan.questions.append(_refused("A lab file cannot describe these hosts.", refusals[-1]))
     return without, None
 
 
-def _lines(refusal: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in refusal.splitlines()[1:])
+def _refused(text: str, refusal: str) -> Question:
+    lines = tuple(line.strip() for line in refusal.splitlines()[1:])
+    return Question(code="refused", nodes=(), text=text, evidence=lines)
 
 
 def _written(lab: Entry, loaded: Lab, plan: DraftPlan) -> tuple[str, Lab]:
-    """The text with groups, where they stand for exactly this lab, else spelled out; and the lab as it is written."""
+    """The text, with groups where they stand for exactly this lab; and the lab as it is written."""
     groups = fold(lab, plan.servers)
     alone = {"switches": lab["switches"]} if "switches" in lab else {}
     for shorter in (groups, {**groups, **alone}):
         try:
-            found = parse_lab(json.dumps(shorter), "the draft")
+            grouped = parse_lab(json.dumps(shorter), "the draft")
         except LabError:
             continue
-        if are_alike(found, loaded):
-            return stack_text(shorter, KEY, HEAD), found
+        if are_alike(grouped, loaded):
+            return stack_text(shorter, KEY, HEAD), grouped
     return stack_text(lab, KEY, HEAD), loaded
 
 
-def are_alike(one: Lab, other: Lab) -> bool:
+def are_alike(lab: Lab, other: Lab) -> bool:
     """Whether two labs differ at most in the order of their nodes, which a group may change."""
-    first, second = ({**dict(lab), "nodes": sorted(lab.nodes, key=lambda node: node.name)} for lab in (one, other))
-    return first == second
+    return _sorted(lab) == _sorted(other)
+
+
+def _sorted(lab: Lab) -> Lab:
+    nodes = tuple(sorted(lab.nodes, key=lambda node: node.name))
+    return lab.model_copy(update={"nodes": nodes})

@@ -1,6 +1,7 @@
 """The files of a draft, and what is said of it in short."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -24,7 +25,8 @@ def checked_name(name: str) -> str:
         return NAME.validate_python(name)
     except ValidationError:
         raise LabError(
-            f"--name {name}: write lower-case letters, digits and hyphens, at most 40, a letter first"
+            f"--name {name}: write lower-case letters, digits and hyphens, at most 40, "
+            "a letter first"
         ) from None
 
 
@@ -42,12 +44,12 @@ def written(draft: Draft, probes: Answers, folder: Path) -> list[Path]:
         questions.as_markdown(draft.name, draft.questions, draft.notices, draft.unread),
     )
     folder.mkdir(parents=True, exist_ok=True)
-    found = []
+    files = []
     for name, text in zip(names_of_files(draft.name), texts, strict=True):
         if text:
             write_file(folder / name, text)
-            found.append(folder / name)
-    return found
+            files.append(folder / name)
+    return files
 
 
 def refuse_existing(files: list[Path], *, force: bool) -> None:
@@ -57,19 +59,22 @@ def refuse_existing(files: list[Path], *, force: bool) -> None:
         LabError: when a file exists and may not be overwritten.
     """
     if (existing := [str(file) for file in files if file.exists()]) and not force:
-        raise LabError(f"{', '.join(existing)}: exists; choose another --folder, or overwrite with --force")
+        raise LabError(
+            f"{', '.join(existing)}: exists; choose another --folder, or overwrite with --force"
+        )
 
 
 def summary_of(draft: Draft, files: list[Path]) -> dict[str, JsonValue]:
     """The draft for programs."""
+    rails: dict[str, JsonValue] = {}
+    for rail in draft.rails:
+        ports: JsonValue = {node: port.interface for node, port in rail.ports.items()}
+        rails[rail.name] = {"evidence": list(rail.evidence), "ports": ports}
     return {
         "name": draft.name,
         "files": [str(file) for file in files],
-        "rails": {
-            rail.name: {"evidence": list(rail.evidence), "ports": {n: port.interface for n, port in rail.ports.items()}}
-            for rail in draft.rails
-        },
-        "drained": [node.name for node in draft.lab.nodes if node.state == "drained"] if draft.lab else [],
+        "rails": rails,
+        "drained": list(draft.drained),
         "questions": [_plain(question) for question in draft.questions],
         "notices": [_plain(notice) for notice in draft.notices],
         "unread": list(draft.unread),
@@ -77,7 +82,5 @@ def summary_of(draft: Draft, files: list[Path]) -> dict[str, JsonValue]:
 
 
 def _plain(section: questions.Question | questions.Notice) -> JsonValue:
-    plain: JsonValue = {
-        key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(section).items()
-    }
+    plain: JsonValue = json.loads(json.dumps(dataclasses.asdict(section)))
     return plain

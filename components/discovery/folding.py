@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any, TypeVar
 
-from components.discovery.plan import Entry
+from components.discovery.questions import Entry
 from stacks.sets import folded, names_of
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ def one_set(names: Sequence[str]) -> str | None:
 
 
 def progression(values: Sequence[Any]) -> Any:
-    """Numbers, addresses or subnets as one value or as first and step; None where they are no progression."""
+    """Numbers, addresses or subnets as one value, or as first and step; None for others."""
     first = _plain(values[0])
     numbers = [_number(value) for value in values]
     if len(set(values)) == 1:
@@ -121,7 +121,9 @@ class _HostNumbers:
         return number if own_place == place else None
 
 
-def _fold_rails(rails: Sequence[Entry], nodes: Sequence[Entry]) -> tuple[Sequence[Entry], dict[str, _HostNumbers]]:
+def _fold_rails(
+    rails: Sequence[Entry], nodes: Sequence[Entry]
+) -> tuple[Sequence[Entry], dict[str, _HostNumbers]]:
     """Rails, and how those count whose nodes can fold."""
     pfs = [pf for node in nodes for pf in node["pfs"]]
     routed = {pf["rail"] for pf in pfs if "gateway" in pf}
@@ -161,7 +163,8 @@ def _links(pfs: Sequence[Entry]) -> Entry | None:
         own, router = IPv4Interface(pf["address"]), IPv4Address(pf["gateway"])
         if own.network.prefixlen != 31:
             return None
-        ends.add("low" if own.ip < router else "high")
+        end = "low" if own.ip < router else "high"
+        ends.add(end)
     return {"host": ends.pop()} if len(ends) == 1 else None
 
 
@@ -210,8 +213,9 @@ def _rail_host(node: Entry, rails: Mapping[str, _HostNumbers]) -> int | None:
     """The one number of a node on all its rails."""
     numbers: set[int | None] = set()
     for pf in node["pfs"]:
-        counting = rails.get(pf["rail"])
-        numbers.add(counting.number_of(pf["address"]) if counting else None)
+        if pf["rail"] not in rails:
+            return None
+        numbers.add(rails[pf["rail"]].number_of(pf["address"]))
     return numbers.pop() if len(numbers) == 1 else None
 
 
@@ -220,7 +224,9 @@ def _numbers(node: Entry, rails: Mapping[str, _HostNumbers]) -> tuple[int, ...]:
     return _last_number(node["name"]), int(IPv4Address(node["address"])), number
 
 
-def _node_group(server: str, nodes: Sequence[Entry], rails: Mapping[str, _HostNumbers]) -> Entry | None:
+def _node_group(
+    server: str, nodes: Sequence[Entry], rails: Mapping[str, _HostNumbers]
+) -> Entry | None:
     address = progression([IPv4Address(node["address"]) for node in nodes])
     number = progression([_rail_host(node, rails) for node in nodes])
     if len(nodes) < LEAST or address is None or number is None:
@@ -255,7 +261,11 @@ def _fold_switches(switches: Sequence[Entry], nodes: Sequence[Entry]) -> Sequenc
         order += own
         tables.append(cables)
     same = [{**switch, "name": "", "address": "", "ports": ""} for switch in switches]
-    if len(switches) < LEAST or len(order) != len(switches) or any(other != same[0] for other in same):
+    if (
+        len(switches) < LEAST
+        or len(order) != len(switches)
+        or any(other != same[0] for other in same)
+    ):
         return switches
     group = _switch_group(switches, order)
     if group is None or any(cables != tables[0] for cables in tables):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import ConfigDict, Field, ValidationError
@@ -17,6 +17,12 @@ NONE = "none"
 """The answer for a port that is on no rail."""
 MOST_ROWS = 12
 """Lines of evidence per question."""
+HOW_TO_ANSWER = (
+    "{} open. The draft leaves out what they are about. Copy the lines that you answer into",
+    "`answers.yaml`, with a rail's name instead of `rail-N`, or `none` for no rail, and run",
+    "`rocelab discover` again with `--answers answers.yaml`.",
+    "",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +34,8 @@ class Question:
     text: str
     evidence: tuple[str, ...] = ()
     answer: str = ""
-    """Lines for answers.yaml; empty where nothing but another look or a change of the hosts helps."""
+    """Lines for answers.yaml; empty where nothing but another look or a change of the hosts
+    helps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +47,26 @@ class Notice:
     text: str
 
 
+Entry = dict[str, Any]
+"""A rail, node or switch as a lab file has it."""
+
+
+@dataclass(slots=True)
+class DraftPlan:
+    """Rails and nodes one by one, and what came up on the way."""
+
+    rails: list[Entry] = field(default_factory=list)
+    nodes: list[Entry] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    """Name of the node by that of the host in the inventory."""
+    servers: dict[str, str] = field(default_factory=dict)
+    """Server class by name of the node."""
+    rdma_namespaces: str | None = None
+    """What most hosts have."""
+
+
 class Answers(Section):
     """answers.yaml."""
 
@@ -48,9 +75,11 @@ class Answers(Section):
     ports: Mapping[NameSet, Mapping[str, Name]] = Field(default_factory=dict)
     """By set of nodes and by interface or PCI address: the rail of the port, or `none`."""
     host_subnets: Mapping[Name, Network] = Field(default_factory=dict)
-    """By rail without any address, the subnet that its ports get theirs from, in the order of the hosts."""
+    """By rail without any address, the subnet that its ports get theirs from, in the order of the
+    hosts."""
     cluster: Literal["adopt", "leave"] | None = None
-    """adopt: `up` manages what carries the rails into the cluster's pods. leave: it does not touch the cluster."""
+    """adopt: `up` manages what carries the rails into the cluster's pods. leave: it does not touch
+    the cluster."""
     pod_subnet: Network | None = None
     """Of an adopted cluster whose nodes have no pod CIDR."""
     service_subnet: Network | None = None
@@ -60,12 +89,11 @@ class Answers(Section):
 
     def by_port(self) -> dict[tuple[str, str], str]:
         """The rail of each answered port, by node and by interface or PCI address."""
-        return {
-            (node, port): rail
-            for nodes, ports in self.ports.items()
-            for node in names_of(nodes)
-            for port, rail in ports.items()
-        }
+        rails: dict[tuple[str, str], str] = {}
+        for nodes, ports in self.ports.items():
+            for node in names_of(nodes):
+                rails |= {(node, port): rail for port, rail in ports.items()}
+        return rails
 
 
 def read_answers(path: Path) -> Answers:
@@ -75,8 +103,8 @@ def read_answers(path: Path) -> Answers:
         LabError: when it holds anything else.
     """
     try:
-        given = load_yaml(path.read_text(encoding="utf-8"))
-        return Answers.model_validate(given if given is not None else {})
+        answers = load_yaml(path.read_text(encoding="utf-8"))
+        return Answers() if answers is None else Answers.model_validate(answers)
     except yaml.YAMLError as error:
         raise LabError(f"{path}: no YAML: {error}") from None
     except UnicodeDecodeError:
@@ -84,7 +112,9 @@ def read_answers(path: Path) -> Answers:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise LabError(f"{path}: {where}: {reason(first)}; questions.md has the lines to copy") from None
+        raise LabError(
+            f"{path}: {where}: {reason(first)}; questions.md has the lines to copy"
+        ) from None
 
 
 def names(nodes: Iterable[str]) -> str:
@@ -93,14 +123,18 @@ def names(nodes: Iterable[str]) -> str:
 
 
 def port_answer(rails: Mapping[str, Mapping[str, str]]) -> str:
-    """Lines of answers.yaml with the rail of each port by node; nodes with the same answer share a line."""
+    """Lines of answers.yaml with the rail of each port; nodes with the same rails share a line."""
     alike: dict[str, list[str]] = {}
     for node, ports in rails.items():
-        said = ", ".join(f'"{port}": {rail}' if ":" in port else f"{port}: {rail}" for port, rail in ports.items())
-        alike.setdefault(said, []).append(node)
-    return "\n".join(
-        ["ports:", *(f'  "{name}": {{{said}}}' for said, nodes in alike.items() for name in folded(nodes))]
-    )
+        pairs = []
+        for port, rail in ports.items():
+            key = f'"{port}"' if ":" in port else port
+            pairs.append(f"{key}: {rail}")
+        alike.setdefault(", ".join(pairs), []).append(node)
+    lines = ["ports:"]
+    for text, nodes in alike.items():
+        lines += [f'  "{name}": {{{text}}}' for name in folded(nodes)]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,35 +155,33 @@ class Evidence:
         return (*shown, f"and {left} more rows") if left else tuple(shown)
 
 
-def as_markdown(name: str, questions: Iterable[Question], notices: Iterable[Notice], unread: Sequence[str] = ()) -> str:
+def as_markdown(
+    name: str,
+    questions: Sequence[Question],
+    notices: Sequence[Notice],
+    unread: Sequence[str] = (),
+) -> str:
     """questions.md."""
-    asked, noticed = list(questions), list(notices)
     lines = [f"# {name}: open questions", ""]
-    if asked:
-        lines += [
-            f"{len(asked)} open. The draft leaves out what they are about. Copy the lines that you answer into",
-            "`answers.yaml`, with a rail's name instead of `rail-N`, or `none` for no rail, and run `rocelab discover`",
-            "again with `--answers answers.yaml`.",
-            "",
-        ]
-    else:
-        lines += ["None.", ""]
+    lines += [line.format(len(questions)) for line in HOW_TO_ANSWER] if questions else ["None.", ""]
     if unread:
+        lines += ["## Not read", ""]
         lines += [
-            "## Not read",
-            "",
             "The draft has nothing about these. Run `rocelab look` again when they answer.",
             "",
         ]
-        lines += [*(f"- {each}" for each in unread), ""]
-    for number, question in enumerate(asked, 1):
-        lines += [f"## {number}. {question.text}", "", f"`{question.code}`, {names(question.nodes) or 'the lab'}", ""]
+        lines += [*(f"- {reason}" for reason in unread), ""]
+    for number, question in enumerate(questions, 1):
+        nodes = names(question.nodes) or "the lab"
+        lines += [f"## {number}. {question.text}", "", f"`{question.code}`, {nodes}", ""]
         if question.evidence:
             lines += [*(f"- {row}" for row in question.evidence), ""]
         if question.answer:
             lines += ["```yaml", question.answer, "```", ""]
-    if noticed:
+    if notices:
         lines += ["## Noticed", ""]
-        lines += [f"- `{notice.code}` {names(notice.nodes) or 'the lab'}: {notice.text}" for notice in noticed]
+    for notice in notices:
+        lines.append(f"- `{notice.code}` {names(notice.nodes) or 'the lab'}: {notice.text}")
+    if notices:
         lines.append("")
     return "\n".join(lines)

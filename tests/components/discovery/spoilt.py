@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from components.discovery.ports import ports_of
-from components.discovery.rails import Inference, infer_rails
+from components.discovery.candidates import ports_of
+from components.discovery.infer_rails import Inference, infer_rails
 from components.inventory.model import Host, Inventory, NearestGpus, Neighbour, Pf, System
 from components.inventory.reading import known, unknown
 from tests.components.inventory.fabricate import fabricate

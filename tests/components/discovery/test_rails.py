@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.discovery.ports import ports_of
+from components.discovery.candidates import ports_of
 from components.discovery.questions import Question
 from components.inventory.model import Link, MacEntry, Neighbour, Pf, Route, Switch, SwitchPort
 from components.inventory.reading import known, unknown

@@ -37,8 +37,8 @@ def _field(name: str, value: Any, depth: int) -> Iterator[str]:
         for inner, content in value.items():
             if name == "node_classes":
                 yield f"{pad}{INDENT}{_scalar(inner)}:"
-                for each, what in content.items():
-                    yield from _field(each, what, depth + 2)
+                for key, part in content.items():
+                    yield from _field(key, part, depth + 2)
             else:
                 yield f"{pad}{INDENT}{_scalar(inner)}: {flow(content)}"
     else:
@@ -61,9 +61,9 @@ def _entry(entry: Mapping[str, Any], depth: int) -> Iterator[str]:
 def flow(value: Any) -> str:
     """A value on one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_scalar(key)}: {flow(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{_scalar(key)}: {flow(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(flow(each) for each in value) + "]"
+        return "[" + ", ".join(flow(part) for part in value) + "]"
     return _scalar(value)
 
 

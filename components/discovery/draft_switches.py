@@ -2,14 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Interface
 
 from pydantic import TypeAdapter, ValidationError
 
-from components.discovery.networks import LINK_PREFIX
-from components.discovery.nodes import NAME
-from components.discovery.plan import DraftPlan, Entry
-from components.discovery.questions import Notice
-from components.discovery.rails import RailOfPorts
+from components.discovery.draft_nodes import NAME
+from components.discovery.infer_rails import RailOfPorts
+from components.discovery.questions import DraftPlan, Entry, Notice
+from components.discovery.rail_networks import LINK_PREFIX
 from components.inventory.cables import LeafPort
 from components.inventory.model import Inventory, Switch, SwitchPort
 from components.inventory.reading import majority
@@ -19,6 +19,7 @@ from stacks.switches import Switch as SwitchModel
 
 PORTS = {os: TypeAdapter[str](port_type(model)) for os, model in members(SwitchModel, "os").items()}
 """What a port is called, by switch OS."""
+DEFAULT_MTU_BYTES = 9216
 Cables = Mapping[str, Mapping[tuple[str, str], LeafPort]]
 """By switch, the other end of each PF, which is named by node and rail."""
 
@@ -29,38 +30,44 @@ def switches_of(inventory: Inventory, rails: Sequence[RailOfPorts], plan: DraftP
         return []
     try:
         cables = _cables(rails, plan)
-        return _with_vlans_of_all([_entry(switch, cables[switch.name], plan) for switch in _used(inventory, cables)])
+        switches = [
+            _entry(switch, cables[switch.name], plan) for switch in _used(inventory, cables)
+        ]
     except LabError as error:
-        plan.notices.append(Notice(code="no-switches", nodes=(), text=f"switches are left out: {error}"))
+        text = f"switches are left out: {error}"
+        plan.notices.append(Notice(code="no-switches", nodes=(), text=text))
         return []
+    _name_vlans_of_all(switches)
+    return switches
 
 
 def _cables(rails: Sequence[RailOfPorts], plan: DraftPlan) -> Cables:
-    leaves = {
-        (plan.names[host], rail.name): port.leaf
-        for rail in rails
-        for host, port in rail.ports.items()
-        if host in plan.names
-    }
-    found: dict[str, dict[tuple[str, str], LeafPort]] = defaultdict(dict)
+    ports = {rail.name: rail.ports for rail in rails}
+    hosts = {node: host for host, node in plan.names.items()}
+    cables: dict[str, dict[tuple[str, str], LeafPort]] = defaultdict(dict)
     for node in plan.nodes:
         for pf in node["pfs"]:
-            leaf = leaves.get((node["name"], pf["rail"]))
+            leaf = ports[pf["rail"]][hosts[node["name"]]].leaf
             if leaf is not None and leaf.port:
-                found[leaf.name][node["name"], pf["rail"]] = leaf
+                cables[leaf.name][node["name"], pf["rail"]] = leaf
             elif "state" not in node:
                 raise LabError(f"the switch port of {node['name']} {pf['interface']} is unknown")
-    return found
+    return cables
 
 
 def _used(inventory: Inventory, cables: Cables) -> Iterator[Switch]:
     known = {switch.name: switch for switch in inventory.switches if not switch.unread}
-    for name in sorted(cables, key=lambda each: (len(each), each)):
+    for name in sorted(cables, key=_as_counted):
         if name not in known:
             raise LabError(f"{name} was not read; give it to rocelab look with --switch")
-        if known[name].os not in PORTS or not NAME.fullmatch(name):
-            raise LabError(f"{name}: a lab file cannot contain its name or its system {known[name].os}")
+        os = known[name].os
+        if os not in PORTS or not NAME.fullmatch(name):
+            raise LabError(f"{name}: a lab file cannot contain its name or its system {os}")
         yield known[name]
+
+
+def _as_counted(name: str) -> tuple[int, str]:
+    return len(name), name
 
 
 def _entry(switch: Switch, cables: Mapping[tuple[str, str], LeafPort], plan: DraftPlan) -> Entry:
@@ -73,21 +80,16 @@ def _entry(switch: Switch, cables: Mapping[tuple[str, str], LeafPort], plan: Dra
             if leaf is None:
                 continue
             entries.setdefault(node["name"], {})[pf["interface"]] = _checked(switch, leaf.port)
-            if leaf.port in ports and not pf["address"].endswith(
-                tuple(f"/{length}" for length in range(LINK_PREFIX, 33))
-            ):
+            if leaf.port not in ports:
+                why = f"which {node['name']} received by LLDP"
+                raise LabError(f"{switch.name} has no port {leaf.port}, {why}")
+            if IPv4Interface(pf["address"]).network.prefixlen < LINK_PREFIX:
                 on_rails[pf["rail"]].append(ports[leaf.port])
-            elif leaf.port not in ports:
-                raise LabError(f"{switch.name} has no port {leaf.port}, which {node['name']} received by LLDP")
-    return {
-        "name": switch.name,
-        "os": switch.os,
-        "address": switch.address,
-        **({"ssh_port": switch.ssh_port} if switch.ssh_port != 22 else {}),
-        "native_vlans": _native_vlans(switch, on_rails),
-        **_mtu(list(ports.values()), plan),
-        "ports": entries,
-    }
+    entry: Entry = {"name": switch.name, "os": switch.os, "address": switch.address}
+    if switch.ssh_port != 22:
+        entry["ssh_port"] = switch.ssh_port
+    entry["native_vlans"] = _native_vlans(switch, on_rails)
+    return {**entry, **_mtu(list(ports.values()), plan), "ports": entries}
 
 
 def _checked(switch: Switch, port: str) -> str:
@@ -99,33 +101,35 @@ def _checked(switch: Switch, port: str) -> str:
 
 def _native_vlans(switch: Switch, on_rails: Mapping[str, list[SwitchPort]]) -> dict[str, int]:
     """By rail the VLAN of the hosts' untagged frames."""
-    found: dict[str, int] = {}
+    vlans: dict[str, int] = {}
     for rail, ports in on_rails.items():
         vlan = Counter(port.native_vlan.value for port in ports).most_common(1)[0][0]
         if not vlan:
             raise LabError(f"{switch.name}: the VLAN of untagged frames on {rail} is unknown")
         if vlan != DEFAULT_VLAN:
-            found[rail] = vlan
-    return found
+            vlans[rail] = vlan
+    return vlans
 
 
-def _with_vlans_of_all(switches: list[Entry]) -> list[Entry]:
-    """The same, where a rail has one VLAN everywhere: then every switch names those of all rails, as a group does."""
-    found: dict[str, set[int]] = defaultdict(set)
+def _name_vlans_of_all(switches: Sequence[Entry]) -> None:
+    """Names on every switch the VLANs of all rails, as a group does, where a rail has one."""
+    vlans: dict[str, set[int]] = defaultdict(set)
     for switch in switches:
         for rail, vlan in switch["native_vlans"].items():
-            found[rail].add(vlan)
-    one = all(len(vlans) == 1 for vlans in found.values())
-    same = {rail: min(found[rail]) for rail in sorted(found, key=lambda each: (len(each), each))}
+            vlans[rail].add(vlan)
+    is_same = all(len(numbers) == 1 for numbers in vlans.values())
     for switch in switches:
-        if not (vlans := same if one else switch["native_vlans"]):
+        if is_same:
+            rails = sorted(vlans, key=_as_counted)
+            switch["native_vlans"] = {rail: min(vlans[rail]) for rail in rails}
+        if not switch["native_vlans"]:
             del switch["native_vlans"]
-        else:
-            switch["native_vlans"] = dict(vlans)
-    return switches
 
 
 def _mtu(ports: Sequence[SwitchPort], plan: DraftPlan) -> Entry:
     """The MTU of the ports, where it is what the rails need; else the system's default."""
-    mtu, largest = majority(port.mtu_bytes for port in ports), max(rail["mtu_bytes"] for rail in plan.rails)
-    return {"mtu_bytes": mtu} if mtu and mtu != 9216 and largest + HEADER_BYTES <= mtu < 9216 else {}
+    mtu = majority(port.mtu_bytes for port in ports)
+    largest = max(rail["mtu_bytes"] for rail in plan.rails)
+    if mtu and largest + HEADER_BYTES <= mtu < DEFAULT_MTU_BYTES:
+        return {"mtu_bytes": mtu}
+    return {}
