@@ -154,10 +154,11 @@ NAMED_AFTER_A_WORD = {
     "components/cli",
     "components/cluster/ipam",
     "components/hosts/program/steps",
+    "components/judge/tables",
     "components/report/charts",
     "components/switches/os",
 }
-"""Folders with a file per command, step, check or word of the lab file, which gives it its name."""
+"""Folders with a file per command, step, check, tool or word of the lab file, which names it."""
 STILL_TWICE = {
     "baseline",
     "client",
@@ -172,6 +173,7 @@ STILL_TWICE = {
     "hosts",
     "kube",
     "log",
+    "measured",
     "mpijob",
     "pods",
     "programs",
@@ -182,6 +184,7 @@ STILL_TWICE = {
     "registry",
     "session",
     "settings",
+    "signs",
     "software",
     "store",
     "switches",
