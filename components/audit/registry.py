@@ -44,7 +44,25 @@ _CHECKS: dict[str, Check] = {}
 def check(  # noqa: PLR0913  # each is a sentence of the report
     code: str, severity: Severity, *, title: str, good: str, why: str, source: str, remedy: str
 ) -> Callable[[Judge], Judge]:
-    """Registers a check."""
+    """Registers a check.
+
+    >>> @check(
+    ...     "kernel-release",
+    ...     Severity.LOW,
+    ...     title="Kernel is not the site's",
+    ...     good="kernel 6.8.0-40-generic",
+    ...     why="drivers are built for this release alone",
+    ...     source=PRACTICE,
+    ...     remedy="install linux-image-6.8.0-40-generic and reboot",
+    ... )
+    ... def kernel_release(view):
+    ...     def kernel(place):
+    ...         return place.host.system.kernel
+    ...
+    ...     return view.unlike(view.places, kernel, "6.8.0-40-generic")
+    >>> [(fault.node, fault.found) for fault in kernel_release(view)]
+    [('gpu01', '6.8.0-60-generic'), ('gpu02', '6.8.0-60-generic')]
+    """
 
     def register(judge: Judge) -> Judge:
         if code in _CHECKS or not CODE.fullmatch(code):

@@ -1,23 +1,4 @@
-"""The base of rocelab's own Pulumi resources: properties that are written once, and their behavior.
-
-```python
-class FileInputs(Properties):
-    path: Annotated[str, REPLACES]
-    text: str
-
-class FileState(FileInputs):
-    sha256: str
-    "An output: what the state has and the inputs lack."
-
-class File(Resource[FileInputs, FileState]):
-    async def create(self, new: FileInputs) -> FileState:
-        Path(new.path).write_text(new.text)
-        return FileState(**dict(new), sha256=sha256(new.text.encode()).hexdigest())
-
-    async def delete(self, old: FileState) -> None:
-        Path(old.path).unlink()
-```
-"""
+"""The base of rocelab's own Pulumi resources: properties that are written once, and their behavior."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -149,6 +130,24 @@ class Resource(Generic[Inputs, State]):
     Each operation has a thread and an event loop of its own, so it may block. One that awaits ends
     early when the run is cancelled or the engine is gone. A `LabError` is shown as its text, any
     other error as a traceback.
+
+    >>> import asyncio
+    >>> from pathlib import Path
+    >>> from typing import Annotated
+    >>> class FileInputs(Properties):
+    ...     path: Annotated[str, REPLACES]
+    ...     text: str
+    >>> class FileState(FileInputs):
+    ...     size_bytes: int  # an output: what the state has and the inputs lack
+    >>> class File(Resource[FileInputs, FileState]):
+    ...     async def create(self, new):
+    ...         return FileState(**dict(new), size_bytes=Path(new.path).write_text(new.text))
+    ...
+    ...     async def delete(self, old):
+    ...         Path(old.path).unlink()
+    >>> file = File(ProviderConfig({}))
+    >>> asyncio.run(file.create(FileInputs(path="motd", text="hi"))).size_bytes
+    2
     """
 
     inputs: ClassVar[type[Properties]]

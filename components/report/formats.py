@@ -54,7 +54,13 @@ def _html(material: Material) -> str:
 
 
 class Format(NamedTuple):
-    """A way to write the report, by the name of its option."""
+    r"""A way to write the report, by the name of its option.
+
+    >>> def render_csv(material):
+    ...     rows = [f"{test.test},{test.function}" for test in material.summary.tests]
+    ...     return "\n".join(rows)
+    >>> FORMATS["csv"] = Format("csv", "how each test ended, for spreadsheets", render_csv)
+    """
 
     end: str
     """The end of the file's name."""

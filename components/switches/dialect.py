@@ -107,10 +107,25 @@ class ConfigSession:
 
 
 class Dialect(ABC):
-    """One switch OS. Pure: text in, text out.
+    r"""One switch OS. Pure: text in, text out.
 
     What is not abstract is optional. `rocelab look` asks `port_list`, `lldp_table` and `mac_table`:
     what an OS leaves out is unknown in the inventory, with the reason.
+
+    >>> class Toy(Dialect):
+    ...     title = "Toy OS"
+    ...     port_list = "show ports"
+    ...
+    ...     def listed_ports(self, answer):
+    ...         return numbered(r"toy\d+", answer.split())
+    ...
+    ...     def vlan_lines(self, vlans):
+    ...         return [f"vlan {vlan}" for vlan in vlans]
+
+    What it still has to say:
+
+    >>> sorted(Toy.__abstractmethods__)
+    ['backup', 'checks', 'facts', 'global_lines', 'port_lines', 'questions', 'session']
     """
 
     title: ClassVar[str]

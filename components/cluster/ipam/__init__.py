@@ -19,7 +19,14 @@ IPS: Manifest = {"ips": True}
 
 
 class AddressSource(ABC):
-    """One IPAM in one cluster. Pure: it renders manifests. Only `for_rail` is required."""
+    """One IPAM in one cluster. Pure: it renders manifests. Only `for_rail` is required.
+
+    >>> class HostLocal(AddressSource):
+    ...     def for_rail(self, rail):
+    ...         return {"type": "host-local", "subnet": str(rail.pod.subnet)}
+    >>> HostLocal(lab.cluster).for_rail(lab.rails[0])
+    {'type': 'host-local', 'subnet': '10.20.111.0/24'}
+    """
 
     name: ClassVar[str] = ""
     """Names the resources of its program. It must not change.

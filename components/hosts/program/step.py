@@ -17,6 +17,25 @@ class Step:
     `target` and `observed` return the same fields; equal values mean that the host conforms.
 
     A field is `name` or `interface.name`. A step without a section in the document has none.
+
+    >>> class Turbo(Step):
+    ...     name = "turbo"
+    ...     setting = "system.turbo"
+    ...     effects = {"turbo": "none"}
+    ...     boost = "/sys/devices/system/cpu/cpufreq/boost"
+    ...
+    ...     def target(self, document):
+    ...         return {"turbo": document["turbo"]} if "turbo" in document else {}
+    ...
+    ...     def observed(self, host):
+    ...         return {"turbo": host.machine.read(self.boost)}
+    ...
+    ...     def apply(self, host, wrong):
+    ...         host.machine.write(self.boost, host.document["turbo"])
+    >>> Turbo().target({"turbo": "1"})
+    {'turbo': '1'}
+    >>> Turbo().concerns({})
+    False
     """
 
     name = ""

@@ -26,7 +26,18 @@ class LogReading:
 
 
 class TrainingBenchmark(ABC):
-    """One benchmark that the lab's training image holds."""
+    """One benchmark that the lab's training image holds.
+
+    >>> class ToyNet(TrainingBenchmark):
+    ...     def program(self, workers, *, by_hand=False):
+    ...         return MpiProgram(words=("toy-net", "--epochs", "1"), variables={})
+    ...
+    ...     def read(self, log, ranks):
+    ...         images_s = float(log.partition("images/s: ")[2])
+    ...         return LogReading(samples=(images_s / ranks,), details={"ranks": ranks})
+    >>> ToyNet().read("images/s: 680.5", ranks=2).samples
+    (340.25,)
+    """
 
     unit: ClassVar[Unit] = "img/s"
     about_s: ClassVar[float] = 180.0
