@@ -128,16 +128,6 @@ def test_the_unit_waits_for_the_rdma_device_that_comes_after_its_netdev(tmp_path
     assert devices_are_there(host)
 
 
-def test_undo_takes_rule_and_record_away(machine, document):
-    made(machine, document)
-    assert machine.exists(NICS_FILE)
-
-    assert run("undo", machine, document)["failed"] is None
-
-    assert not machine.exists(UDEV_FILE)
-    assert not machine.exists(NICS_FILE)
-
-
 @pytest.mark.parametrize(
     ("said", "ended"),
     [

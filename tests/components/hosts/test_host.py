@@ -87,16 +87,6 @@ def test_a_clean_host_becomes_what_its_document_says(machine, document):
     assert machine.soft == {"rxe0": "enp5s0", "rxe1": "enp132s0"}
 
 
-def test_a_second_apply_changes_nothing_and_arms_nothing(machine, document):
-    made(machine, document)
-    machine.written.clear()
-    machine.commands.clear()
-
-    assert run("apply", machine, document)["changed"] == []
-    assert machine.written == []
-    assert set(machine.commands) == {"ip -j addr show"}, "no change, so the rest would be lost time"
-
-
 def test_a_host_reports_its_facts_once_in_a_run_when_it_is_confirmed(machine, document):
     assert run("apply", machine, document)["facts"] == {}
 

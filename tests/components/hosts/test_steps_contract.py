@@ -196,7 +196,9 @@ def test_every_step_conforms_after_apply_repeats_nothing_and_is_undone(world: Wo
     if run("apply", machine, document)["needs_reboot"]:
         reboot(machine)
         run("apply", machine, document)
+    machine.commands.clear()
     run("confirm", machine, document)
+    reads = set(machine.commands)
 
     around = Host(machine, document, PROGRAM)
     for step in concerned(document):
@@ -204,8 +206,10 @@ def test_every_step_conforms_after_apply_repeats_nothing_and_is_undone(world: Wo
     made = state(machine)
     assert made != at_first
     machine.written.clear()
+    machine.commands.clear()
     again = run("apply", machine, document)
     assert (again["changed"], again["needs_reboot"], machine.written) == ([], [], [])
+    assert set(machine.commands) <= reads, "it only reads, and arms no revert"
     assert state(machine) == made
     run("undo", machine, document)
     reboot(machine)

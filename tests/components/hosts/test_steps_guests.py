@@ -89,15 +89,6 @@ def test_a_token_with_an_unsynchronized_clock_is_a_warning_unless_the_lab_checks
     assert "warnings" not in run("probe", guest, {**nls, "licence": {**nls["licence"], "kind": "legacy"}})["facts"]
 
 
-def test_a_second_run_restarts_nothing(guest, nls):
-    guest.brought("licence", CANARY)
-    made(guest, nls)
-    guest.commands.clear()
-
-    assert run("apply", guest, nls)["changed"] == []
-    assert not [line for line in guest.commands if "restart" in line]
-
-
 def test_the_token_is_in_no_answer_no_command_and_no_file_but_its_own(guest, nls, capfd):
     guest.brought("licence", CANARY)
 

@@ -66,17 +66,6 @@ def test_a_control_plane_without_pfs_becomes_what_its_document_says(machine, rep
     assert not [field for field in target_fields(given) if "rdma" in field]
 
 
-def test_a_second_apply_changes_nothing(machine, repository):
-    given = document(packages=repository)
-    made(machine, given)
-    machine.written.clear()
-    machine.commands.clear()
-
-    assert run("apply", machine, given)["changed"] == []
-    assert machine.written == []
-    assert not [line for line in machine.commands if "install" in line or "hold " in line]
-
-
 def test_the_files_are_exactly_these(machine, repository):
     made(machine, document(packages=repository))
     written = {path: (machine.folder / path.lstrip("/")).read_text() for path in FILES}

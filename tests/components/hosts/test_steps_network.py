@@ -53,17 +53,6 @@ def test_a_lossy_lab_switches_flow_control_off(nic: NicHost, lab: Lab) -> None:
     assert nic.ports["enp5s0"]["pfc"] == set()
 
 
-def test_a_second_run_sets_nothing(nic: NicHost, lab: Lab) -> None:
-    document = hardware(lab)
-    made(nic, document)
-    nic.written.clear()
-    nic.commands.clear()
-
-    assert run("apply", nic, document)["changed"] == []
-    assert nic.written == []
-    assert not [line for line in nic.commands if "set" in line or "replace" in line or "--" in line or "-A" in line]
-
-
 def test_a_boot_sets_again_what_vanished(nic: NicHost, lab: Lab) -> None:
     document = hardware(lab, mode="lossless")
     made(nic, document)
