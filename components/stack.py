@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from stacks.lab import Lab
 
 PROJECT_FILE = "Pulumi.yaml"
+NO_PULUMI = 'pulumi is not on PATH: eval "$(make env)" in the checkout, or install the CLI'
 UNSET = ("not found for stack", "no stack named")
 """How the pulumi CLI says that a key has no value; after other failures it may have one."""
 
@@ -98,9 +99,7 @@ def ask_pulumi(*words: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise NoEngineError(
-            'pulumi is not on PATH: in the checkout, eval "$(make env)"; elsewhere, install the Pulumi CLI'
-        ) from None
+        raise NoEngineError(NO_PULUMI) from None
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
         raise UnreachableError(f"{' '.join(command)} failed: {lines[-1]}")

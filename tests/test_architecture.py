@@ -165,6 +165,7 @@ STILL_TWICE = {
     "cluster",
     "document",
     "evidence",
+    "fabric",
     "findings",
     "fleet",
     "formats",

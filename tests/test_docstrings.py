@@ -16,7 +16,7 @@ from components.provider.base import Resource
 from components.report import formats
 from components.report.formats import Format
 from components.switches.dialect import Dialect
-from components.validation.training import TrainingBenchmark
+from components.validation.benchmarks.training import TrainingBenchmark
 from stacks.lab import Lab
 from tests.components.inventory.fabricate import fabricate
 
