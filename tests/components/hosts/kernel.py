@@ -13,6 +13,10 @@ PFS = {"enp5s0": "0000:05", "enp132s0": "0000:84"}
 VF_LIMIT = 7
 
 
+def done(out: str = "") -> Done:
+    return Done(0, out, "")
+
+
 class FakeHost(Machine):
     """A node after its first boot: two PFs down, no VF, no RDMA module."""
 
@@ -23,6 +27,8 @@ class FakeHost(Machine):
         self.soft: dict[str, str] = {}
         self.opened: set[str] = set()
         self.commands: list[str] = []
+        self.stdin = ""
+        """Of the last command."""
         self.answers: dict[str, Done] = {}
         """What further programs print, by their command line."""
         self.written: list[tuple[str, str]] = []
@@ -58,6 +64,13 @@ class FakeHost(Machine):
         place = self.folder / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(target)
+
+    def driver(self, pf: str, name: str) -> Path:
+        """Puts a PF on another driver; returns its device."""
+        device = self.folder / f"sys/devices/{PFS[pf]}:00.0"
+        (device / "driver").unlink()
+        (device / "driver").symlink_to(self.folder / "sys/bus/pci/drivers" / name)
+        return device
 
     def now_s(self) -> float:
         return self.clock_s
@@ -139,14 +152,22 @@ class FakeHost(Machine):
     # -- what its programs do
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        self.commands.append(" ".join(words))
-        if " ".join(words) in self.answers:
-            return self.answers[" ".join(words)]
+        line = " ".join(words)
+        self.commands.append(line)
+        self.stdin = stdin
+        return self.answers.get(line) or self.answer(words) or self._kernel(words)
+
+    def answer(self, words: tuple[str, ...]) -> Done | None:
+        """What the programs of one kind of host do and print; None: what those of every host do."""
+        del words
+        return None
+
+    def _kernel(self, words: tuple[str, ...]) -> Done:
         match words:
             case ("ip", "-j", "addr", "show"):
-                return Done(0, json.dumps([{"ifname": name, **found} for name, found in self.links.items()]), "")
+                return done(json.dumps([{"ifname": name, **found} for name, found in self.links.items()]))
             case ("ip", *options, "-batch", "-"):
-                return self._ip_batch(stdin, force=bool(options))
+                return self._ip_batch(self.stdin, force=bool(options))
             case ("modprobe", "-a", *names):
                 for name in names:
                     self.file(f"/sys/module/{name}/refcnt", "0")
@@ -155,7 +176,7 @@ class FakeHost(Machine):
                 (self.folder / f"sys/module/{name}").rmdir()
             case ("rdma", *rest):
                 return self._rdma(*rest)
-        return Done(0, "", "")
+        return done()
 
     def _rdma(self, *words: str) -> Done:
         match words:
@@ -174,8 +195,8 @@ class FakeHost(Machine):
                 (self.folder / f"sys/class/infiniband/{name}").rmdir()
             case ("-j", "resource", "show"):
                 found = [{"ifname": name, "qp": 1, "cm_id": 0, "ctx": int(name in self.opened)} for name in self.soft]
-                return Done(0, json.dumps(found), "")
-        return Done(0, "", "")
+                return done(json.dumps(found))
+        return done()
 
     def _ip_batch(self, lines: str, *, force: bool) -> Done:
         """Without -force it stops at the first line that fails; both end with 1 (seen with iproute2 6.1)."""

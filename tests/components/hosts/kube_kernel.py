@@ -7,7 +7,7 @@ import yaml
 
 from components.hosts.program.machine import Done
 from stacks.safe_yaml import LOADER, load_yaml
-from tests.components.hosts.kernel import FakeHost
+from tests.components.hosts.kernel import FakeHost, done
 
 CA = "-----BEGIN CERTIFICATE-----\nbGFi\n-----END CERTIFICATE-----\n"
 """Not a certificate, but bytes in the place of one: the program only takes their digest."""
@@ -64,7 +64,7 @@ class KubeHost(FakeHost):
         for key in SYSCTLS:
             self.file(f"/proc/sys/{key}", "0\n")
 
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+    def answer(self, words: tuple[str, ...]) -> Done | None:
         match words:
             case (("swapoff" | "swapon") as what, "-a"):
                 used = "/dev/vda2 partition 1000 0 -2\n" if what == "swapon" else ""
@@ -78,10 +78,9 @@ class KubeHost(FakeHost):
                 version = self.packages.get(name)
                 return Done(0, f"Kubernetes v{version}\n", "") if version else Done(127, "", f"no {name}")
             case ("kubeadm", *rest):
-                self.commands.append(" ".join(words))
                 return self._kubeadm(*rest)
             case ("systemctl", "is-enabled", "kubelet.service"):
-                return Done(0, "enabled\n" if self.kubelet_at_boot else "disabled\n", "")
+                return done("enabled\n" if self.kubelet_at_boot else "disabled\n")
             case ("systemctl", (("enable" | "disable") as what), "--no-reload", "kubelet.service"):
                 self.kubelet_at_boot = what == "enable"
             case ("dpkg-query" | "rpm" | "apt-mark", *_):
@@ -90,7 +89,7 @@ class KubeHost(FakeHost):
             for asked in words[-3:]:
                 name, _, version = asked.partition("=" if self.family == "debian" else "-")
                 self.packages[name] = version.removesuffix("-*")
-        return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+        return None
 
     def _packages(self, *words: str) -> Done:
         lines: list[str] = []
@@ -102,9 +101,8 @@ class KubeHost(FakeHost):
             case ("apt-mark", "showhold", *_):
                 lines = sorted(self.held)
             case ("apt-mark", what, *names):
-                self.commands.append(" ".join(words))
                 self.held = self.held | set(names) if what == "hold" else self.held - set(names)
-        return Done(0, "".join(f"{line}\n" for line in lines), "")
+        return done("".join(f"{line}\n" for line in lines))
 
     def _kubeadm(self, *words: str) -> Done:
         if "--config" in words:
@@ -127,7 +125,7 @@ class KubeHost(FakeHost):
             case ("reset", *_):
                 for path in (KUBELET_CONFIG, ADMIN_CONFIG, CA_FILE, f"{KUBERNETES}/manifests/kube-apiserver.yaml"):
                     self.remove(path)
-        return Done(0, "", "")
+        return done()
 
     def _learns(self, given: str) -> None:
         documents = [document for document in yaml.load_all(given, Loader=LOADER) if isinstance(document, dict)]
@@ -148,7 +146,7 @@ class KubeHost(FakeHost):
         if key and key not in self.plane.certificate_keys:
             return Done(1, "", "error: the secret kubeadm-certs cannot be decrypted\n")
         self._joined(given, plane="controlPlane" in asked)
-        return Done(0, "", "")
+        return done()
 
     def _joined(self, given: str, *, plane: bool) -> None:
         self.file(CA_FILE, self.plane.ca)

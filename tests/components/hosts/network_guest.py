@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from components.hosts.program.machine import Done
-from tests.components.hosts.kernel import FakeHost, info
+from tests.components.hosts.kernel import FakeHost, done, info
 
 PROFILES, RUN_PROFILES = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
 RUN_NETWORKS = "/run/systemd/network"
@@ -22,20 +22,13 @@ class NetworkGuest(FakeHost):
     def __init__(self, root: Path, tool: str) -> None:
         super().__init__(root)
         self.tool, _, self.renderer = tool.partition("-")
-        self.answers: set[str] = {"10.10.11.12"}
+        self.peers: set[str] = {"10.10.11.12"}
         self.frame_bytes = 9000
         self.file(*OTHERS[self.tool])
         if self.tool == "netplan":
             self.file("/usr/sbin/netplan", "")
 
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        found = self._network(words)
-        if found is None:
-            return super().run(*words, stdin=stdin, timeout_s=timeout_s)
-        self.commands.append(" ".join(words))
-        return found
-
-    def _network(self, words: tuple[str, ...]) -> Done | None:  # noqa: PLR0911  # one line a program
+    def answer(self, words: tuple[str, ...]) -> Done | None:  # noqa: PLR0911  # one line a program
         match words:
             case ("nmcli", "-t", "-f", "RUNNING", "general"):
                 running = self.tool == "nmcli" or self.renderer == "NetworkManager"
@@ -48,12 +41,12 @@ class NetworkGuest(FakeHost):
                 return self._take(PROFILES, r"^address1=(\S+)", RUN_PROFILES)
             case ("nmcli", "--wait", _, "connection", "down", _):
                 self.links["enp5s0"]["addr_info"] = []
-                return Done(0, "", "")
+                return done()
             case ("ping", *options, peer):
                 size = int(options[-1]) + 28 if "-s" in options else 0
-                return Done(0 if peer in self.answers and size <= self.frame_bytes else 1, "", "")
+                return Done(0 if peer in self.peers and size <= self.frame_bytes else 1, "", "")
             case ("networkctl" | "nmcli", *_):
-                return Done(0, "", "")
+                return done()
         return None
 
     def _generate(self, folder: Path) -> Done:
@@ -61,7 +54,7 @@ class NetworkGuest(FakeHost):
         texts = {path.name: path.read_text() for path in (folder / "etc/netplan").glob("*.yaml")}
         defining = [name for name, text in texts.items() if "enp5s0:" in text]
         if not defining:
-            return Done(0, "", "")
+            return done()
         address = re.findall(r"- (10\S+)\n", texts[defining[0]])[0]
         network = self.renderer == "networkd"
         name = "10-netplan-enp5s0.network" if network else "netplan-enp5s0.nmconnection"
@@ -73,10 +66,10 @@ class NetworkGuest(FakeHost):
         place = folder / (RUN_NETWORKS if network else RUN_PROFILES)[1:] / rendered
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text((RECORDED / name).read_text().replace(ADDRESS, address))
-        return Done(0, "", "")
+        return done()
 
     def _take(self, folder: str, pattern: str, other: str = "") -> Done:
         texts = [self.read(f"{place}/{name}") for place in (folder, other) if place for name in self.names(place)]
         found = [match for text in texts for match in re.findall(pattern, text, re.MULTILINE)]
         self.links["enp5s0"].update(addr_info=[info(address) for address in dict.fromkeys(found)], mtu=9000)
-        return Done(0, "", "")
+        return done()

@@ -13,7 +13,7 @@ from typing import Any
 from components.hosts.document import host_document
 from components.hosts.program.machine import Done
 from stacks.lab import Lab
-from tests.components.hosts.kernel import PFS, FakeHost
+from tests.components.hosts.kernel import PFS, FakeHost, done
 
 DEVICES = {"enp5s0": "mlx5_0", "enp132s0": "mlx5_1"}
 RECORDED = Path(__file__).with_name("recorded")
@@ -40,10 +40,8 @@ class NicHost(FakeHost):
             for pf in PFS
         }
         (root / CONFIGFS).mkdir(parents=True)
-        for pf, bus in PFS.items():
-            device = root / f"sys/devices/{bus}:00.0"
-            (device / "driver").unlink()
-            (device / "driver").symlink_to(root / "sys/bus/pci/drivers/mlx5_core")
+        for pf in PFS:
+            device = self.driver(pf, "mlx5_core")
             (device / "infiniband" / DEVICES[pf]).mkdir(parents=True)
             (root / "sys/class/infiniband" / DEVICES[pf]).mkdir()
             if tool == "mlnx_qos":
@@ -80,21 +78,19 @@ class NicHost(FakeHost):
             return
         super().write(path, value)
 
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+    def answer(self, words: tuple[str, ...]) -> Done | None:
         if words[0] in ("mlnx_qos", "dcb"):
-            self.commands.append(" ".join(words))
             if words[0] != self.tool:
                 return Done(127, "", f"{words[0]} is not installed")
             return self._mlnx_qos(words[2], words[3:]) if words[0] == "mlnx_qos" else self._dcb(words[1:])
         if words[0] == "ethtool":
-            self.commands.append(" ".join(words))
             port = self.ports[words[2]]
             if words[1] == "-A":
                 port.update(zip(words[3::2], words[4::2], strict=True))
             names = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
             shown = "".join(f"{name}:\t\t{port[key]}\n" for key, name in names.items())
-            return Done(0, f"Pause parameters for {words[2]}:\n{shown}\n", "")
-        return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+            return done(f"Pause parameters for {words[2]}:\n{shown}\n")
+        return None
 
     def _mlnx_qos(self, pf: str, options: tuple[str, ...]) -> Done:
         port = self.ports[pf]
@@ -122,7 +118,7 @@ class NicHost(FakeHost):
         enabled = "   ".join(str(int(priority in port["pfc"])) for priority in range(8))
         lines += ["default priority:", "Receive buffer size (bytes): 130944,130944,0,0,0,0,0,0,", "Cable len: 7"]
         lines += ["PFC configuration:", "\tpriority    0   1   2   3   4   5   6   7", f"\tenabled     {enabled}   "]
-        return Done(0, "\n".join(lines) + "\n", "")
+        return done("\n".join(lines) + "\n")
 
     def _dcb(self, words: tuple[str, ...]) -> Done:
         if not self.supported:
@@ -130,15 +126,15 @@ class NicHost(FakeHost):
         match words:
             case ("-j", "dcbx", "show", "dev", pf):
                 host = {"host": True} if self.ports[pf].get("dcbx", "os") == "os" else {}
-                return Done(0, json.dumps({**host, "cee": True, "ieee": True}), "")
+                return done(json.dumps({**host, "cee": True, "ieee": True}))
             case ("dcbx", "set", "dev", pf, *flags):
                 assert flags, "without a flag it prints its usage and sets nothing"
                 self.ports[pf]["dcbx"] = "os" if "host" in flags else "firmware"
             case ("-j", "pfc", "show", "dev", pf):
-                return Done(0, json.dumps({"prio_pfc": [n in self.ports[pf]["pfc"] for n in range(8)]}), "")
+                return done(json.dumps({"prio_pfc": [n in self.ports[pf]["pfc"] for n in range(8)]}))
             case ("-j", "-N", "app", "show", "dev", pf, "dscp-prio"):
                 entries = [[dscp, priority, " "] for dscp, priority in sorted(self.ports[pf]["map"].items())]
-                return Done(0, json.dumps({"dscp_prio": entries} if entries else {}), "")
+                return done(json.dumps({"dscp_prio": entries} if entries else {}))
             case ("app", "replace", "dev", pf, "dscp-prio", *pairs):
                 self.ports[pf]["map"].update({int(d): int(p) for d, _, p in (pair.partition(":") for pair in pairs)})
             case ("app", "flush", "dev", pf, "dscp-prio"):
@@ -147,7 +143,7 @@ class NicHost(FakeHost):
                 self.ports[pf]["pfc"] = {int(pair.partition(":")[0]) for pair in on}
             case _:
                 raise AssertionError(f"dcb does not know {words}")
-        return Done(0, "", "")
+        return done()
 
 
 def hardware(lab: Lab, **qos: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from components.hosts.document import host_document
 from components.hosts.program.machine import Done
 from stacks.lab import Lab
-from tests.components.hosts.kernel import FakeHost
+from tests.components.hosts.kernel import FakeHost, done
 
 DEVICE = "rocep5s0f1"
 
@@ -20,9 +20,7 @@ class PvrdmaGuest(FakeHost):
         self.module_exists = True
         self.comes_up = True
         self.loaded = 0
-        driver = root / "sys/devices/0000:05:00.0/driver"
-        driver.unlink()
-        driver.symlink_to(root / "sys/bus/pci/drivers/vmxnet3")
+        self.driver("enp5s0", "vmxnet3")
         self.file("/sys/module/vmw_pvrdma/refcnt", "0")
         self.device("DOWN")
 
@@ -30,24 +28,22 @@ class PvrdmaGuest(FakeHost):
         self.file(f"/sys/class/infiniband/{DEVICE}/ports/1/state", f"{4 if state == 'ACTIVE' else 1}: {state}\n")
         (self.folder / f"sys/bus/pci/devices/0000:05:00.1/infiniband/{DEVICE}").mkdir(parents=True, exist_ok=True)
 
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+    def answer(self, words: tuple[str, ...]) -> Done | None:
         match words:
             case ("modprobe", "--dry-run", "--quiet", "vmw_pvrdma"):
                 return Done(0 if self.module_exists else 1, "", "")
             case ("modprobe", "-r", "vmw_pvrdma"):
-                self.commands.append("modprobe -r vmw_pvrdma")
                 self.device("DOWN")
-                return Done(0, "", "")
+                return done()
             case ("modprobe", "vmw_pvrdma"):
-                self.commands.append("modprobe vmw_pvrdma")
                 self.loaded += 1
                 has_address = bool(self.links["enp5s0"]["addr_info"])
                 self.device("ACTIVE" if self.comes_up and has_address else "DOWN")
-                return Done(0, "", "")
+                return done()
             case ("rdma", "-j", "resource", "show"):
                 found = [{"ifname": DEVICE, "qp": 1, "cm_id": 0, "ctx": int(DEVICE in self.opened)}]
-                return Done(0, json.dumps(found), "")
-        return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+                return done(json.dumps(found))
+        return None
 
 
 def pvrdma_document(lab: Lab) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def test_a_guest_with_none_of_the_tools_says_so(tmp_path, document, monkeypatch)
 )
 def test_a_silent_peer_is_reported_and_fails_nothing(machine, document, answers, frame_bytes, told):
     """The other machine may be configured a second later than this one."""
-    machine.answers, machine.frame_bytes = answers, frame_bytes
+    machine.peers, machine.frame_bytes = answers, frame_bytes
 
     assert run("apply", machine, document)["failed"] is None
     pinged = run("confirm", machine, document)["facts"]["guest_network"]["ping"]

@@ -7,17 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from components.hosts.program.machine import Done
-from tests.components.hosts.kernel import PFS, FakeHost
+from tests.components.hosts.kernel import PFS, FakeHost, done
 
 WRITTEN = Path(__file__).with_name("written") / "vendor"
 KERNEL = "6.8.0-45-generic"
 OS_RELEASE = {"debian": "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=24.04\n", "rhel": "ID=rocky\nID_LIKE='rhel fedora'\n"}
 CONTAINERD_PID = "812"
 MODULE = "/sys/module/mlx5_core"
-
-
-def done(out: str = "") -> Done:
-    return Done(0, out, "")
 
 
 def missing(words: tuple[str, ...]) -> Done:
@@ -52,10 +48,8 @@ class VendorHost(FakeHost):
         self.file(f"{MODULE}/srcversion", "A1B2C3D4E5F6071829304B5")
         self.file("/etc/containerd/config.toml", "version = 2\n")
         self.limit("8388608", "8388608")
-        for number, (_, bus) in enumerate(PFS.items()):
-            device = root / f"sys/devices/{bus}:00.0"
-            (device / "driver").unlink()
-            (device / "driver").symlink_to(root / "sys/bus/pci/drivers/mlx5_core")
+        for number, pf in enumerate(PFS):
+            device = self.driver(pf, "mlx5_core")
             (device / "infiniband" / f"mlx5_{number}").mkdir(parents=True)
             self.file(f"/sys/class/infiniband/mlx5_{number}/fw_ver", "16.35.4030\n")
 
@@ -87,13 +81,10 @@ class VendorHost(FakeHost):
         self.dkms = (WRITTEN / "dkms-3.txt").read_text().replace("25.07-0.9.7", version)
         self.modinfo = (WRITTEN / "modinfo-ofed.txt").read_text().replace("25.07-0.9.7", version)
 
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        known = (self._query, self._change, self._nic_tool, self._gpu_tool, self._service, self._archive)
-        found = next((done for answer in known if (done := answer(words))), None)
-        if found is None:
-            return super().run(*words, stdin=stdin, timeout_s=timeout_s)
-        self.commands.append(" ".join(words))
-        return found
+    def answer(self, words: tuple[str, ...]) -> Done | None:
+        packages = self._query(words) or self._change(words)
+        tools = packages or self._nic_tool(words) or self._gpu_tool(words)
+        return tools or self._service(words) or self._archive(words)
 
     # -- package managers
 
@@ -226,12 +217,12 @@ class VendorHost(FakeHost):
                     form.get(name, "         {}   X(0)   X({})   X({})\n").format(name, *values)
                     for name, values in self.firmware[device].items()
                 ]
-                return Done(0, "Configurations:   Default  Current  Next Boot\n" + "".join(lines), "")
+                return done("Configurations:   Default  Current  Next Boot\n" + "".join(lines))
             case ["-d", device, "-y", "set", *changes]:
                 for change in changes if not self.frozen_firmware else []:
                     name, _, value = change.partition("=")
                     self.firmware[device][name] = (self.firmware[device][name][0], int(value))
-        return Done(0, "mstconfig, mstflint 4.26.0\n", "")
+        return done("mstconfig, mstflint 4.26.0\n")
 
     def reboot(self) -> None:
         """What a reboot does to drivers and firmware."""
