@@ -2,6 +2,8 @@
 
 import copy
 import json
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,25 @@ from stacks.safe_yaml import load_yaml
 from tests.conftest import ROOT
 
 PVRDMA = (ROOT / "Pulumi.lab-pvrdma.yaml").read_text()
-REFERENCE = load_yaml((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+
+
+def section_of(file: str) -> dict[str, Any]:
+    """The lab of a stack file in the top folder, to be changed."""
+    lab: dict[str, Any] = copy.deepcopy(_section_of(file))
+    return lab
+
+
+@cache
+def _section_of(file: str) -> Any:
+    return load_yaml((ROOT / file).read_text())["config"][KEY]
+
+
+def lab_of(content: Mapping[str, object], **sections: object) -> Lab:
+    """The lab that a stack file with this content describes, with these sections added or replaced."""
+    return parse_lab(json.dumps({**content, **sections}), "Pulumi.test.yaml")
+
+
+REFERENCE = section_of("Pulumi.lab.yaml")
 PLANE = {
     "name": "cp01",
     "role": "control_plane",
@@ -83,5 +103,4 @@ def simulator_files(folder: Path) -> None:
 
 def lab_with(text: str = PVRDMA, **sections: object) -> Lab:
     """The lab of a stack file with these sections added or replaced."""
-    lab: dict[str, Any] = load_yaml(text)["config"][KEY]
-    return parse_lab(json.dumps({**lab, **sections}), "Pulumi.lab-pvrdma.yaml")
+    return lab_of(load_yaml(text)["config"][KEY], **sections)

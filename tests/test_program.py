@@ -15,7 +15,7 @@ from tests.components.cluster.conftest import without_upstream
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded, dynamic_answer
 from tests.labs import HOST_KEY as PUBLIC
-from tests.labs import simulator_files
+from tests.labs import section_of, simulator_files
 
 GOLDEN = ROOT / "tests" / "golden" / "names.txt"
 FLEET = "rocelab:hosts:Fleet"
@@ -26,7 +26,7 @@ MEASUREMENT = "rocelab:validation:Measurement"
 def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("program")
     simulator_files(folder)
-    lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+    lab = section_of("Pulumi.lab.yaml")
     with without_upstream(), pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         return Engine(dynamic_answer).run(

@@ -1,26 +1,23 @@
 """What the benchmarks section refuses, by path, with value and remedy."""
 
 import copy
-import json
 from typing import Any
 
 import pytest
-import yaml
 
 from stacks.base import LabError
 from stacks.benchmarks import Verbs
-from stacks.read import parse_lab
-from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 from tests.stacks.refusals import has_fault
 
-LAB = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab.yaml")
 
 
 def said_of(**verbs: Any) -> str:
     lab = copy.deepcopy(LAB)
     lab["benchmarks"]["verbs"].update(verbs)
     try:
-        parse_lab(json.dumps(lab), "lab.yaml")
+        lab_of(lab)
     except LabError as error:
         return str(error)
     return ""
@@ -84,6 +81,6 @@ def test_a_placement_that_kubernetes_or_rocelab_cannot_keep_is_refused(
     lab["benchmarks"].update(placement)
 
     with pytest.raises(LabError) as refused:
-        parse_lab(json.dumps(lab), "lab.yaml")
+        lab_of(lab)
 
     assert has_fault(str(refused.value), f"benchmarks{field}", *facts)

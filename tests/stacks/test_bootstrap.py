@@ -7,17 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from stacks.base import LabError
-from stacks.read import KEY, parse_lab
-from tests.conftest import ROOT
-from tests.labs import made_here
+from stacks.read import parse_lab
+from tests.labs import lab_of, made_here, section_of
 from tests.messages import stating
 from tests.stacks.refusals import has_fault
 
 Edit = Callable[[dict[str, Any]], object]
-REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+REFERENCE = section_of("Pulumi.lab.yaml")
 
 
 def refusal(edit: Edit) -> str:
@@ -45,7 +43,7 @@ def roles(*names: str, **last: Any) -> Edit:
 
 @pytest.mark.row("A 131, 148-154")
 def test_a_control_plane_and_two_workers_are_a_lab():
-    lab = parse_lab(json.dumps(made_here()), "Pulumi.good.yaml")
+    lab = lab_of(made_here())
 
     assert lab.cluster is not None
     assert lab.cluster.bootstrap is not None

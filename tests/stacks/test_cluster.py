@@ -6,19 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from components.hosts.document import host_document
 from components.hosts.records import target_fields
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.lab import Lab
-from stacks.read import KEY, parse_lab
-from tests.conftest import ROOT
-from tests.labs import without_switch
+from stacks.read import parse_lab
+from tests.labs import section_of, without_switch
 from tests.stacks.refusals import has_fault
 
-REFERENCE = without_switch(yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY])
+REFERENCE = without_switch(section_of("Pulumi.lab.yaml"))
 
 Edit = Callable[[dict[str, Any]], object]
 

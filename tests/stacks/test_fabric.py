@@ -1,26 +1,22 @@
 """The fabric section: values that contradict each other or the rest of the lab."""
 
 import copy
-import json
 from typing import Any
 
 import pytest
-import yaml
 
 from stacks.base import LabError
-from stacks.read import parse_lab
-from tests.conftest import ROOT
-from tests.labs import FABRIC
+from tests.labs import FABRIC, lab_of, section_of
 from tests.stacks.refusals import has_fault
 
-REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+REFERENCE = section_of("Pulumi.lab.yaml")
 
 
 def faults_of(change: Any) -> str:
     lab = {**copy.deepcopy(REFERENCE), "fabric": copy.deepcopy(FABRIC)}
     change(lab["fabric"], lab)
     try:
-        parse_lab(json.dumps(lab), "lab.yaml")
+        lab_of(lab)
     except LabError as error:
         return str(error)
     return ""

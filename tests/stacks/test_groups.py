@@ -17,6 +17,7 @@ from stacks.read import KEY, expand_text, parse_lab, read_stack_file
 from stacks.schema import stack_file_schema
 from stacks.switches import Switch
 from tests.conftest import ROOT
+from tests.labs import lab_of
 from tests.messages import states
 from tests.stacks.refusals import faults_at
 
@@ -83,7 +84,7 @@ def test_groups_and_single_entries_can_be_mixed() -> None:
     old["pfs"] = [{"rail": "rail-1", "interface": "p1p1", "rdma_device": "mlx5_0", "vfs": 3, "address": "10.10.1.9/24"}]
     lab["nodes"].insert(0, old)
 
-    found = parse_lab(json.dumps(lab), "x")
+    found = lab_of(lab)
 
     assert [node.name for node in found.nodes[:2]] == ["old1", "gpu01"]
 
@@ -94,7 +95,7 @@ def test_regular_names_of_pfs_fit_on_one_line() -> None:
     lab["node_classes"]["xe9680"]["pfs"] = [regular]
     lab["nodes"][0]["except"] = {}
 
-    node = parse_lab(json.dumps(lab), "x").nodes[63]
+    node = lab_of(lab).nodes[63]
 
     assert [(pf.rail, pf.interface, pf.rdma_device) for pf in node.pfs][7] == ("rail-8", "ens18np0", "mlx5_7")
     assert len(node.pfs) == 8

@@ -1,7 +1,6 @@
 """Host keys of machines that the lab makes: known before the machine is, and to nobody without the secret."""
 
 import copy
-import json
 import subprocess
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 
 from components.ssh.credentials import host_keys
 from stacks.base import LabError
@@ -17,13 +15,11 @@ from stacks.host_keys import SEED_KEY, host_key, machine_keys, pinned_keys
 from stacks.lab import Lab
 from stacks.load import Credentials, load_credentials
 from stacks.machines import ExistingMachine
-from stacks.read import parse_lab
-from tests.conftest import ROOT
 from tests.engine import Engine
-from tests.labs import HOST_KEY
+from tests.labs import HOST_KEY, lab_of, section_of
 from tests.messages import states, stating
 
-LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab-pvrdma.yaml")
 SEED = "canary-of-the-host-keys-0123456789"
 SECRETS, NOTHING = {SEED_KEY: SEED}, dict[str, str]()
 FIRST = (IPv4Address("127.0.12.1"), 2222)
@@ -33,7 +29,7 @@ def lab_with(**fabric: Any) -> Lab:
     content = copy.deepcopy(LAB)
     content["fabric"] = {key: value for key, value in content["fabric"].items() if not key.startswith("host_keys")}
     content["fabric"].update(fabric)
-    return parse_lab(json.dumps(content), "lab-pvrdma")
+    return lab_of(content)
 
 
 def by_secret() -> Lab:
@@ -160,7 +156,7 @@ def test_a_file_is_refused_for_hardware() -> None:
     content["kind"] = "hardware"
 
     with pytest.raises(LabError, check=stating("fabric.host_keys", "file", "simulator")):
-        parse_lab(json.dumps(content), "lab-pvrdma")
+        lab_of(content)
 
 
 def test_the_program_knows_both_halves_from_the_stacks_secret(

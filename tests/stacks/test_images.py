@@ -9,6 +9,7 @@ import yaml
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 from tests.stacks.refusals import has_fault
 
 
@@ -76,14 +77,14 @@ def test_in_the_machine_s_network_two_sshd_want_two_ports(
         node["ssh_port"] = node_port
 
     if not refused:
-        assert parse_lab(json.dumps(found), "x").cluster
+        assert lab_of(found).cluster
         return
     with pytest.raises(LabError, match=rf"cluster\.delivery\S*\.ssh_port: .*\b{node_port}\b.*\bssh_port\b"):
-        parse_lab(json.dumps(found), "x")
+        lab_of(found)
 
 
 def test_simulated_nodes_run_no_pods_whose_sshd_could_want_their_port() -> None:
-    found = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+    found = section_of("Pulumi.lab-pvrdma.yaml")
 
     assert {node["ssh_port"] for node in found["nodes"]} == {2222}
-    assert parse_lab(json.dumps(found), "x").simulated
+    assert lab_of(found).simulated

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pulumi
 import pytest
-import yaml
 
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -13,11 +12,11 @@ from stacks.load import Credentials, load_credentials, load_lab
 from stacks.read import parse_lab, read_stack_file
 from tests.conftest import ROOT
 from tests.engine import Engine
-from tests.labs import simulator_files
+from tests.labs import section_of, simulator_files
 from tests.messages import stating
 
-PVRDMA = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
-REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+PVRDMA = section_of("Pulumi.lab-pvrdma.yaml")
+REFERENCE = section_of("Pulumi.lab.yaml")
 
 
 def test_a_wrong_lab_ends_the_program_with_its_faults(engine: Engine) -> None:

@@ -1,22 +1,19 @@
 """VMs: every rule of PVRDMA and vGPU that a lab file can break is refused by path, with value and remedy."""
 
 import copy
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from stacks.base import LabError
 from stacks.machines import Vgpu
 from stacks.nodes import VsphereVm
-from stacks.read import parse_lab
 from stacks.rules.machines import hardware_needed
-from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 
 Edit = Callable[[dict[str, Any]], object]
-LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab-pvrdma.yaml")
 VGPU = {"profile": "grid_v100d-32c"}
 
 
@@ -25,7 +22,7 @@ def said_of(*edits: Edit) -> str:
     for edit in edits:
         edit(lab)
     try:
-        parse_lab(json.dumps(lab), "lab.yaml")
+        lab_of(lab)
     except LabError as error:
         return str(error)
     return ""
@@ -211,7 +208,7 @@ def needed(*edits: Edit) -> tuple[int, str]:
     content = copy.deepcopy(LAB)
     for edit in edits:
         edit(content)
-    lab = parse_lab(json.dumps(content), "lab.yaml")
+    lab = lab_of(content)
     first = lab.nodes[0]
     assert isinstance(first, VsphereVm)
     return hardware_needed(first, lab.nodes, lab.hosts)

@@ -1,7 +1,6 @@
 """Lab files that must not be accepted: each is refused by path, with the value, the limit and a remedy."""
 
 import copy
-import json
 import re
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -10,10 +9,10 @@ import pytest
 
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import parse_lab, read_stack_file
+from stacks.read import read_stack_file
 from stacks.rules import RULES, Parts
 from tests.conftest import ROOT
-from tests.labs import FABRIC, REFERENCE
+from tests.labs import FABRIC, REFERENCE, lab_of
 from tests.messages import stating
 from tests.stacks.refusals import CASES, has_fault, put, refusal
 
@@ -35,7 +34,7 @@ def test_it_is_refused_by_path_with_value_limit_and_remedy(name: str) -> None:
 
 
 def test_the_reference_lab_is_accepted() -> None:
-    assert parse_lab(json.dumps(REFERENCE), "x").name == "lab", "or every refusal above proves nothing"
+    assert lab_of(REFERENCE).name == "lab", "or every refusal above proves nothing"
 
 
 def test_a_lab_of_real_machines_has_no_simulator_section() -> None:

@@ -1,25 +1,22 @@
 """The store: which folders a lab file may name, and which are refused with the remedy."""
 
 import copy
-import json
 from typing import Any
 
 import pytest
-import yaml
 
 from stacks.base import LabError
-from stacks.read import parse_lab
-from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 from tests.messages import states
 from tests.stacks.refusals import has_fault
 
-LAB = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab.yaml")
 
 
 def said_of(store: str, **changes: Any) -> str:
     lab = {**copy.deepcopy(LAB), **changes, "report": {"store": store}}
     try:
-        parse_lab(json.dumps(lab), "lab.yaml")
+        lab_of(lab)
     except LabError as error:
         return str(error)
     return ""

@@ -1,7 +1,6 @@
 """Fabrics with a router behind each leaf or each cable, and labs without pods."""
 
 import copy
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +10,9 @@ import yaml
 
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import KEY, parse_lab, read_stack_file
+from stacks.read import KEY, read_stack_file
 from tests.conftest import ROOT
-from tests.labs import REFERENCE
+from tests.labs import REFERENCE, lab_of
 
 TEMPLATE = ROOT / "templates" / "roce-routed" / "Pulumi.slurm1.yaml"
 ROUTED = yaml.safe_load(TEMPLATE.read_text())["config"][KEY]
@@ -25,7 +24,7 @@ def loaded(given: dict[str, Any], *edits: Edit) -> Lab:
     lab = copy.deepcopy(given)
     for edit in edits:
         edit(lab)
-    return parse_lab(json.dumps(lab), "Pulumi.x.yaml")
+    return lab_of(lab)
 
 
 def homes(lab: Lab, node: str) -> list[tuple[str, str]]:
@@ -80,7 +79,7 @@ def test_resource_and_network_are_named_after_the_rail_by_default() -> None:
     given = copy.deepcopy(REFERENCE)
     del given["rails"][0]["resource_name"], given["rails"][0]["network_name"]
 
-    rail = parse_lab(json.dumps(given), "x").rails[0]
+    rail = lab_of(given).rails[0]
 
     assert (rail.resource, rail.network_name) == ("intel.com/rail_a", "rail-a")
 

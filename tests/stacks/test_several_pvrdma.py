@@ -5,13 +5,12 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 
 from stacks.nodes import VsphereVm
-from tests.conftest import ROOT
+from tests.labs import section_of
 from tests.messages import states
 
-LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab-pvrdma.yaml")
 
 
 def node_with(adapters: int, **machine: Any) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """Switches in a lab file: what must not be accepted, by path and with a remedy."""
 
 import copy
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from stacks.base import LabError
-from stacks.read import parse_lab
 from tests.components.switches.labs import REFERENCE, switch_entry
+from tests.labs import lab_of
 from tests.messages import stating
 from tests.stacks.refusals import has_fault
 
@@ -20,7 +19,7 @@ def parsed(edit: Edit = lambda _: None, os: str = "onyx", **changes: Any) -> Any
     lab = copy.deepcopy(REFERENCE)
     lab["switches"] = [switch_entry(os, **changes)]
     edit(lab)
-    return parse_lab(json.dumps(lab), "Pulumi.x.yaml")
+    return lab_of(lab)
 
 
 def ports(lab: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Folding is the other way round of expanding, whatever the lab is like."""
 
-import json
 from dataclasses import replace
 from random import Random
 
@@ -13,9 +12,10 @@ from components.discovery.folding import fold, one_set, progression, runs
 from components.discovery.questions import Answers
 from components.inventory.model import Inventory
 from components.inventory.reading import known
-from stacks.read import expanded_lab, parse_lab
+from stacks.read import expanded_lab
 from tests.components.discovery.spoilt import address, bare, each_pf, one_pf
 from tests.components.inventory.fabricate import changed, fabricate
+from tests.labs import lab_of
 
 
 def irregular(dice: Random) -> Inventory:
@@ -57,8 +57,8 @@ def test_a_folded_lab_expands_to_the_very_same_lab(dice: Random, tmp_path_factor
 
     folded = fold(flat, {node["name"]: "server" for node in flat["nodes"]})
 
-    assert are_alike(parse_lab(json.dumps(folded), "folded"), draft.lab)
-    assert are_alike(parse_lab(json.dumps(flat), "flat"), draft.lab)
+    assert are_alike(lab_of(folded), draft.lab)
+    assert are_alike(lab_of(flat), draft.lab)
 
 
 @pytest.mark.parametrize(

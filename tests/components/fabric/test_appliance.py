@@ -3,14 +3,12 @@
 import copy
 import gzip
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
-import yaml
 
 from components.cli.app import main
 from components.fabric import appliances
@@ -19,15 +17,15 @@ from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.ovf import Descriptor, parse_descriptor, read_descriptor
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import parse_lab
 from tests.components.fabric.lookups import CANARY, LOOKUPS
 from tests.components.fabric.ova import a_bitfusion, descriptor, stub_ova
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
+from tests.labs import lab_of, section_of
 from tests.messages import states, stating
 
 Edit = Callable[[dict[str, Any]], object]
-LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab-pvrdma.yaml")
 
 
 def lab_with(ova: Path, *edits: Edit) -> Lab:
@@ -35,7 +33,7 @@ def lab_with(ova: Path, *edits: Edit) -> Lab:
     content["bitfusion"] = a_bitfusion(ova)
     for edit in edits:
         edit(content["bitfusion"])
-    return parse_lab(json.dumps(content), "lab-pvrdma")
+    return lab_of(content)
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +229,7 @@ def with_two_rails(ova: Path) -> Lab:
     )
     content["bitfusion"] = a_bitfusion(ova)
     content["bitfusion"]["servers"][0]["adapters"].append({"rail": "second", "address": "192.168.1.231/24"})
-    return parse_lab(json.dumps(content), "lab-pvrdma")
+    return lab_of(content)
 
 
 def test_a_server_with_two_pvrdma_adapters_has_both_and_a_warning_names_the_conflict(

@@ -1,26 +1,23 @@
 """The fabric under the recording engine: what is asked for, under which name, and in which order."""
 
-import json
 from typing import Any
 
 import pulumi
 import pytest
-import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.vcenter.session import VcenterEndpoint
 from stacks.fabric import Fabric
 from stacks.lab import Lab
-from stacks.read import parse_lab
 from tests.components.fabric.lookups import CANARY, LOOKUPS
-from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
+from tests.labs import lab_of, section_of
 
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    content = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
-    return parse_lab(json.dumps(content), "lab-pvrdma")
+    content = section_of("Pulumi.lab-pvrdma.yaml")
+    return lab_of(content)
 
 
 @pytest.fixture(scope="module")

@@ -15,20 +15,19 @@ from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.inspection import hosts_with_vgpus
 from components.fabric.vcenter.privileges import needs_of, privileges
 from stacks.host_keys import host_key
-from stacks.read import parse_lab
 from tests.components.fabric.lookups import LOOKUPS
-from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
+from tests.labs import lab_of, section_of
 from tests.messages import states
 
-LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab-pvrdma.yaml")
 CONTROL_PLANE = {"kind": "vsphere_vm", "role": "control_plane", "management_interface": "ens192", "gpus": 0}
 
 
 def seen_with(edit: Callable[[dict[str, Any]], None], *, keyed: bool = False) -> Recorded:
     content = copy.deepcopy(LAB)
     edit(content)
-    lab = parse_lab(json.dumps(content), "lab-pvrdma")
+    lab = lab_of(content)
     fabric = lab.fabric
     assert fabric is not None
 
@@ -283,7 +282,7 @@ def test_for_existing_vms_nothing_may_be_made_changed_or_removed() -> None:
 
     content = copy.deepcopy(LAB)
     all_theirs(content)
-    lab = parse_lab(json.dumps(content), "lab-pvrdma")
+    lab = lab_of(content)
     assert lab.fabric is not None
     found = set(privileges(needs_of(lab, lab.fabric)))
 
@@ -297,7 +296,7 @@ def test_the_preflight_asks_for_vgpus_where_a_machine_that_is_there_says_to_be()
         node["machine"] = {"existing": f"corp-{number}"}
     content["nodes"][0]["machine"]["host"] = "DC0_C0_H1"
 
-    assert hosts_with_vgpus(parse_lab(json.dumps(content), "lab"), ["DC0_C0_H0", "DC0_C0_H1"]) == {"DC0_C0_H1"}
+    assert hosts_with_vgpus(lab_of(content), ["DC0_C0_H0", "DC0_C0_H1"]) == {"DC0_C0_H1"}
 
 
 def test_each_wait_for_a_new_machine_has_a_bound_of_its_own() -> None:

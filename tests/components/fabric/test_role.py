@@ -1,27 +1,25 @@
 """The role of the vCenter user: derived from what a lab does, and no more."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from components.fabric.vcenter import esxcli
 from components.fabric.vcenter.privileges import NEEDS, OPTIONAL, UNVERIFIED, needs_of, privileges
-from stacks.read import parse_lab
 from tests.components.fabric.ova import a_bitfusion
 from tests.conftest import ROOT
 from tests.integration.role import CALLED, OWN, READS, UNCALLED
+from tests.labs import lab_of, section_of
 
 EVERY_ROLE = {"System.Anonymous", "System.View", "System.Read"}
 
 
 def lab_with(change: Any = lambda _: None):
-    content = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+    content = section_of("Pulumi.lab-pvrdma.yaml")
     change(content)
-    return parse_lab(json.dumps(content), "lab-pvrdma")
+    return lab_of(content)
 
 
 def ids(change: Any = lambda _: None):

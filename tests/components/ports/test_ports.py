@@ -21,17 +21,12 @@ from components.ports.targets import Probe, Unproven, probes, server_of, thinned
 from components.ssh.credentials import Login
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import KEY, parse_lab
 from tests.components.fabric.ova import KEYS
 from tests.conftest import ROOT
-from tests.labs import made_here
+from tests.labs import lab_of, made_here, section_of
 from tests.messages import states
 
-PVRDMA = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"][KEY]
-
-
-def lab_of(content: dict[str, Any], **sections: object) -> Lab:
-    return parse_lab(json.dumps({**content, **sections}), "Pulumi.some.yaml")
+PVRDMA = section_of("Pulumi.lab-pvrdma.yaml")
 
 
 def ways(lab: Lab) -> set[tuple[str, str, str, str]]:

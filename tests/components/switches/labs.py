@@ -1,16 +1,12 @@
 """The reference lab with a switch of each system between its nodes."""
 
-import json
 from typing import Any
 
-import yaml
-
 from stacks.lab import Lab
-from stacks.read import KEY, parse_lab
 from tests.components.switches.systems import PORTS
-from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 
-REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+REFERENCE = section_of("Pulumi.lab.yaml")
 
 
 def switch_entry(os: str = "onyx", **changes: Any) -> dict[str, Any]:
@@ -35,4 +31,4 @@ def with_switches(*switches: dict[str, Any], qos: dict[str, Any] | None = None, 
     lab.pop("qos", None)
     if qos is not None:
         lab["qos"] = qos
-    return parse_lab(json.dumps(lab), "Pulumi.lab.yaml")
+    return lab_of(lab)

@@ -1,7 +1,6 @@
 """A Bitfusion client's proofs: what runs, how long it waits, and what is called passed. The programs are recordings."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
@@ -17,8 +16,9 @@ from components.ssh.connection import NoAnswerError
 from components.ssh.session import CommandResult
 from components.validation.bitfusion import IN_IMAGE, BitfusionCheck, Proof, checks, judged, prove
 from stacks.lab import Lab
-from stacks.read import KEY, parse_lab
+from stacks.read import KEY
 from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 from tests.messages import states
 
 MEASURED = (ROOT / "tests/samples/perftest/slat.client.txt").read_text()
@@ -32,7 +32,7 @@ UNHEARD = CommandResult(
 
 @pytest.fixture
 def content() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"][KEY]
+    found: dict[str, Any] = section_of("Pulumi.lab-pvrdma.yaml")
     package = {"url": "https://mirror/bitfusion.deb", "sha256": "0" * 64}
     found["bitfusion_client"] = {"nodes": ["gpu02"], "package": package, "servers": ["192.168.0.60"]}
     return found
@@ -40,7 +40,7 @@ def content() -> dict[str, Any]:
 
 @pytest.fixture
 def lab(content: dict[str, Any]) -> Lab:
-    return parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml")
+    return lab_of(content)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The commands that prove a Bitfusion client: those of the Bitfusion article, as data for the run."""
 
-import json
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -12,14 +11,14 @@ from components.validation.bitfusion import checks
 from stacks.base import LabError
 from stacks.bitfusion import way_to
 from stacks.lab import Lab
-from stacks.read import KEY, parse_lab
-from tests.conftest import ROOT
+from stacks.read import KEY
+from tests.labs import lab_of, section_of
 from tests.messages import states
 
 
 @pytest.fixture
 def content() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"][KEY]
+    found: dict[str, Any] = section_of("Pulumi.lab-pvrdma.yaml")
     package = {"url": "https://mirror/bitfusion.deb", "sha256": "0" * 64}
     found["bitfusion_client"] = {"nodes": ["gpu02"], "package": package, "servers": ["192.168.0.60", "192.168.0.61"]}
     return found
@@ -28,7 +27,7 @@ def content() -> dict[str, Any]:
 @pytest.fixture
 def two_rails() -> dict[str, Any]:
     """Bare metal with a PF on each of two rails, and a server on the second alone."""
-    found: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+    found: dict[str, Any] = section_of("Pulumi.lab.yaml")
     package = {"url": "https://mirror/bitfusion.deb", "sha256": "0" * 64}
     found["bitfusion_client"] = {
         "nodes": ["gpu02"],
@@ -41,7 +40,7 @@ def two_rails() -> dict[str, Any]:
 
 @pytest.fixture
 def lab(content: dict[str, Any]) -> Lab:
-    return parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml")
+    return lab_of(content)
 
 
 @pytest.mark.row("C 24")
@@ -71,7 +70,7 @@ def test_every_server_is_asked_and_not_the_first_alone(lab):
 
 
 def test_the_nic_is_the_one_on_the_server_s_rail(two_rails):
-    lab = parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml")
+    lab = lab_of(two_rails)
     first, second = lab.active_nodes[1].pfs
 
     latency, bandwidth = checks(lab)[1:]
@@ -80,7 +79,7 @@ def test_the_nic_is_the_one_on_the_server_s_rail(two_rails):
     assert bandwidth.words[:3] == ("ib_send_bw", "-d", second.rdma_device)
     assert first.rdma_device != second.rdma_device
     two_rails["bitfusion_client"]["servers"] = ["10.10.11.60"]
-    latency = checks(parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml"))[1]
+    latency = checks(lab_of(two_rails))[1]
     assert latency.words[:3] == ("ib_send_lat", "-d", first.rdma_device)
 
 
@@ -90,7 +89,7 @@ def test_a_client_off_the_rail_of_one_server_is_refused(two_rails):
     lost = node["pfs"].pop(0)["rail"]
 
     with pytest.raises(LabError) as refused:
-        parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml")
+        lab_of(two_rails)
 
     said = [line for line in str(refused.value).splitlines() if "bitfusion_client" in line]
     assert len(said) == 1, said
@@ -130,4 +129,4 @@ def test_a_lab_without_clients_has_nothing_to_prove(content):
     del content["bitfusion_client"]
 
     with pytest.raises(LabError, match="bitfusion_client: missing"):
-        checks(parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml"))
+        checks(lab_of(content))

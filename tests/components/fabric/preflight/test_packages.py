@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from pyVmomi import vim, vmodl
 
 from components.fabric.inspection import InspectionInputs, look
@@ -14,8 +13,7 @@ from components.fabric.preflight import survey as preflight
 from components.fabric.preflight.facts import FabricFacts, HostFacts, HostPackages
 from components.fabric.preflight.survey import packages_of
 from stacks.base import LabError
-from stacks.read import parse_lab
-from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 
 BOOTED = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 BEFORE = HostPackages(driver="NVIDIA-driver 535.1", build="22380479", booted=BOOTED.isoformat())
@@ -110,8 +108,8 @@ def replaced(package, version):
 
 
 def test_a_run_keeps_what_it_read_and_gives_it_to_the_next(monkeypatch):
-    content = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
-    lab = parse_lab(json.dumps(content), "lab-pvrdma")
+    content = section_of("Pulumi.lab-pvrdma.yaml")
+    lab = lab_of(content)
     seen = []
 
     def survey(_vcenter, scope):

@@ -1,21 +1,18 @@
 """What machines are made from: what is missing is named with where it was asked for, and what there is instead."""
 
 import copy
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
 from components.fabric.preflight.claims import refused_supplies
 from components.fabric.preflight.facts import FabricFacts, HostFacts, MachineFacts
-from stacks.read import parse_lab
-from tests.conftest import ROOT
+from tests.labs import lab_of, section_of
 from tests.messages import states
 
-LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+LAB = section_of("Pulumi.lab-pvrdma.yaml")
 TEMPLATE = MachineFacts(template=True, firmware="efi", guest_id="debian12_64Guest")
 FACTS = FabricFacts(
     hosts={},
@@ -33,7 +30,7 @@ FACTS = FabricFacts(
 def refused(facts: FabricFacts = FACTS, edit: Callable[[dict[str, Any]], None] = lambda _: None) -> list[str]:
     content = copy.deepcopy(LAB)
     edit(content)
-    return list(refused_supplies(parse_lab(json.dumps(content), "lab-pvrdma"), facts))
+    return list(refused_supplies(lab_of(content), facts))
 
 
 def with_machine(**others: Any) -> Callable[[dict[str, Any]], None]:
