@@ -60,7 +60,7 @@ def check(  # noqa: PLR0913  # each is a sentence of the report
     ...         return place.host.system.kernel
     ...
     ...     return view.unlike(view.places, kernel, "6.8.0-40-generic")
-    >>> [(fault.node, fault.found) for fault in kernel_release(view)]
+    >>> [(fault.node, fault.actual) for fault in kernel_release(view)]
     [('gpu01', '6.8.0-60-generic'), ('gpu02', '6.8.0-60-generic')]
     """
 
