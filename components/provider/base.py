@@ -1,4 +1,4 @@
-"""The base of rocelab's own Pulumi resources: properties that are written once, and their behavior."""
+"""The base of rocelab's own Pulumi resources: properties written once, and their behavior."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
