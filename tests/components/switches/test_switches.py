@@ -145,7 +145,13 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engineered]
     ).result()
     made.port = server.get_port()
     yield made
-    loop.call_soon_threadsafe(server.close)
+
+    async def end() -> None:
+        server.close()
+        while len(asyncio.all_tasks()) > 1:  # sessions whose client has just gone
+            await asyncio.sleep(0.01)
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result(timeout=10)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
