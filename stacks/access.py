@@ -156,11 +156,9 @@ class KnownHosts:
             listed += self._clear.get((kind, label), [])
             # each hashed line has its own salt, so every one must be tried
             lines = self._hashed.get(kind, ())
-            listed += [
-                (at, key)
-                for at, key, salt, digest in lines
-                if hmac.digest(salt, name, "sha1") == digest
-            ]
+            for at, key, salt, digest in lines:
+                if hmac.digest(salt, name, "sha1") == digest:
+                    listed.append((at, key))
         return [key for _, key in sorted(listed)]
 
     def _add(self, number: int, names: str, kind: str, key: str) -> None:

@@ -44,11 +44,11 @@ def members(union: object, field: str) -> dict[str, type[BaseModel]]:
     """The models of a tagged union by their tag, which is the value of `field`."""
     if get_origin(union) is Annotated:
         union = get_args(union)[0]
-    return {
-        tag: model
-        for model in get_args(union)
-        for tag in get_args(model.model_fields[field].annotation)
-    }
+    models = {}
+    for model in get_args(union):
+        for tag in get_args(model.model_fields[field].annotation):
+            models[tag] = model
+    return models
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]

@@ -137,11 +137,16 @@ class Upstream:
 
 def _releases(module: str, path: str, sha256_by_version: Mapping[str, str]) -> tuple[Upstream, ...]:
     """One file in several releases."""
-    releases = sha256_by_version.items()
-    return tuple(
-        Upstream(module=module, version=version, path=path, sha256=sha256)
-        for version, sha256 in releases
-    )
+    releases = []
+    for version, sha256 in sha256_by_version.items():
+        releases.append(Upstream(module=module, version=version, path=path, sha256=sha256))
+    return tuple(releases)
+
+
+def _sriov_definition(kind: str, sha256: str) -> tuple[Upstream, ...]:
+    module = "github.com/k8snetworkplumbingwg/sriov-network-operator"
+    path = f"config/crd/bases/sriovnetwork.openshift.io_{kind}.yaml"
+    return _releases(module, path, {"v1.6.0": sha256})
 
 
 # Definitions go with the code that renders for them, so a lab file cannot choose others.
@@ -168,14 +173,6 @@ _SRIOV_KINDS = {
     "sriovoperatorconfigs": "91115f124eccabcb7f15e061f3dbae04a98c4e669b09e46c5c3d6472f422fb96",
 }
 OPERATOR_DEFINITIONS: dict[str, tuple[Upstream, ...]] = {
-    **{
-        f"{kind}.sriovnetwork.openshift.io": _releases(
-            "github.com/k8snetworkplumbingwg/sriov-network-operator",
-            f"config/crd/bases/sriovnetwork.openshift.io_{kind}.yaml",
-            {"v1.6.0": sha256},
-        )
-        for kind, sha256 in _SRIOV_KINDS.items()
-    },
     "nicclusterpolicies.mellanox.com": _releases(
         "github.com/Mellanox/network-operator",
         "config/crd/bases/mellanox.com_nicclusterpolicies.yaml",
@@ -195,3 +192,5 @@ OPERATOR_DEFINITIONS: dict[str, tuple[Upstream, ...]] = {
         },
     ),
 }
+for _kind, _sha256 in _SRIOV_KINDS.items():
+    OPERATOR_DEFINITIONS[f"{_kind}.sriovnetwork.openshift.io"] = _sriov_definition(_kind, _sha256)

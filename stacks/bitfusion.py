@@ -116,18 +116,19 @@ class Bitfusion(Section):
     @property
     def addresses(self) -> tuple[ByRail, ...]:
         """Where each server is on the rails."""
-        return tuple(
-            {adapter.rail: adapter.address.ip for adapter in server.adapters}
-            for server in self.servers
-        )
+        addresses = []
+        for server in self.servers:
+            addresses.append({adapter.rail: adapter.address.ip for adapter in server.adapters})
+        return tuple(addresses)
 
 
 def named_addresses(servers: Iterable[IPv4Address], rails: Iterable[Rail]) -> tuple[ByRail, ...]:
     """Addresses of existing servers, of which nothing else is known."""
     known = tuple(rails)
-    return tuple(
-        {rail.name: server for rail in known if server in rail.host_subnet} for server in servers
-    )
+    addresses = []
+    for server in servers:
+        addresses.append({rail.name: server for rail in known if server in rail.host_subnet})
+    return tuple(addresses)
 
 
 def way_to(server: ByRail, node: NodeBase) -> tuple[Pf, IPv4Address] | None:

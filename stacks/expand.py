@@ -66,7 +66,9 @@ class Expanded:
                 other = self._origin(fault.also)
                 of = f" ({other.owner})" if other.owner else ""
                 text = text.replace(show(fault.also), f"{show(other.path)}{of}")
-            moved.append(Fault(origin.path, f"{origin.owner}: {text}" if origin.owner else text))
+            if origin.owner:
+                text = f"{origin.owner}: {text}"
+            moved.append(Fault(origin.path, text))
         return folded(moved)
 
     def _origin(self, path: Path) -> Origin:
@@ -81,14 +83,13 @@ def folded(faults: Iterable[Fault]) -> list[Fault]:
     alike: dict[tuple[Path, str], list[Fault]] = {}
     for fault in faults:
         alike.setdefault((fault.path, re.sub(r"\d+", "#", fault.text)), []).append(fault)
-    return [
-        (
-            replace(same[0], text=f"{same[0].text}; and {len(same) - 1} more")
-            if len(same) > 1
-            else same[0]
-        )
-        for same in alike.values()
-    ]
+    folded_faults = []
+    for same in alike.values():
+        fault = same[0]
+        if len(same) > 1:
+            fault = replace(fault, text=f"{fault.text}; and {len(same) - 1} more")
+        folded_faults.append(fault)
+    return folded_faults
 
 
 def expand(file: LabFile) -> Expanded:
@@ -178,6 +179,11 @@ class _Expansion:
         self._switches: list[Entry] = []
         self._interfaces: dict[tuple[Any, Any], str] = {}
 
+    def _name_interfaces(self) -> None:
+        for node in self._nodes:
+            for pf in node.get("pfs", ()):
+                self._interfaces[node["name"], pf["rail"]] = pf["interface"]
+
     def run(self) -> Expanded:
         for i, rail in enumerate(self._file.rails):
             if isinstance(rail, RailGroup):
@@ -191,11 +197,7 @@ class _Expansion:
             else:
                 self._add("nodes", self._nodes, Origin(("nodes", i)), _given(node))
         self._refuse_segments_of_unknown_nodes()
-        self._interfaces = {
-            (node["name"], pf["rail"]): pf["interface"]
-            for node in self._nodes
-            for pf in node.get("pfs", ())
-        }
+        self._name_interfaces()
         for i, switch in enumerate(self._file.switches):
             if isinstance(switch, SwitchGroup):
                 self._add_switches(("switches", i), switch)
@@ -219,7 +221,8 @@ class _Expansion:
         try:
             yield
         except ValueError as error:
-            self._faults.append(Fault(path, f"{owner}: {error}" if owner else str(error)))
+            text = f"{owner}: {error}" if owner else str(error)
+            self._faults.append(Fault(path, text))
 
     def _as_many(self, text: str, path: Path, keys: Iterable[str], of: str) -> tuple[str, ...]:
         """The names of a set that must be as long as another.
@@ -242,11 +245,10 @@ class _Expansion:
 
     def _add_rails(self, at: Path, group: RailGroup) -> None:
         names = names_of(group.names)
-        sets = {
-            key: self._as_many(text, (*at, key), names, group.names)
-            for key in ("resource_name", "network_name")
-            if (text := getattr(group, key)) is not None
-        }
+        sets = {}
+        for key in ("resource_name", "network_name"):
+            if (text := getattr(group, key)) is not None:
+                sets[key] = self._as_many(text, (*at, key), names, group.names)
         for index, name in enumerate(names):
             same = _given(group, "names", "host_subnet", "host_gateway", "segments", "links", "pod")
             rail = {"name": name, **same, **{key: values[index] for key, values in sets.items()}}
@@ -284,7 +286,8 @@ class _Expansion:
     def _refuse_segments_of_unknown_nodes(self) -> None:
         known = {node["name"] for node in self._nodes}
         for i, rail in enumerate(self._file.rails):
-            for s, segment in enumerate(rail.segments if isinstance(rail, RailGroup) else ()):
+            segments = rail.segments if isinstance(rail, RailGroup) else ()
+            for s, segment in enumerate(segments):
                 for unknown in (name for name in names_of(segment.nodes) if name not in known):
                     self._faults.append(
                         Fault(
@@ -432,11 +435,11 @@ class _Expansion:
             path = self._add("switches", self._switches, Origin(at, name), switch)
             with self._faults_at((*at, "address"), name):
                 switch["address"] = str(_at(group.address, index))
-            switch["native_vlans"] = {
-                rail: _at(vlan, number)
-                for rails, vlan in group.native_vlans.items()
-                for number, rail in enumerate(names_of(rails))
-            }
+            native_vlans = {}
+            for rails, vlan in group.native_vlans.items():
+                for number, rail in enumerate(names_of(rails)):
+                    native_vlans[rail] = _at(vlan, number)
+            switch["native_vlans"] = native_vlans
             switch["ports"] = {}
             for e, cables in enumerate(group.ports):
                 self._add_cables(path, (*at, "ports", e), cables, switch, (index, len(names)))

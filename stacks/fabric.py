@@ -182,23 +182,19 @@ class Fabric(Section):
         """Where a VM may run: its pinned ESXi host, or every ESXi host of its rails' switches."""
         if node.machine.host:
             return [node.machine.host]
-        return sorted(
-            {
-                host.name
-                for switch in self.switches
-                if node.pf_on(switch.rail)
-                for host in switch.hosts
-            }
-        )
+        names: set[str] = set()
+        for switch in self.switches:
+            if node.pf_on(switch.rail):
+                names.update(host.name for host in switch.hosts)
+        return sorted(names)
 
     @model_validator(mode="after")
     def _one_vmkernel_a_host(self) -> Self:
-        tagged = (
-            host.name
-            for switch in self.switches
-            for host in switch.hosts
-            if host.vmkernel is not None
-        )
+        tagged = []
+        for switch in self.switches:
+            for host in switch.hosts:
+                if host.vmkernel is not None:
+                    tagged.append(host.name)
         if twice := repeated(tagged):
             raise ValueError(
                 f"host {twice[0]} has a vmkernel on two switches, but Net.PVRDMAVmknic takes one; "

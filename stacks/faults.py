@@ -196,7 +196,9 @@ def _needed(model: type[BaseModel] | None) -> str:
 def _shown(value: object) -> str:
     """A scalar as a lab file has it; empty for anything else."""
     if isinstance(value, str):
-        return repr(value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 1]}…")
+        if len(value) > LONGEST_VALUE:
+            value = f"{value[: LONGEST_VALUE - 1]}…"
+        return repr(value)
     return json.dumps(value) if isinstance(value, int | float) or value is None else ""
 
 
@@ -207,7 +209,8 @@ def _not_the_secret(expected: str, loc: Path, model: type[BaseModel]) -> str:
         "change it"
     )
     owner = _model_at(loc[:-1], model)
-    key = STACK_SECRET.search(field_docstrings(owner).get(str(loc[-1]), "") if owner else "")
+    docstring = field_docstrings(owner).get(str(loc[-1]), "") if owner else ""
+    key = STACK_SECRET.search(docstring)
     return f"{text}, then run: pulumi config set --secret {key[1]}" if key else text
 
 
@@ -238,11 +241,8 @@ def _model_at(loc: Path, model: type[BaseModel]) -> type[BaseModel] | None:
         ):
             at = list(_branches(owner.model_fields[step].annotation))
         else:
-            at = [
-                (name, candidate)
-                for name, candidate in at
-                if step == name or _has_tag(candidate, step)
-            ] or at
+            chosen = [entry for entry in at if step == entry[0] or _has_tag(entry[1], step)]
+            at = chosen or at
     return next((candidate for _, candidate in at), None)
 
 
@@ -283,14 +283,12 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
         return {i: part for i, part in kept.items() if part is not None}
 
     rails = valid_list(RAIL, "rails")
+    plain_keys = [key for key in model.model_fields if key in sections]
+    plain_keys = [key for key in plain_keys if key not in ("rails", "nodes")]
     return Parts(
         rails,
         valid_list(NODE, "nodes"),
-        {
-            key: valid(_adapter(model, key), sections[key])
-            for key in model.model_fields
-            if key in sections and key not in ("rails", "nodes")
-        },
+        {key: valid(_adapter(model, key), sections[key]) for key in plain_keys},
         all_rails_valid=len(rails) == len(sections.get("rails") or ()),
     )
 

@@ -95,9 +95,8 @@ def write_file(path: Path, content: str | bytes, *, private: bool = False) -> No
 def _replace(path: Path, data: bytes, *, private: bool) -> None:
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(
-            unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666
-        )
+        mode = 0o600 if private else 0o666
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
             if not private and path.exists():
                 os.fchmod(descriptor, path.stat().st_mode & 0o777)

@@ -82,11 +82,10 @@ def machine_keys(
     Raises:
         LabError: when the secret is missing, with the command that sets it.
     """
-    new = {
-        node.name
-        for node in lab.nodes
-        if isinstance(node, VsphereVm) and isinstance(node.machine, Machine)
-    }
+    new = set()
+    for node in lab.nodes:
+        if isinstance(node, VsphereVm) and isinstance(node.machine, Machine):
+            new.add(node.name)
     machines = new & places.keys()  # an adopted VM has its own key
     if lab.fabric is None or lab.fabric.host_keys == "known_hosts" or not machines:
         return {}

@@ -18,6 +18,15 @@ WHEREABOUTS_SHA256 = {
 """Its kinds, as the release that `cluster.bill.whereabouts` names defines them."""
 
 
+def _whereabouts_definition(kind: str) -> Upstream:
+    return Upstream(
+        module="github.com/k8snetworkplumbingwg/whereabouts",
+        version="v0.9.4",
+        path=f"doc/crds/whereabouts.cni.cncf.io_{kind}.yaml",
+        sha256=WHEREABOUTS_SHA256[kind],
+    )
+
+
 class IpamBase(Section):
     """What rules between sections need to know about every IPAM."""
 
@@ -47,13 +56,7 @@ class Whereabouts(IpamBase):
     """
 
     DEFINITIONS: ClassVar[Mapping[str, Upstream]] = {
-        f"whereabouts-{kind}": Upstream(
-            module="github.com/k8snetworkplumbingwg/whereabouts",
-            version="v0.9.4",
-            path=f"doc/crds/whereabouts.cni.cncf.io_{kind}.yaml",
-            sha256=sha256,
-        )
-        for kind, sha256 in WHEREABOUTS_SHA256.items()
+        f"whereabouts-{kind}": _whereabouts_definition(kind) for kind in WHEREABOUTS_SHA256
     }
 
     kind: Literal["whereabouts"]

@@ -139,9 +139,8 @@ class NodeBase(Section):
     @model_validator(mode="after")
     def _each_pf_is_a_nic_of_its_own(self) -> Self:
         for field in ("interface", "rail", "rdma_device", "pci"):
-            if twice := repeated(
-                value for pf in self.pfs if (value := getattr(pf, field)) is not None
-            ):
+            values = [getattr(pf, field) for pf in self.pfs]
+            if twice := repeated(value for value in values if value is not None):
                 raise ValueError(
                     f"two PFs share {field} {twice[0]}: RoCE needs one NIC per rail and no bond; "
                     "give each its own"

@@ -74,7 +74,8 @@ def _parsed(text: str, file_name: str, file_text: str | None) -> tuple[Lab, dict
     expanded = _expanded(given, text, file_name, file_text) if has_groups(given) else None
     flat = expanded.lab if expanded else given
     try:
-        return Lab.model_validate_json(json.dumps(flat) if expanded else text, strict=True), flat
+        flat_text = json.dumps(flat) if expanded else text
+        return Lab.model_validate_json(flat_text, strict=True), flat
     except ValidationError as error:
         faults = faults_of(error, Lab, flat)
         faults = expanded.in_the_file(faults) if expanded else faults

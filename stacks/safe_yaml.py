@@ -129,9 +129,8 @@ class _PlainDumper(_Dumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     """A script in its own lines, not as one quoted string."""
-    return dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
-    )
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _PlainDumper.add_representer(str, _represent_text)

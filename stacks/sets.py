@@ -93,12 +93,11 @@ def folded_places(places: Iterable[tuple[str, str]]) -> str:
     parts: dict[frozenset[str], list[str]] = {}
     for part, on in sorted(hosts.items()):
         parts.setdefault(frozenset(on), []).append(part)
-    return ", ".join(
-        sorted(
-            f"{', '.join(folded(on))} {', '.join(folded(filter(None, of)))}".strip()
-            for on, of in parts.items()
-        )
-    )
+    texts = []
+    for on_hosts, of in parts.items():
+        interfaces = ", ".join(folded(filter(None, of)))
+        texts.append(f"{', '.join(folded(on_hosts))} {interfaces}".strip())
+    return ", ".join(sorted(texts))
 
 
 def _folded_at(names: Iterable[str], place: int) -> tuple[str, ...]:
@@ -113,19 +112,22 @@ def _folded_at(names: Iterable[str], place: int) -> tuple[str, ...]:
         else:
             groups.setdefault(("".join(parts[:at]), "".join(parts[at + 1 :])), []).append(parts[at])
     for (before, after), numbers in groups.items():
-        widths = {len(number) for number in numbers if len(number) > 1 and number.startswith("0")}
-        for width in sorted({*widths, 0}):
-            alike = [
-                number
-                for number in numbers
-                if (len(number) if len(number) in widths else 0) == width
-            ]
-            if alike:
-                items = ",".join(_ranges(sorted(alike, key=int)))
-                folded.append(
-                    f"{before}[{items}]{after}" if len(alike) > 1 else f"{before}{items}{after}"
-                )
+        for alike in _by_width(numbers):
+            items = ",".join(_ranges(sorted(alike, key=int)))
+            if len(alike) > 1:
+                items = f"[{items}]"
+            folded.append(f"{before}{items}{after}")
     return tuple(sorted(folded, key=_as_counted))
+
+
+def _by_width(numbers: list[str]) -> list[list[str]]:
+    """Numbers that one set can count: those with leading zeros by their width, then all others."""
+    widths = {len(number) for number in numbers if len(number) > 1 and number.startswith("0")}
+    by_width: dict[int, list[str]] = {}
+    for number in numbers:
+        width = len(number) if len(number) in widths else 0
+        by_width.setdefault(width, []).append(number)
+    return [by_width[width] for width in sorted(by_width)]
 
 
 def _ranges(numbers: list[str]) -> Iterator[str]:
@@ -140,11 +142,12 @@ def _ranges(numbers: list[str]) -> Iterator[str]:
 
 def _as_counted(name: str) -> list[tuple[int, str]]:
     """A key that sorts gpu2 before gpu10."""
-    return [
-        (int(part), part) if part.isdecimal() else (-1, part)
-        for part in re.split(r"(\d+)", name)
-        if part
-    ]
+    parts = []
+    for part in re.split(r"(\d+)", name):
+        if part:
+            number = int(part) if part.isdecimal() else -1
+            parts.append((number, part))
+    return parts
 
 
 def _checked(text: str) -> str:

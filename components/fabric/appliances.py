@@ -200,10 +200,9 @@ class Appliances(pulumi.ComponentResource):
         super().__init__("rocelab:fabric:Appliances", name, None, opts)
         self._name, self._args = name, args
         first, *others = args.bitfusion.servers
-        declared = {
-            server.name: properties_of(args.bitfusion, server, args.fabric)
-            for server in (first, *others)
-        }
+        declared = {}
+        for server in (first, *others):
+            declared[server.name] = properties_of(args.bitfusion, server, args.fabric)
         try:
             descriptor = checked_descriptor(args.bitfusion, args.root)
             self._refuse_what_the_ova_rejects(declared, descriptor)
@@ -261,6 +260,9 @@ class Appliances(pulumi.ComponentResource):
         ]
         key = self._password_key(server)
         properties = {**spelled_out(declared, descriptor), **({key: args.password} if key else {})}
+        wait_for_guest_net_timeout = 0 if args.lab.simulated else GUEST_NET_MINUTES
+        protect = None if args.lab.simulated else True
+        additional_secret_outputs = ["vapp"] if key else None
         return vsphere.VirtualMachine(
             f"{self._name}-{server.name}",
             name=server.name,
@@ -287,11 +289,11 @@ class Appliances(pulumi.ComponentResource):
                 ovf_network_map=dict.fromkeys(descriptor.networks, management),
             ),
             vapp=vsphere.VirtualMachineVappArgs(properties=properties),
-            wait_for_guest_net_timeout=0 if args.lab.simulated else GUEST_NET_MINUTES,
+            wait_for_guest_net_timeout=wait_for_guest_net_timeout,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[*set_up([server.host], args.preflight, args.settings), *after],
-                protect=None if args.lab.simulated else True,
+                protect=protect,
                 # a moved or replaced file must not replace servers; GPUs that were passed through
                 # by hand stay; and vCenter does not return a password
                 ignore_changes=[
@@ -299,6 +301,6 @@ class Appliances(pulumi.ComponentResource):
                     "pciDeviceIds",
                     *([f'vapp.properties["{key}"]'] if key else []),
                 ],
-                additional_secret_outputs=["vapp"] if key else None,
+                additional_secret_outputs=additional_secret_outputs,
             ),
         )

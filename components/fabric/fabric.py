@@ -180,6 +180,9 @@ class VsphereFabric(pulumi.ComponentResource):
     def _new_group(
         self, switch: DistributedSwitch, uuid: pulumi.Output[str]
     ) -> vsphere.DistributedPortGroup:
+        new = switch.use == "create"
+        active_uplinks = [UPLINK] if new else None
+        standby_uplinks: list[pulumi.Input[str]] | None = [] if new else None
         return vsphere.DistributedPortGroup(
             f"{self._name}-{switch.rail}-group",
             name=switch.port_group,
@@ -187,8 +190,8 @@ class VsphereFabric(pulumi.ComponentResource):
             # the provider takes 0 for no value, so `Adopted` reads the VLAN back and sets it
             vlan_id=switch.vlan_id or None,
             # the names of an existing switch's uplinks are unknown; it has one NIC per host
-            active_uplinks=[UPLINK] if switch.use == "create" else None,
-            standby_uplinks=[] if switch.use == "create" else None,
+            active_uplinks=active_uplinks,
+            standby_uplinks=standby_uplinks,
             opts=self._child(provider=True, hooks=self._joining.group(switch)),
         )
 
@@ -266,16 +269,17 @@ class VsphereFabric(pulumi.ComponentResource):
                 self._existing(f"{switch.rail}-{host.name}-vmkernel", "vmkernel", path, mtu)
             ]
         address = vmkernel.address if vmkernel else None
+        ipv4 = (
+            vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask))
+            if address
+            else None
+        )
         adapter = vsphere.Vnic(
             f"{self._name}-{switch.rail}-{host.name}-vmkernel",
             host=self._host_id(host),
             distributed_switch_port=uuid,
             distributed_port_group=group,
-            ipv4=(
-                vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask))
-                if address
-                else None
-            ),
+            ipv4=(ipv4),
             mtu=switch.mtu_bytes,
             opts=self._child(provider=True, hooks=self._joining.adapter(switch, host.name)),
         )
@@ -315,12 +319,13 @@ class VsphereFabric(pulumi.ComponentResource):
         delete_before_replace: bool = False,
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> pulumi.ResourceOptions:
+        protect = True if provider and not self._lab.simulated else None
         return pulumi.ResourceOptions(
             parent=self,
             provider=self.provider if provider else None,
             delete_before_replace=delete_before_replace or None,
             hooks=hooks,
-            protect=True if provider and not self._lab.simulated else None,
+            protect=protect,
             # nothing changes before the preflight has passed
             depends_on=[self.inspection],
         )
@@ -369,14 +374,14 @@ def fabric_outline(
         warnings: the preflight's.
     """
     hosts, vmkernels, places = hosts or {}, vmkernels or {}, places or {}
-    lines = {
-        host: ", ".join(filter(None, [line, vmkernels.get(host, "")]))
-        for host, line in hosts.items()
-    }
-    shortened = [
-        text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..."
-        for text in warnings
-    ]
+    lines = {}
+    for host, line in hosts.items():
+        lines[host] = ", ".join(filter(None, [line, vmkernels.get(host, "")]))
+    shortened = []
+    for text in warnings:
+        shortened.append(
+            text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..."
+        )
     for count in range(max(len(lines), len(places)), -1, -1):
         cut: dict[str, JsonValue] = {
             "hosts": _first(lines, count),

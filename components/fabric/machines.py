@@ -66,11 +66,10 @@ class Machines(pulumi.ComponentResource):
         )
         nodes = args.lab.vms
         self._hooks = clone_hooks(name, args.lab)
-        made = {
-            node.name: self._machine(node, node.machine)
-            for node in nodes
-            if isinstance(node.machine, Machine)
-        }
+        made = {}
+        for node in nodes:
+            if isinstance(node.machine, Machine):
+                made[node.name] = self._machine(node, node.machine)
         new = [node for node in nodes if node.name in made]
         apart = [node for node in new if node.role == "worker" and node.machine.apart]
         planes = [node for node in new if node.role == "control_plane"]
@@ -134,16 +133,18 @@ class Machines(pulumi.ComponentResource):
         self, nodes: Sequence[VsphereVm], made: Mapping[str, vsphere.VirtualMachine]
     ) -> list[pulumi.Resource]:
         """Excludes pinned VMs from DRS, which would otherwise move them."""
-        return [
-            vsphere.DrsVmOverride(
-                f"{self._name}-{node.name}-stays",
-                compute_cluster_id=self._cluster.id,
-                virtual_machine_id=made[node.name].id,
-                drs_enabled=False,
-                opts=pulumi.ResourceOptions(parent=self, aliases=self._before(node, "-stays")),
+        overrides: list[pulumi.Resource] = []
+        for node in nodes:
+            overrides.append(
+                vsphere.DrsVmOverride(
+                    f"{self._name}-{node.name}-stays",
+                    compute_cluster_id=self._cluster.id,
+                    virtual_machine_id=made[node.name].id,
+                    drs_enabled=False,
+                    opts=pulumi.ResourceOptions(parent=self, aliases=self._before(node, "-stays")),
+                )
             )
-            for node in nodes
-        ]
+        return overrides
 
     def _complete(
         self, node: VsphereVm, machine: vsphere.VirtualMachine, rules: Sequence[pulumi.Resource]
@@ -225,13 +226,18 @@ class Machines(pulumi.ComponentResource):
                 "your version; watch its vmware.log"
             )
         reserved = declared.memory_mbytes if node.pfs or node.vgpu else 0
+        resource_pool_id = host.resource_pool_id if host else self._cluster.resource_pool_id
+        host_system_id = host.id if host else None
+        wait_for_guest_net_timeout = 0 if args.lab.simulated else declared.address_timeout_minutes
+        protect = None if args.lab.simulated else True
+        additional_secret_outputs = ["extraConfig"] if node.name in args.keys else None
         return vsphere.VirtualMachine(
             f"{self._name}-{node.name}",
             name=node.name,
             annotation=f"made by rocelab for lab {args.lab.name}",
             # a host outside the cluster, such as a management host, has its own pool
-            resource_pool_id=host.resource_pool_id if host else self._cluster.resource_pool_id,
-            host_system_id=host.id if host else None,
+            resource_pool_id=resource_pool_id,
+            host_system_id=host_system_id,
             datastore_id=vsphere.get_datastore_output(
                 name=declared.datastore, datacenter_id=datacenter, opts=lookups
             ).id,
@@ -258,21 +264,19 @@ class Machines(pulumi.ComponentResource):
             ),
             # of a simulated machine the power-on ends only when its guest, if it has one, has
             # reported an address
-            wait_for_guest_net_timeout=0
-            if args.lab.simulated
-            else declared.address_timeout_minutes,
+            wait_for_guest_net_timeout=wait_for_guest_net_timeout,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 hooks=self._hooks,
                 depends_on=set_up(args.fabric.hosts_of(node), args.preflight, args.settings),
                 aliases=self._before(node, ""),
-                protect=None if args.lab.simulated else True,
+                protect=protect,
                 # A newer template must not replace VMs that were cloned from the old one. And a VM
                 # reads its settings only at its first start: changing them later would restart it
                 # for nothing.
                 ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in SETTINGS)],
                 # the provider returns this value without its secret mark
-                additional_secret_outputs=["extraConfig"] if node.name in args.keys else None,
+                additional_secret_outputs=additional_secret_outputs,
             ),
         )
 
@@ -302,11 +306,10 @@ def set_up(
 
 def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
     """Adds the remedy to the provider's error when a VM cannot be created. Makes no call."""
-    machines = {
-        f"{name}-{node.name}": (node.name, node.machine)
-        for node in lab.vms
-        if isinstance(node.machine, Machine)
-    }
+    machines = {}
+    for node in lab.vms:
+        if isinstance(node.machine, Machine):
+            machines[f"{name}-{node.name}"] = (node.name, node.machine)
 
     def explain(failed: pulumi.ErrorHookArgs) -> bool:
         """Returns False.
@@ -340,6 +343,7 @@ def _customization(node: VsphereVm, declared: Machine) -> vsphere.VirtualMachine
     """Name and addresses, which vCenter matches to the adapters by position."""
     addresses = [(str(node.address), declared.prefix_length)]
     addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
+    ipv4_gateway = str(declared.gateway) if declared.gateway else None
     return vsphere.VirtualMachineCloneCustomizeArgs(
         linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(
             host_name=node.name, domain=declared.domain
@@ -350,7 +354,7 @@ def _customization(node: VsphereVm, declared: Machine) -> vsphere.VirtualMachine
             )
             for address, length in addresses
         ],
-        ipv4_gateway=str(declared.gateway) if declared.gateway else None,
+        ipv4_gateway=ipv4_gateway,
         dns_server_lists=[str(server) for server in declared.dns_servers],
         timeout=declared.customize_timeout_minutes,
     )

@@ -79,11 +79,12 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
         element.text or "" for element in root.iter(f"{VSSD}VirtualSystemType")
     )  # several, with blanks between
     system = root.find(f".//{OVF}OperatingSystemSection")
+    guest_id = system.get(f"{VMW}osType", "") if system is not None else ""
     return Descriptor(
         networks=tuple(networks),
         properties={element.key: element for element in properties},
         hardware_version=max(map(int, re.findall(r"\bvmx-(\d+)\b", types)), default=None),
-        guest_id=system.get(f"{VMW}osType", "") if system is not None else "",
+        guest_id=guest_id,
     )
 
 

@@ -309,7 +309,7 @@ def _switch(step: PreviewStep) -> Iterator[Effect]:
             yield Effect(kind=Kind.PORT, name=name, part=port, what=what)
             continue
         for change in differences(settings, before[port]):
-            earlier = "none" if change.found is None else change.found
+            earlier = "none" if change.actual is None else change.actual
             values = f"{earlier} => {change.expected}"
             yield Effect(kind=Kind.PORT, name=name, part=port, what=change.field, values=values)
     for port in before:

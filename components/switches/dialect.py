@@ -51,7 +51,7 @@ class PendingChange:
     """unconfirmed: active, and reverted by the switch unless it is confirmed in time."""
     ours: bool = True
     """Whether an earlier run of this lab started it."""
-    said: str = ""
+    description: str = ""
     """User and message of the change."""
 
 
@@ -284,7 +284,8 @@ def numbers_in(text: str) -> list[int]:
     for part in ranges(text):
         first, _, last = part.partition("-")
         if first.isdigit():
-            numbers += range(int(first), int(last if last.isdigit() else first) + 1)
+            end = last if last.isdigit() else first
+            numbers += range(int(first), int(end) + 1)
     return numbers
 
 

@@ -19,10 +19,10 @@ from stacks.switches import Switch
 
 def in_order(ports: dict[str, PortSettings]) -> dict[str, PortSettings]:
     """The ports by their numbers: the engine keeps no order."""
-    return {
-        port: ports[port]
-        for port in sorted(ports, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
-    }
+    ordered = {}
+    for port in sorted(ports, key=lambda name: [int(n) for n in re.findall(r"\d+", name)]):
+        ordered[port] = ports[port]
+    return ordered
 
 
 Ports = Annotated[dict[str, PortSettings], AfterValidator(in_order)]
@@ -68,6 +68,9 @@ def switch_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
 def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | None) -> Task:
     """The work on a switch; with the lab, its cables are compared with LLDP."""
     cables: tuple[Cable, ...] = cables_of(lab, record.switch) if lab else ()
+    interfaces = {}
+    for node in lab.nodes if lab else ():
+        interfaces[node.name] = frozenset(pf.interface for pf in node.pfs)
     return Task(
         lab=record.lab,
         switch=record.switch.name,
@@ -75,11 +78,7 @@ def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | 
         session=record.session,
         ports=ports,
         cables=cables,
-        interfaces=(
-            {node.name: frozenset(pf.interface for pf in node.pfs) for node in lab.nodes}
-            if lab
-            else {}
-        ),
+        interfaces=(interfaces),
         vlans=vlans_of(cables),
         global_lines=record.global_lines,
         save=record.switch.save,

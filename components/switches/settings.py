@@ -86,14 +86,10 @@ class PortSettings(Section):
 
     def narrowed(self, fields: frozenset[str]) -> "PortSettings":
         """The same settings with only these optional fields."""
-        keyed = {
-            name: {
-                key: value
-                for key, value in getattr(self, name).items()
-                if f"{prefix}{key}" in fields
-            }
-            for prefix, name in KEYED.items()
-        }
+        keyed = {}
+        for prefix, name in KEYED.items():
+            values = getattr(self, name)
+            keyed[name] = {key: values[key] for key in values if f"{prefix}{key}" in fields}
         trust = self.trust if "trust" in fields else None
         watchdog = self.watchdog if WATCHDOG in fields else None
         return self.model_copy(update={"trust": trust, "watchdog": watchdog, **keyed})
@@ -109,10 +105,9 @@ def _shown(value: Ecn | bool | int | str | None) -> str | int:
 
 def ports_text(ports: Mapping[str, PortSettings]) -> str:
     """Settings by port as one JSON text, always the same for the same settings."""
-    plain = {
-        port: settings.model_dump(mode="json", exclude_defaults=True)
-        for port, settings in ports.items()
-    }
+    plain = {}
+    for port, settings in ports.items():
+        plain[port] = settings.model_dump(mode="json", exclude_defaults=True)
     return json.dumps(plain, sort_keys=True)
 
 
@@ -179,12 +174,12 @@ class Difference:
 
     field: str
     expected: str | int
-    found: str | int | None
+    actual: str | int | None
 
     def __str__(self) -> str:
         return (
             f"{self.field}: expected {self.expected}, found "
-            f"{'nothing' if self.found is None else self.found}"
+            f"{'nothing' if self.actual is None else self.actual}"
         )
 
 
@@ -223,10 +218,12 @@ def declared_settings(
     tagged = (
         str(rail.pod.vlan_id) if rail.pod and rail.pod.vlan_id is not None and not routed else ""
     )
+    mode = None if routed else "trunk" if tagged else "access"
+    native_vlan = None if routed else switch.native_vlan(rail.name)
     plain = PortSettings(
         description=marker_of(lab.name, rail.name),
-        mode=None if routed else "trunk" if tagged else "access",
-        native_vlan=None if routed else switch.native_vlan(rail.name),
+        mode=mode,
+        native_vlan=native_vlan,
         tagged_vlans=tagged,
         mtu_bytes=switch.mtu_bytes,
     )
@@ -262,14 +259,14 @@ def completed(before: PortSettings | None, actual: PortSettings) -> PortSettings
     """
     if before is None:
         return actual
+    by_name = {}
+    for name in (*KEYED.values(), "profiles"):
+        by_name[name] = {**getattr(actual, name), **getattr(before, name)}
     return before.model_copy(
         update={
             "trust": actual.trust if before.trust is None else before.trust,
             "watchdog": actual.watchdog if before.watchdog is None else before.watchdog,
-            **{
-                name: {**getattr(actual, name), **getattr(before, name)}
-                for name in (*KEYED.values(), "profiles")
-            },
+            **by_name,
         }
     )
 

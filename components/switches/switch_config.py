@@ -119,12 +119,13 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
             count = plural(len(outcome.changed), "setting")
             log.info(f"{record.switch.name}: {count} changed and verified")
         first = {port: settings for port, settings in old.before.items() if port in new.ports}
+        backup = kept[0] if kept else old.backup
         return SwitchConfigState(
             **dict(new),
             before=merged(first, outcome.before),
-            backup=kept[0] if kept else old.backup,
+            backup=backup,
             changes=old.changes + bool(outcome.changed),
-            neighbours={port: _neighbour(facts) for port, facts in outcome.found.items()},
+            neighbours={port: _neighbour(facts) for port, facts in outcome.facts.items()},
         )
 
     async def _configured(self, task: Task, record: SwitchRecord, kept: list[str]) -> SwitchOutcome:
@@ -177,7 +178,7 @@ def change_lines(name: str, before: Ports, after: Ports) -> Iterator[str]:
             yield f"{name} {port}: joins"
             continue
         for difference in differences(declared, before[port]):
-            values = f"{difference.found or 'none'} => {difference.expected}"
+            values = f"{difference.actual or 'none'} => {difference.expected}"
             yield f"{name} {port}: {difference.field} {values}"
     for port in before:
         if port not in after:

@@ -16,13 +16,10 @@ from stacks.switches import Switch
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
     declared = [cable.settings for cable in cables if cable.settings.mode is not None]
-    return sorted(
-        {
-            vlan
-            for settings in declared
-            for vlan in (settings.native_vlan or 1, *numbers_in(settings.tagged_vlans))
-        }
-    )
+    vlans = set()
+    for settings in declared:
+        vlans.update({settings.native_vlan or 1, *numbers_in(settings.tagged_vlans)})
+    return sorted(vlans)
 
 
 def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:

@@ -18,6 +18,7 @@ from components.switches.dialect import (
 )
 from components.switches.settings import (
     Cable,
+    Difference,
     PortFacts,
     PortSettings,
     completed,
@@ -49,9 +50,9 @@ async def cleared(talk: Talk, switch: str, session: ConfigSession) -> ConfigSess
         if change.state == "unconfirmed" and not change.ours:
             raise UnconfirmedError(
                 f"{switch}: nothing was changed. Change {change.name} of another user "
-                f"({change.said}) is active but not confirmed, and would mix with rocelab's. "
-                f"Confirm it on the switch, revert it (`{pending.drop.format(change.name)}`) or "
-                "wait until it expires; then run again"
+                f"({change.description}) is active but not confirmed, and would mix with "
+                "rocelab's. Confirm it on the switch, revert it "
+                f"(`{pending.drop.format(change.name)}`) or wait until it expires; then run again"
             )
     for change in left:
         if change.state != "ended":
@@ -69,11 +70,11 @@ async def unconfirmed(talk: Talk, switch: str, session: ConfigSession) -> list[s
     if pending is None:
         return []
     left = pending.read(await talk.ask(pending.listing), pending.mark)
-    return [
-        f"{switch}: change {change.name} {_whose(change)}"
-        for change in left
-        if change.state == "unconfirmed"
-    ]
+    changes = []
+    for change in left:
+        if change.state == "unconfirmed":
+            changes.append(f"{switch}: change {change.name} {_whose(change)}")
+    return changes
 
 
 def _whose(change: PendingChange) -> str:
@@ -82,8 +83,8 @@ def _whose(change: PendingChange) -> str:
             "of an interrupted run is active but was never confirmed; the next up reverts it first"
         )
     return (
-        f"of another user ({change.said}) is not confirmed; pulumi up changes nothing until it is "
-        "confirmed or reverted"
+        f"of another user ({change.description}) is not confirmed; pulumi up changes nothing "
+        "until it is confirmed or reverted"
     )
 
 
@@ -95,10 +96,11 @@ def _free(name: str, known: set[str]) -> str:
 
 def _with_name(session: ConfigSession, name: str) -> ConfigSession:
     def renamed(commands: Sequence[str]) -> tuple[str, ...]:
-        return tuple(
-            " ".join(name if word == session.name else word for word in command.split(" "))
-            for command in commands
-        )
+        lines = []
+        for command in commands:
+            words = [name if word == session.name else word for word in command.split(" ")]
+            lines.append(" ".join(words))
+        return tuple(lines)
 
     return replace(
         session,
@@ -150,7 +152,7 @@ class SwitchOutcome:
 
     before: Mapping[str, PortSettings]
     """Settings by port before the change, of the declared fields."""
-    found: Mapping[str, PortFacts]
+    facts: Mapping[str, PortFacts]
     changed: tuple[str, ...]
     """`1/1 mtu_bytes 1500 => 9216` for each change that was made."""
 
@@ -167,24 +169,23 @@ async def observe(
         RefusedError: when the switch refuses another question.
     """
     # the same question may concern several ports
-    answers = {
-        command: await talk.ask(command)
-        for command in dict.fromkeys(dialect.questions(list(ports)))
-    }
+    answers = {}
+    for command in dict.fromkeys(dialect.questions(list(ports))):
+        answers[command] = await talk.ask(command)
     refusal = ""
     if dialect.lldp_table and dialect.lldp_table not in answers:
         try:
             answers[dialect.lldp_table] = await talk.ask(dialect.lldp_table)
         except RefusedError as error:
             refusal = str(error)
-    return {
-        port: replace(
+    facts = {}
+    for port, settings in ports.items():
+        facts[port] = replace(
             dialect.facts(port, answers, settings),
             neighbour=dialect.neighbour(port, answers),
             lldp_refusal=refusal,
         )
-        for port, settings in ports.items()
-    }
+    return facts
 
 
 def unheard(switch: str, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
@@ -195,11 +196,13 @@ def unheard(switch: str, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
     reasons = dict.fromkeys(
         facts.lldp_refusal for facts in facts_by_port.values() if facts.lldp_refusal
     )
-    return [
-        f"{switch}: no cable was compared with LLDP, because {reason}. switches[].ports is "
-        "trusted: turn LLDP on, or compare the cables yourself"
-        for reason in reasons
-    ]
+    warnings = []
+    for reason in reasons:
+        warnings.append(
+            f"{switch}: no cable was compared with LLDP, because {reason}. switches[].ports is "
+            "trusted: turn LLDP on, or compare the cables yourself"
+        )
+    return warnings
 
 
 def refusals(task: Task, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
@@ -223,17 +226,17 @@ def refusals(task: Task, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
         for fault in facts.faults:
             ports_of.setdefault(fault, []).append(port)
     reasons += [f"{', '.join(ports)}: {fault}" for fault, ports in ports_of.items()]
-    heard = [
-        (cable, facts_by_port[cable.port].neighbour)
-        for cable in task.cables
-        if cable.port in facts_by_port
-    ]
-    wrong = [
-        text
-        for cable, neighbour in heard
-        if (text := wrong_cable(cable, neighbour, task.interfaces))
-    ]
-    return reasons + [f"{text}; correct switches[].ports, or move the cable" for text in wrong]
+    return reasons + _wrong_cables(task, facts_by_port)
+
+
+def _wrong_cables(task: Task, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
+    reasons = []
+    for cable in task.cables:
+        if cable.port in facts_by_port:
+            wrong = wrong_cable(cable, facts_by_port[cable.port].neighbour, task.interfaces)
+            if wrong:
+                reasons.append(f"{wrong}; correct switches[].ports, or move the cable")
+    return reasons
 
 
 async def configure(
@@ -259,27 +262,23 @@ async def configure(
             f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in reasons)
         )
     known = first.read() if first else {}
-    before = {
-        port: _as_before_us(facts.settings, task.ports[port], known.get(port))
-        for port, facts in facts_by_port.items()
-    }
-    needed = {
-        port: list(differences(task.ports[port], facts.settings))
-        for port, facts in facts_by_port.items()
-    }
-    needed = {port: names for port, names in needed.items() if names}
+    before, needed = {}, {}
+    for port, facts in facts_by_port.items():
+        before[port] = _as_before_us(facts.settings, task.ports[port], known.get(port))
+        different = list(differences(task.ports[port], facts.settings))
+        if different:
+            needed[port] = different
     if not needed and not task.global_lines:
-        return SwitchOutcome(before=before, found=facts_by_port, changed=())
+        return SwitchOutcome(before=before, facts=facts_by_port, changed=())
     keep(await talk.ask(task.dialect.backup()))
     if first:
-        first.add(
-            {
-                port: before[port]
-                for port in needed
-                if port in known or not facts_by_port[port].settings.owner
-            }
-        )
-    fields = {port: frozenset(names.field for names in found_) for port, found_ in needed.items()}
+        touched = [
+            port for port in needed if port in known or not facts_by_port[port].settings.owner
+        ]
+        first.add({port: before[port] for port in touched})
+    fields = {}
+    for port, different in needed.items():
+        fields[port] = frozenset(difference.field for difference in different)
     lines = _lines(task, {port: task.ports[port] for port in needed}, fields)
     try:
         await _send(talk, task.session, lines)
@@ -287,19 +286,25 @@ async def configure(
     except (RefusedError, WrongValueError, AnswerError) as error:
         # the last running values; `before` has those before the lab, for the day when it releases
         # the port
-        running = {
-            port: facts_by_port[port].settings.narrowed(frozenset(task.ports[port].fields()))
-            for port in needed
-        }
+        running = {port: _running(task, port, facts_by_port[port]) for port in needed}
         back = await _take_back(talk, task, running, fields, error)
         raise type(error)(f"{error}\n{back}") from None
     await _keep_for_good(talk, task)
-    changed = tuple(
-        f"{port} {names.field} {names.found} => {names.expected}"
-        for port, of in needed.items()
-        for names in of
-    )
-    return SwitchOutcome(before=before, found=after, changed=changed)
+    return SwitchOutcome(before=before, facts=after, changed=_changes(needed))
+
+
+def _running(task: Task, port: str, facts: PortFacts) -> PortSettings:
+    """The declared fields of a port as they were."""
+    return facts.settings.narrowed(frozenset(task.ports[port].fields()))
+
+
+def _changes(needed: Mapping[str, Sequence[Difference]]) -> tuple[str, ...]:
+    lines = []
+    for port, different in needed.items():
+        for difference in different:
+            change = f"{difference.field} {difference.actual} => {difference.expected}"
+            lines.append(f"{port} {change}")
+    return tuple(lines)
 
 
 async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) -> list[str]:
@@ -313,10 +318,11 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     task = replace(task, session=await cleared(talk, task.switch, task.session))
     facts = await observe(talk, task.dialect, before)
     ours = {port: old for port, old in before.items() if facts[port].settings.owner == task.lab}
-    fields = {
-        port: frozenset(difference.field for difference in differences(old, facts[port].settings))
-        for port, old in ours.items()
-    }
+    fields = {}
+    for port, old in ours.items():
+        fields[port] = frozenset(
+            difference.field for difference in differences(old, facts[port].settings)
+        )
     needed = {port: ours[port] for port, names in fields.items() if names}
     if not needed:
         return []
@@ -363,11 +369,10 @@ def _lines(
 def _port_lines(
     task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    return [
-        line
-        for port, settings in declared.items()
-        for line in task.dialect.port_lines(task.lab, port, settings, fields[port])
-    ]
+    lines = []
+    for port, settings in declared.items():
+        lines += task.dialect.port_lines(task.lab, port, settings, fields[port])
+    return lines
 
 
 async def _send(talk: Talk, session: ConfigSession, lines: Sequence[str]) -> None:
@@ -410,11 +415,10 @@ async def _verified(
         WrongValueError: when a value differs from these settings.
     """
     facts = await observe(talk, task.dialect, ports)
-    wrong = [
-        f"  {port} {difference}"
-        for port, of in ports.items()
-        for difference in differences(of, facts[port].settings)
-    ]
+    wrong = []
+    for port, of in ports.items():
+        for difference in differences(of, facts[port].settings):
+            wrong.append(f"  {port} {difference}")
     if wrong:
         more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
         text = f"{task.switch} accepted the commands, but its settings differ:"

@@ -69,19 +69,15 @@ def refuse_what_is_given_twice(parts: Parts, bitfusion: Bitfusion) -> Iterator[F
     ]
     for i, server in enumerate(bitfusion.servers):
         addresses.append(((*PATH, i, "address"), server.address.ip))
-        addresses += [
-            ((*PATH, i, "adapters", j, "address"), adapter.address.ip)
-            for j, adapter in enumerate(server.adapters)
-        ]
+        for j, adapter in enumerate(server.adapters):
+            addresses.append(((*PATH, i, "adapters", j, "address"), adapter.address.ip))
     # the core rules report what nodes share among themselves
     yield from (
         fault for fault in twice("name", names, "choose another") if fault.path[0] == "bitfusion"
     )
-    yield from (
-        fault
-        for fault in twice("address", addresses, "choose a free one")
-        if fault.path[0] == "bitfusion"
-    )
+    for fault in twice("address", addresses, "choose a free one"):
+        if fault.path[0] == "bitfusion":
+            yield fault
 
 
 def refuse_clients_that_share_no_rail_with_a_server(

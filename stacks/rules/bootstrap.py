@@ -15,11 +15,10 @@ NODE_PREFIX = 24
 
 
 def refuse_other_counts_of_control_planes(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
-    planes = [
-        i
-        for i, node in parts.nodes.items()
-        if node.role == "control_plane" and node.state != "absent"
-    ]
+    planes = []
+    for i, node in parts.nodes.items():
+        if node.role == "control_plane" and node.state != "absent":
+            planes.append(i)
     if cluster.bootstrap is None:
         for i in planes:
             yield Fault(

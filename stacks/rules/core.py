@@ -31,11 +31,7 @@ def refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
     )
     yield from twice(
         "VLAN",
-        (
-            (("rails", i, "pod", "vlan_id"), pod.vlan_id)
-            for i, _, pod in pods
-            if pod.vlan_id is not None
-        ),
+        [(("rails", i, "pod", "vlan_id"), pod.vlan_id) for i, _, pod in pods if pod.vlan_id],
         "give each rail its own VLAN",
     )
     yield from twice(
@@ -166,11 +162,10 @@ def refuse_interfaces_on_two_rails(parts: Parts, cluster: Cluster) -> Iterator[F
     Then only the PCI addresses distinguish them.
     """
     pods = {rail.name for _, rail, _ in parts.pod_rails()}
-    rails = [
-        (path, node, pf)
-        for path, node, pf in parts.pfs()
-        if pf.rail in pods and node.state != "absent"
-    ]
+    rails = []
+    for path, node, pf in parts.pfs():
+        if pf.rail in pods and node.state != "absent":
+            rails.append((path, node, pf))
     slots: dict[str, set[str | None]] = defaultdict(set)
     named: dict[tuple[str, str], set[str | None]] = defaultdict(set)
     for _, _, pf in rails:
@@ -202,11 +197,10 @@ def refuse_interfaces_on_two_rails(parts: Parts, cluster: Cluster) -> Iterator[F
 
 
 def refuse_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
-    endpoints = (
-        (("nodes", i, "address"), f"{node.address} port {node.ssh_port}")
-        for i, node in parts.nodes.items()
-        if node.state != "absent"
-    )
+    endpoints = []
+    for i, node in parts.nodes.items():
+        if node.state != "absent":
+            endpoints.append((("nodes", i, "address"), f"{node.address} port {node.ssh_port}"))
     yield from twice("address", endpoints, "give each node its own")
     on_rails = ((*path, "address") for path, _, _ in parts.pfs())
     addresses = zip(on_rails, (pf.address.ip for _, _, pf in parts.pfs()), strict=True)

@@ -41,12 +41,13 @@ def refuse_what_is_given_twice(fabric: Fabric) -> Iterator[Fault]:
     switches = list(enumerate(fabric.switches))
     names: list[tuple[Path, str]] = [((*PATH, i, "name"), switch.name) for i, switch in switches]
     rails: list[tuple[Path, str]] = [((*PATH, i, "rail"), switch.rail) for i, switch in switches]
-    addresses: list[tuple[Path, IPv4Address]] = [
-        ((*PATH, i, "hosts", j, "vmkernel", "address"), host.vmkernel.address.ip)
-        for i, switch in switches
-        for j, host in enumerate(switch.hosts)
-        if host.vmkernel and host.vmkernel.address
-    ]
+    addresses: list[tuple[Path, IPv4Address]] = []
+    for i, switch in switches:
+        for j, host in enumerate(switch.hosts):
+            if host.vmkernel and host.vmkernel.address:
+                addresses.append(
+                    ((*PATH, i, "hosts", j, "vmkernel", "address"), host.vmkernel.address.ip)
+                )
     yield from twice("switch", names, "list each switch once")
     yield from twice("rail", rails, "a rail has one switch with one uplink per host")
     yield from twice("address", addresses, "give each vmkernel adapter its own")
@@ -130,11 +131,10 @@ def refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
 
 
 def refuse_two_workers_on_one_host(parts: Parts) -> Iterator[Fault]:
-    pinned: list[tuple[Path, str]] = [
-        (("nodes", i, "machine", "host"), node.machine.host)
-        for i, node in parts.vms()
-        if node.machine.host and node.role == "worker"
-    ]
+    pinned: list[tuple[Path, str]] = []
+    for i, node in parts.vms():
+        if node.machine.host and node.role == "worker":
+            pinned.append((("nodes", i, "machine", "host"), node.machine.host))
     yield from twice(
         "host",
         pinned,

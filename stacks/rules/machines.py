@@ -64,12 +64,11 @@ def refuse_hosts_without_the_rail(parts: Parts, fabric: Fabric) -> Iterator[Faul
     """
     switches = fabric.switch_by_rail
     # Net.PVRDMAVmknic holds one name: one adapter per host serves PVRDMA on all switches
-    tagged = {
-        host.name
-        for switch in switches.values()
-        for host in switch.hosts
-        if host.vmkernel is not None
-    }
+    tagged = set()
+    for switch in switches.values():
+        for host in switch.hosts:
+            if host.vmkernel is not None:
+                tagged.add(host.name)
     for i, node in parts.vms():
         for switch in (switches[pf.rail] for pf in node.pfs if pf.rail in switches):
             hosts = [host.name for host in switch.hosts]
@@ -157,11 +156,10 @@ def refuse_roce_v1_under_benchmarks(parts: Parts, benchmarks: Benchmarks) -> Ite
 
 
 def refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
-    adopted: list[tuple[Path, str]] = [
-        (("nodes", i, "machine", "existing"), node.machine.existing)
-        for i, node in parts.vms()
-        if isinstance(node.machine, ExistingMachine)
-    ]
+    adopted: list[tuple[Path, str]] = []
+    for i, node in parts.vms():
+        if isinstance(node.machine, ExistingMachine):
+            adopted.append((("nodes", i, "machine", "existing"), node.machine.existing))
     yield from twice("machine", adopted, "a VM can be one node only")
     taken = {name for _, name in adopted}
     for i, node, _ in _new_machines(parts):

@@ -26,15 +26,12 @@ def refuse_names_and_addresses_given_twice(parts: Parts, switches: Switches) -> 
         ((("switches", i, "name"), switch.name) for i, switch in enumerate(switches)),
         "give each switch its own name",
     )
-    places: list[tuple[Path, str]] = [
-        (("nodes", i, "address"), f"{node.address} port {node.ssh_port}")
-        for i, node in parts.nodes.items()
-        if node.state != "absent"
-    ]
-    places += [
-        (("switches", i, "address"), f"{switch.address} port {switch.ssh_port}")
-        for i, switch in enumerate(switches)
-    ]
+    places: list[tuple[Path, str]] = []
+    for i, node in parts.nodes.items():
+        if node.state != "absent":
+            places.append((("nodes", i, "address"), f"{node.address} port {node.ssh_port}"))
+    for i, switch in enumerate(switches):
+        places.append((("switches", i, "address"), f"{switch.address} port {switch.ssh_port}"))
     # the core rules report what nodes share among themselves
     repeated = twice("address", places, "give each switch its own")
     yield from (fault for fault in repeated if fault.path[0] == "switches")
@@ -43,10 +40,9 @@ def refuse_names_and_addresses_given_twice(parts: Parts, switches: Switches) -> 
 def refuse_ports_and_pfs_given_twice(switches: Switches) -> Iterator[Fault]:
     mapped: list[tuple[Path, str]] = []
     for i, switch in enumerate(switches):
-        paths = [
-            (("switches", i, "ports", node, pf), (node, pf), port)
-            for node, pf, port in cables(switch)
-        ]
+        paths = []
+        for node, pf, port in cables(switch):
+            paths.append((("switches", i, "ports", node, pf), (node, pf), port))
         yield from twice(
             "port", ((path, port) for path, _, port in paths), "a port takes one cable"
         )

@@ -42,12 +42,11 @@ def refused_adapters(
         facts: what exists.
         ours: the adapters that earlier runs of this stack created or began to create.
     """
-    there = [
-        (host.name, vmk, adapter.address)
-        for host in facts.hosts.values()
-        for vmk, adapter in host.vmkernels.items()
-        if _adapter(host.name, adapter.address) not in ours
-    ]
+    there = []
+    for host in facts.hosts.values():
+        for vmk, adapter in host.vmkernels.items():
+            if _adapter(host.name, adapter.address) not in ours:
+                there.append((host.name, vmk, adapter.address))
     for name, address in _new_adapters(switches):
         for owner, vmk, taken in there:
             if taken != address:
@@ -203,11 +202,10 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
     for (where, name), machines in machines_by_claim.items():
         field = where.rsplit(".", 1)[-1]
         if name not in there[field]:
-            templates = [
-                machine_name
-                for machine_name in there[field]
-                if field == "template" and facts.machines[machine_name].template
-            ]
+            templates = []
+            for machine_name in there[field]:
+                if field == "template" and facts.machines[machine_name].template:
+                    templates.append(machine_name)
             others = ", ".join(sorted(templates or there[field])[:MOST_NAMES]) or "none"
             path = where.replace("*", some(machines, 3))
             yield (

@@ -88,12 +88,7 @@ def judge(
         warnings += unlike(switch.name, chosen, vgpu)
         for name, (_, nic) in chosen.items():
             taken.setdefault((name, nic.name), []).append(switch.name)
-    faults += [
-        f"{host}: {nic} would be the uplink of {' and '.join(names)}, but a NIC belongs to one "
-        "switch; set uplink.name or uplink.mac for each"
-        for (host, nic), names in taken.items()
-        if len(names) > 1
-    ]
+    faults += _nics_of_two_switches(taken)
     for host in facts.hosts.values():
         if host.connected:
             faults += _host(host, needs_vgpu=host.name in vgpu)
@@ -104,6 +99,15 @@ def judge(
     return Verdict(
         faults=_once(faults), warnings=_once(warnings), hosts=lines, unlinked=_once(unlinked)
     )
+
+
+def _nics_of_two_switches(switches_of: Mapping[tuple[str, str], list[str]]) -> Iterator[str]:
+    for (host, nic), names in switches_of.items():
+        if len(names) > 1:
+            yield (
+                f"{host}: {nic} would be the uplink of {' and '.join(names)}, but a NIC belongs "
+                "to one switch; set uplink.name or uplink.mac for each"
+            )
 
 
 def _cluster(facts: FabricFacts) -> Iterator[str]:
@@ -357,11 +361,10 @@ def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterat
             host = facts.hosts.get(name)
             if host is None or host.pvrdma_allows is None:
                 continue
-            out = [
-                f"{peer} ({address})"
-                for peer, address in addresses.items()
-                if peer != name and not within(address, host.pvrdma_allows)
-            ]
+            out = []
+            for peer, address in addresses.items():
+                if peer != name and not within(address, host.pvrdma_allows):
+                    out.append(f"{peer} ({address})")
             if out:
                 yield (
                     f"{name}: its firewall ruleset {RULESET} allows "
@@ -404,11 +407,10 @@ def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
         return
     by_branch: dict[str, list[str]] = {}
     for host in hosts:
-        branches = {
-            branch_of(package.split()[-1])
-            for package in host.vgpu_driver.split(", ")
-            if package.strip()
-        }
+        branches = set()
+        for package in host.vgpu_driver.split(", "):
+            if package.strip():
+                branches.add(branch_of(package.split()[-1]))
         known = branches - {""}
         if known and branch_of(guest) not in known:
             by_branch.setdefault(max(known), []).append(host.name)

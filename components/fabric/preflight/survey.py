@@ -88,6 +88,7 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     with ThreadPoolExecutor(ABREAST) as pool:
         hosts = list(pool.map(partial(_host, vcenter, scope), rows, cards))
     networks = collect_all(content, vim.Network, ["name"], place)
+    machines = _machines(content, place) if scope.machines else {}
     return FabricFacts(
         hosts={host.name: host for host in hosts},
         switches={host_row.name: host_row for host_row in _switches(content, place)},
@@ -97,7 +98,7 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
             str(host_row["name"])
             for _, host_row in collect_all(content, vim.Datastore, ["name"], place)
         ),
-        machines=_machines(content, place) if scope.machines else {},
+        machines=machines,
         under_configuration_profile=bool(cluster.get("configManagerEnabled")),
         lacking=_lacking(
             content,
@@ -124,12 +125,17 @@ def _host(
     graphics, clock = properties.get("config.graphicsConfig"), properties.get("config.dateTimeInfo")
     services = getattr(properties.get("config.service"), "service", None) or []
     servers = clock.ntpConfig.server if clock is not None and clock.ntpConfig is not None else None
+    build = product.build if product else ""
+    model = f"{system.vendor} {system.model}".strip() if system else ""
+    packages = (
+        packages_of(entity, name, properties, scope.packages.get(name)) if scope.gpus else None
+    )
     return HostFacts(
         name=name,
         maintenance=bool(properties.get("runtime.inMaintenanceMode")),
         version=version,
-        build=product.build if product else "",
-        model=f"{system.vendor} {system.model}".strip() if system else "",
+        build=build,
+        model=model,
         nics=tuple(with_drivers(entity, name, nics)),
         vmkernels={
             nic.device: VmkernelFacts(
@@ -144,9 +150,7 @@ def _host(
             if "nvidia" in (gpu.vendorName or "").lower()  # not the management controller's display
         },
         vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),
-        packages=(
-            packages_of(entity, name, properties, scope.packages.get(name)) if scope.gpus else None
-        ),
+        packages=(packages),
         pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
@@ -160,15 +164,15 @@ def _machines(
     content: vim.ServiceInstanceContent, place: vim.Datacenter
 ) -> dict[str, MachineFacts]:
     paths = ["name", "config.template", "config.firmware", "config.guestId"]
-    return {
-        str(properties["name"]): MachineFacts(
-            template=bool(properties.get("config.template")),
-            firmware=str(properties.get("config.firmware", "")),
-            guest_id=str(properties.get("config.guestId", "")),
-        )
-        for _, properties in collect_all(content, vim.VirtualMachine, paths, place)
-        if "name" in properties
-    }
+    machines = {}
+    for _, properties in collect_all(content, vim.VirtualMachine, paths, place):
+        if "name" in properties:
+            machines[str(properties["name"])] = MachineFacts(
+                template=bool(properties.get("config.template")),
+                firmware=str(properties.get("config.firmware", "")),
+                guest_id=str(properties.get("config.guestId", "")),
+            )
+    return machines
 
 
 def _lacking(
@@ -284,10 +288,12 @@ NIC_GET = "network nic get"
 
 def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
     """PCIe placement of each host's devices, in one call; some hundred devices per host."""
-    return [
-        _pcie(properties.get("hardware.pciDevice") or (), properties.get("hardware.numaInfo"))
-        for properties in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"])
-    ]
+    places = []
+    for properties in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"]):
+        places.append(
+            _pcie(properties.get("hardware.pciDevice") or (), properties.get("hardware.numaInfo"))
+        )
+    return places
 
 
 def _pcie(devices: Iterable[vim.host.PciDevice], numa: vim.host.NumaInfo | None) -> Pcie:
@@ -340,9 +346,10 @@ def packages_of(
     A driver changes with a restart or in maintenance mode, so a host in that mode is always read.
     """
     product, booted = properties.get("config.product"), properties.get("runtime.bootTime")
+    build = str(product.build or "") if product else ""
     now = HostPackages(
         driver="",
-        build=str(product.build or "") if product else "",
+        build=build,
         booted=booted.isoformat() if booted else "",
     )
     if (
@@ -376,19 +383,17 @@ def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
     if images is None:
         return ""
     try:
-        packages = [
-            (package.vendor, package.name, package.version)
-            for package in images.FetchSoftwarePackages()
-        ]
+        packages = []
+        for package in images.FetchSoftwarePackages():
+            packages.append((package.vendor, package.name, package.version))
     except TimeoutError:
         return ""  # too busy for this means too busy for esxcli
     except vmodl.MethodFault:
         packages = _listed(host, name)
-    drivers = [
-        (driver, version)
-        for vendor, driver, version in packages
-        if vendor in NVIDIA and "nmlx" not in driver
-    ]
+    drivers = []
+    for vendor, driver, version in packages:
+        if vendor in NVIDIA and "nmlx" not in driver:
+            drivers.append((driver, version))
     return ", ".join(f"{driver} {version}" for driver, version in sorted(drivers))
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from pyVmomi import vim, vmodl
 
@@ -126,16 +127,13 @@ class VCenter:
 
     def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
         """The NICs of a host on the distributed switch of that name; none if it is no member."""
-        named = [
-            entity
-            for entity, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"])
-            if row["name"] == switch
-        ]
-        members = [
-            entity
-            for row in collect(self.content, named, ["config.host"])
-            for entity in row.get("config.host") or []
-        ]
+        named = []
+        for entity, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"]):
+            if row["name"] == switch:
+                named.append(entity)
+        members: list[Any] = []
+        for row in collect(self.content, named, ["config.host"]):
+            members += row.get("config.host") or []
         specs = [entity.config.backing for entity in members if entity.config.host == host]
         return tuple(
             nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or []
@@ -143,10 +141,10 @@ class VCenter:
 
     def vmkernel_names(self, host: vim.HostSystem) -> dict[str, str]:
         """Address of each vmkernel adapter by its name."""
-        return {
-            nic.device: nic.spec.ip.ipAddress or ""
-            for nic in known(host, "config.network").vnic or []
-        }
+        addresses = {}
+        for nic in known(host, "config.network").vnic or []:
+            addresses[nic.device] = nic.spec.ip.ipAddress or ""
+        return addresses
 
     def management_vmkernels(self, host: vim.HostSystem) -> set[str]:
         """The adapters that carry management.

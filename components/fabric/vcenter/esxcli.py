@@ -88,10 +88,9 @@ def esxcli(
     words = command.split()
     arguments = [f"--{name} {value}" for name, value in options.items()]
     shown = " ".join(["run esxcli", command, *arguments])
-    given = [
-        _argument(name=name, val=f"<{name}>{escape(value)}</{name}>")
-        for name, value in options.items()
-    ]
+    given = []
+    for name, value in options.items():
+        given.append(_argument(name=name, val=f"<{name}>{escape(value)}</{name}>"))
     with doing(place, shown):
         executer = host._stub.InvokeMethod(host, _begin, ())
         answer = executer.Run(

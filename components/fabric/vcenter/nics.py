@@ -71,11 +71,10 @@ def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:
         rows = [row for row in esxcli(host, place, RDMA_DEVICE_LIST) if row]
     except LabError as error:
         return RdmaDevices(unknown=str(error).removeprefix(f"{place}: "))
-    devices = {
-        uplink: RdmaDevice(name=name, state=text_of(row, STATE_COLUMN).lower())
-        for row in rows
-        if (uplink := text_of(row, UPLINK_COLUMN)) and (name := text_of(row, NAME_COLUMN))
-    }
+    devices = {}
+    for row in rows:
+        if (uplink := text_of(row, UPLINK_COLUMN)) and (name := text_of(row, NAME_COLUMN)):
+            devices[uplink] = RdmaDevice(name=name, state=text_of(row, STATE_COLUMN).lower())
     if rows and not devices:
         columns = f"{NAME_COLUMN} with a {UPLINK_COLUMN}"
         fields = ", ".join(sorted({key for row in rows for key in row}))
@@ -127,14 +126,17 @@ def nics_of(network: vim.host.NetworkInfo, rdma: RdmaDevices) -> list[Nic]:
     nics = []
     for nic in network.pnic or []:
         device = rdma.of.get(nic.device)
+        speed_mbit = nic.linkSpeed.speedMb if nic.linkSpeed else 0
+        rdma_device = device.name if device else ""
+        rdma_state = device.state if device else ""
         nics.append(
             Nic(
                 name=nic.device,
                 mac=nic.mac.lower(),
                 driver=nic.driver or "",
-                speed_mbit=nic.linkSpeed.speedMb if nic.linkSpeed else 0,
-                rdma_device=device.name if device else "",
-                rdma_state=device.state if device else "",
+                speed_mbit=speed_mbit,
+                rdma_device=rdma_device,
+                rdma_state=rdma_state,
                 rdma_unknown=rdma.unknown,
                 switch=used.get(nic.key, ""),
                 pci=nic.pci or "",

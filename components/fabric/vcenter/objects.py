@@ -74,23 +74,22 @@ class ExistingSwitch:
         A member's NICs are separated by commas, and empty for other hosts.
         """
         config = self._switch.config
-        nics = {
-            str(member.config.host.name): ",".join(
+        nics = {}
+        for member in config.host or [] if any(key.startswith(MEMBER) for key in fields) else []:
+            nics[str(member.config.host.name)] = ",".join(
                 spec.pnicDevice for spec in member.config.backing.pnicSpec or []
             )
-            for member in (
-                config.host or [] if any(key.startswith(MEMBER) for key in fields) else []
-            )
-        }
         own: dict[str, object] = {
             "mtu_bytes": config.maxMtu,
             "version": config.productInfo.version,
             "network_io_control": bool(config.networkResourceManagementEnabled),
         }
-        return {
-            key: nics.get(key.removeprefix(MEMBER), "") if key.startswith(MEMBER) else own[key]
-            for key in fields
-        }
+        values = {}
+        for key in fields:
+            values[key] = (
+                nics.get(key.removeprefix(MEMBER), "") if key.startswith(MEMBER) else own[key]
+            )
+        return values
 
     def put(self, changes: Values) -> None:
         """Sets fields; a member is added with its NIC, and no other member is touched."""
@@ -132,9 +131,8 @@ class ExistingSwitch:
         backing = vim.dvs.HostMember.PnicBacking(
             pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)]
         )
-        return vim.dvs.HostMember.ConfigSpec(
-            operation="edit" if ours else "add", host=host, backing=backing
-        )
+        operation = "edit" if ours else "add"
+        return vim.dvs.HostMember.ConfigSpec(operation=operation, host=host, backing=backing)
 
 
 @dataclass(slots=True)

@@ -174,9 +174,10 @@ def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> VcenterEndpoint
 
 def peer_of(fabric: Fabric, root: Path) -> VcenterEndpoint:
     """The vCenter of a lab without a login."""
+    ca_file = root / fabric.ca_file if fabric.ca_file else None
     return VcenterEndpoint(
         address=fabric.vcenter,
         port=fabric.port,
-        ca_file=root / fabric.ca_file if fabric.ca_file else None,
+        ca_file=ca_file,
         thumbprint_sha256=fabric.thumbprint_sha256,
     )

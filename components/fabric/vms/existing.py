@@ -94,11 +94,11 @@ class ExistingVm:
 
     def adapters(self, network: str) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
         """Its PVRDMA adapters on a port group."""
-        return [
-            adapter
-            for adapter in pvrdma_among(self.devices)
-            if network and group_of(adapter) == network
-        ]
+        adapters = []
+        for adapter in pvrdma_among(self.devices):
+            if network and group_of(adapter) == network:
+                adapters.append(adapter)
+        return adapters
 
 
 def by_name(vcenter: VCenter, path: str) -> ExistingVm:
@@ -159,14 +159,13 @@ def _read(vcenter: VCenter, machine: vim.VirtualMachine) -> ExistingVm:
 
 def _where(vcenter: VCenter, properties: Found) -> str:
     folder, host = properties.get("parent"), properties.get("runtime.host")
-    names = [
-        (
+    names = []
+    for entity in (folder, host):
+        names.append(
             str(collect(vcenter.content, [entity], ["name"])[0].get("name", "?"))
             if entity is not None
             else "?"
         )
-        for entity in (folder, host)
-    ]
     return f"one in folder {names[0]} on {names[1]}"
 
 

@@ -43,9 +43,10 @@ def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
         return None
     devices = _devices(vcenter, machine)
     versions = {str(device.deviceProtocol or "") for device in pvrdma_among(devices)}
+    roce_version = versions.pop() if len(versions) == 1 else ",".join(sorted(versions))
     return Hardware(
         vgpus=tuple(sorted(profile_of(device) for device in vgpus_among(devices))),
-        roce_version=versions.pop() if len(versions) == 1 else ",".join(sorted(versions)),
+        roce_version=roce_version,
     )
 
 
@@ -55,10 +56,10 @@ def offers(vcenter: VCenter, hosts: Iterable[str]) -> dict[str, list[str]]:
     properties = collect(
         vcenter.content, [vcenter.host(name) for name in names], ["config.sharedPassthruGpuTypes"]
     )
-    return {
-        name: sorted(offered.get("config.sharedPassthruGpuTypes") or [])
-        for name, offered in zip(names, properties, strict=True)
-    }
+    profiles = {}
+    for name, offered in zip(names, properties, strict=True):
+        profiles[name] = sorted(offered.get("config.sharedPassthruGpuTypes") or [])
+    return profiles
 
 
 def refuse_unknown_profiles(
@@ -172,12 +173,13 @@ def vgpus_among(
 ) -> list[vim.vm.device.VirtualPCIPassthrough]:
     """The vGPUs among the devices, without other PCI devices."""
     shared = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
-    return [
-        device
-        for device in devices
-        if isinstance(device, vim.vm.device.VirtualPCIPassthrough)
-        and isinstance(device.backing, shared)
-    ]
+    vgpus = []
+    for device in devices:
+        if isinstance(device, vim.vm.device.VirtualPCIPassthrough) and isinstance(
+            device.backing, shared
+        ):
+            vgpus.append(device)
+    return vgpus
 
 
 def profile_of(device: vim.vm.device.VirtualPCIPassthrough) -> str:

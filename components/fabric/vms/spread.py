@@ -19,15 +19,18 @@ def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
         machines: UUID by name.
     """
     where = dict(hosts_of_machines(vcenter, "config.uuid"))
-    return {name: host for name, uuid in machines.items() if (host := where.get(uuid))}
+    places = {}
+    for name, uuid in machines.items():
+        if host := where.get(uuid):
+            places[name] = host
+    return places
 
 
 def hosts_of_machines(vcenter: VCenter, known_by: str) -> Iterator[tuple[object, str]]:
     """A property of every VM, and the host that it runs on now; empty when vCenter reports none."""
-    hosts = {
-        host: str(properties["name"])
-        for host, properties in collect_all(vcenter.content, vim.HostSystem, ["name"])
-    }
+    hosts = {}
+    for host, properties in collect_all(vcenter.content, vim.HostSystem, ["name"]):
+        hosts[host] = str(properties["name"])
     for _, properties in collect_all(
         vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]
     ):
@@ -54,19 +57,19 @@ def faults_of(
     for name in apart:
         if name in places:
             by_host.setdefault(places[name], []).append(name)
-    faults += [
-        f"{' and '.join(names)} run on the same host {host}, where they exchange data by memory "
-        "copies, so the network would not be measured; move one (vMotion), pin them with "
-        "machine.host, or set machine.apart: false"
-        for host, names in sorted(by_host.items())
-        if len(names) > 1
-    ]
-    faults += [
-        f"{name} runs on {places[name]}, but machine.host is {host}; move it there, or correct "
-        "machine.host"
-        for name, host in pinned.items()
-        if name in places and places[name] != host
-    ]
+    for host, names in sorted(by_host.items()):
+        if len(names) > 1:
+            faults.append(
+                f"{' and '.join(names)} run on the same host {host}, where they exchange data by "
+                "memory copies, so the network would not be measured; move one (vMotion), pin "
+                "them with machine.host, or set machine.apart: false"
+            )
+    for name, host in pinned.items():
+        if name in places and places[name] != host:
+            faults.append(
+                f"{name} runs on {places[name]}, but machine.host is {host}; move it there, or "
+                "correct machine.host"
+            )
     return faults
 
 

@@ -57,36 +57,34 @@ def definition_of(machine: Machine, name: str) -> str:
     matches resolved.
     """
     hardware = _hardware(machine, name)
-    paths = [
-        path
-        for path, text in _files(machine, NETPLAN, ".yaml")
-        if _yaml_defines(text, name, hardware)
-    ]
-    for path, text in [*_files(machine, PROFILES), *_files(machine, RUN_PROFILES)]:
-        pairs = _pairs(text)
-        rendered = path.startswith(
-            f"{RUN_PROFILES}/netplan-"
-        )  # from netplan's files, which were read above
-        if (
-            rendered
-            or pairs.get("nm-generated") == "true"
-            or pairs.get("autoconnect", "true").lower() in NO
-        ):
-            continue
-        if _profile_is_for(pairs, name, hardware):
+    paths = []
+    for path, text in _files(machine, NETPLAN, ".yaml"):
+        if _yaml_defines(text, name, hardware):
             paths.append(path)
+    paths += _profiles_of(machine, name, hardware)
     for path, text in _files(machine, SCRIPTS):
-        if (
-            _script_defines(path, text, name, hardware)
-            and _pairs(text).get("ONBOOT", "yes").lower() not in NO
-        ):
+        at_boot = _pairs(text).get("ONBOOT", "yes").lower() not in NO
+        if at_boot and _script_defines(path, text, name, hardware):
             paths.append(path)
-    link = _pairs(
-        machine.read(f"{NETWORKD_LINKS}/{machine.read(f'/sys/class/net/{name}/ifindex')}")
-    )
+    index = machine.read(f"/sys/class/net/{name}/ifindex")
+    link = _pairs(machine.read(f"{NETWORKD_LINKS}/{index}"))
     if link.get("ADMIN_STATE") != "unmanaged" and link.get("NETWORK_FILE"):
         paths.append(link["NETWORK_FILE"])
     return paths[0] if paths else ""
+
+
+def _profiles_of(machine: Machine, name: str, hardware: str) -> List[str]:
+    """NetworkManager's profiles that start for an interface."""
+    paths = []
+    for path, text in [*_files(machine, PROFILES), *_files(machine, RUN_PROFILES)]:
+        pairs = _pairs(text)
+        if path.startswith(f"{RUN_PROFILES}/netplan-"):
+            continue  # from netplan's files, which are read themselves
+        if pairs.get("nm-generated") == "true" or pairs.get("autoconnect", "true").lower() in NO:
+            continue
+        if _profile_is_for(pairs, name, hardware):
+            paths.append(path)
+    return paths
 
 
 def defines_alone(machine: Machine, name: str) -> bool:
@@ -98,11 +96,11 @@ def _files(machine: Machine, folder: str, ending: str = "") -> List[Tuple[str, s
     texts = [
         (f"{folder}/{file}", machine.read(f"{folder}/{file}")) for file in machine.names(folder)
     ]
-    return [
-        (path, text)
-        for path, text in texts
-        if path.endswith(ending) and not text.startswith(MARK.strip())
-    ]
+    files = []
+    for path, text in texts:
+        if path.endswith(ending) and not text.startswith(MARK.strip()):
+            files.append((path, text))
+    return files
 
 
 def _hardware(machine: Machine, name: str) -> str:

@@ -46,10 +46,10 @@ def nic_of(host: Host, pf: str) -> NicIdentity:
 
 def known_nics(machine: Machine) -> Dict[str, NicIdentity]:
     """The recorded NICs, by the PF's name in the lab file."""
-    return {
-        name: NicIdentity(*entry)
-        for name, entry in load_json(machine, NICS_FILE).get("pfs", {}).items()
-    }
+    nics = {}
+    for name, entry in load_json(machine, NICS_FILE).get("pfs", {}).items():
+        nics[name] = NicIdentity(*entry)
+    return nics
 
 
 def remember_nics(host: Host) -> None:
@@ -126,11 +126,11 @@ def pin_names(host: Host) -> None:
 
 def unpinned_names(host: Host) -> List[str]:
     """Netdevs of the driver whose names another driver might change."""
-    return [
-        name
-        for name, text in _link_files(host).items()
-        if host.machine.content(LINK_FILE.format(name)) != text.encode()
-    ]
+    names = []
+    for name, text in _link_files(host).items():
+        if host.machine.content(LINK_FILE.format(name)) != text.encode():
+            names.append(name)
+    return names
 
 
 def _link_files(host: Host) -> Dict[str, str]:

@@ -4,7 +4,7 @@ What is installed, whether it is built for the running kernel, and what is loade
 """
 
 import re
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Set
 
 from .carriers import refuse_what_carries_the_host
 from .host import Host
@@ -159,16 +159,17 @@ def module_holders(machine: Machine) -> List[str]:
 
     Nvidia_peermem, another NIC's driver.
     """
-    held = [
-        (holder, module)
-        for module in STACK
-        for holder in machine.names(f"/sys/module/{module}/holders")
-    ]
+    held = []
+    for module in STACK:
+        for holder in machine.names(f"/sys/module/{module}/holders"):
+            held.append((holder, module))
     others = sorted({holder for holder, _ in held} - {*STACK, *CONSUMERS})
-    return [
-        f"module {name} holds {' '.join(module for holder, module in held if holder == name)}"
-        for name in others
-    ]
+    holders = []
+    for name in others:
+        holders.append(
+            f"module {name} holds {' '.join(module for holder, module in held if holder == name)}"
+        )
+    return holders
 
 
 def holders(host: Host) -> List[str]:
@@ -176,11 +177,10 @@ def holders(host: Host) -> List[str]:
 
     Empty when a restart affects only the lab's links and VFs.
     """
-    machine, reasons = host.machine, []
+    machine = host.machine
     host.forget()
-    reasons += [
-        f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")
-    ]
+    loaded = [name for name in CONSUMERS if machine.exists(f"/sys/module/{name}")]
+    reasons = [f"module {name} is loaded" for name in loaded]
     reasons += module_holders(machine)
     opened = host.opened_devices()
     if opened is None:
@@ -188,12 +188,15 @@ def holders(host: Host) -> List[str]:
     elif opened:
         reasons.append(f"a process has {' '.join(sorted(opened))} open")
     ours = {pf["interface"] for pf in host.pfs}
+    for pf in sorted(ours):
+        reasons += [f"{pf} VF {index}: {reason}" for index, reason in host.uses(pf).items()]
+    return reasons + _other_ports(host, ours)
+
+
+def _other_ports(host: Host, ours: Set[str]) -> List[str]:
+    """Why ports of the same driver cannot lose it."""
     vfs = {vf.netdev for pf in ours for vf in host.vfs(pf)}
-    reasons += [
-        f"{pf} VF {index}: {reason}"
-        for pf in sorted(ours)
-        for index, reason in host.uses(pf).items()
-    ]
+    reasons = []
     for name in sorted(host.links()):
         if host.driver(name) != MODULE or name in vfs:
             continue

@@ -52,12 +52,11 @@ def live_pods(machine: Machine) -> Set[str]:
     """UIDs of the pods that have a cgroup, of either version, below any root of the kubelet's."""
     uids: Set[str] = set()
     for _, folders, _ in os.walk(machine.path(CGROUPS)):
-        pods = {
-            name: match[1].replace("_", "-")
-            for name in folders
-            for match in [POD_CGROUP.search(name)]
-            if match
-        }
+        pods = {}
+        for name in folders:
+            for match in [POD_CGROUP.search(name)]:
+                if match:
+                    pods[name] = match[1].replace("_", "-")
         uids.update(pods.values())
         folders[:] = [name for name in folders if name not in pods]  # pods do not contain pods
     return uids

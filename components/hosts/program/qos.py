@@ -120,12 +120,11 @@ def parse_mlnx_qos(text: str) -> Aspects:
     trust = re.search(r"Priority trust state:\s*(\w+)", text)
     dcbx = re.search(r"DCBX mode:\s*(OS|Firmware) controlled", text)
     enabled = re.search(r"^\s*enabled((?:\s+[01])+)\s*$", text, re.MULTILINE)
-    mapping = {
-        int(dscp): int(line[1])
-        for line in re.finditer(r"prio:(\d)\s+dscp:([\d,]+)", text)
-        for dscp in line[2].split(",")
-        if dscp
-    }
+    mapping = {}
+    for line in re.finditer(r"prio:(\d)\s+dscp:([\d,]+)", text):
+        for dscp in line[2].split(","):
+            if dscp:
+                mapping[int(dscp)] = int(line[1])
     aspects = {
         "trust": trust[1] if trust else "unknown",
         "dscp_map": map_text(mapping),

@@ -137,12 +137,14 @@ def _put_record(machine: Machine, reverted: List[str], failed: Dict[str, Any]) -
 def unreverted(host: Host) -> List[str]:
     """A warning for each link and file that the revert could not restore and that still differs."""
     failed = load_json(host.machine, REVERTED_FILE).get("failed", {})
-    return [
-        f"{name} could not be reverted after a change that no new connection confirmed in time: "
-        f"{entry['reason']}; check it on the host"
-        for name, entry in sorted(failed.items())
-        if "before" not in entry or link_changes(host, name, entry["before"])
-    ]
+    warnings = []
+    for name, entry in sorted(failed.items()):
+        if "before" not in entry or link_changes(host, name, entry["before"]):
+            warnings.append(
+                f"{name} could not be reverted after a change that no new connection confirmed in "
+                f"time: {entry['reason']}; check it on the host"
+            )
+    return warnings
 
 
 def _put_back(machine: Machine, entry: Dict[str, Any]) -> None:
@@ -171,11 +173,10 @@ def link_state(host: Host, pf: str) -> Dict[str, Any]:
 def link_changes(host: Host, pf: str, target: Dict[str, Any]) -> List[str]:
     """Lines for `ip -batch` that change a link to the given state."""
     now = link_state(host, pf)
-    lines = [
-        f"address del {address} dev {pf}"
-        for address in now["addresses"]
-        if address not in target["addresses"]
-    ]
+    lines = []
+    for address in now["addresses"]:
+        if address not in target["addresses"]:
+            lines.append(f"address del {address} dev {pf}")
     if now["mtu_bytes"] != target["mtu_bytes"]:
         lines.append(f"link set dev {pf} mtu {target['mtu_bytes']}")
     if now["up"] != target["up"]:

@@ -217,11 +217,11 @@ def _wrong_fields(
     """Actual and target value of each field of a step that deviates and may be repaired."""
     target = step.target(host.document)
     observed = step.observed(host) if target else {}
-    return {
-        field: (observed[field], value)
-        for field, value in target.items()
-        if observed[field] != value and (only is None or field in only)
-    }
+    wrong = {}
+    for field, value in target.items():
+        if observed[field] != value and (only is None or field in only):
+            wrong[field] = (observed[field], value)
+    return wrong
 
 
 def _left_out_at_boot(host: Host, step: Step) -> bool:

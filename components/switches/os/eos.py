@@ -74,18 +74,17 @@ class Eos(Dialect):
         del lab
         lines = [f"interface {port}"]
         if "description" in fields:
-            lines.append(
-                f"description {settings.description}" if settings.description else "no description"
-            )
+            text = settings.description
+            line = f"description {text}" if text else "no description"
+            lines.append(line)
         if "vlans" in fields:
             lines += _membership(settings)
         if "mtu_bytes" in fields:
             lines.append(f"mtu {settings.mtu_bytes}")
         rest = settings.narrowed(fields)
         if rest.trust:
-            lines.append(
-                f"qos trust {TRUST[rest.trust]}" if rest.trust in TRUST else "no qos trust"
-            )
+            line = f"qos trust {TRUST[rest.trust]}" if rest.trust in TRUST else "no qos trust"
+            lines.append(line)
         for priority, on in rest.pfc.items():
             on_port = ["priority-flow-control on"] if on else []
             lines += [
@@ -139,14 +138,13 @@ class Eos(Dialect):
                 f"{section}: the answer does not mention {port}: {words.strip()[:80]!r}"
             )
         mode, native, tagged = _read_membership(words)
-        points = {
-            int(point): int(tc)
-            for point, tc in re.findall(
-                r"^qos map dscp (\d+) to traffic-class (\d+)",
-                answers.get(MAPPINGS, ""),
-                re.MULTILINE,
-            )
-        }
+        points = {}
+        for point, tc in re.findall(
+            r"^qos map dscp (\d+) to traffic-class (\d+)",
+            answers.get(MAPPINGS, ""),
+            re.MULTILINE,
+        ):
+            points[int(point)] = int(tc)
         settings = PortSettings(
             description=_word(r"^ +description (.+)$", words, ""),
             mode=mode,
@@ -160,14 +158,7 @@ class Eos(Dialect):
             },
             ecn={tc: _read_marking(_queue(words, tc)) for tc in declared.ecn},
             pfc={priority: _paused(words, priority) for priority in declared.pfc},
-            scheduling={
-                tc: (
-                    "wrr 0"
-                    if re.search(r"^ +no priority$", _queue(words, tc), re.MULTILINE)
-                    else "strict"
-                )
-                for tc in declared.scheduling
-            },
+            scheduling={tc: _schedule(_queue(words, tc)) for tc in declared.scheduling},
         )
         return PortFacts(settings, tuple(self._faults(answers, declared, settings)))
 
@@ -222,10 +213,10 @@ class Eos(Dialect):
             answer,
             re.MULTILINE,
         )
-        return [
-            LearnedMac(mac=_colons(mac), port=f"Ethernet{port}", vlan_id=int(vlan))
-            for vlan, mac, port in lines
-        ]
+        learned = []
+        for vlan, mac, port in lines:
+            learned.append(LearnedMac(mac=_colons(mac), port=f"Ethernet{port}", vlan_id=int(vlan)))
+        return learned
 
 
 def read_sessions(printed: str, name: str) -> list[PendingChange]:
@@ -310,14 +301,19 @@ def _trust(words: str) -> str:
     return next((ours for ours, name in TRUST.items() if name == theirs), theirs)
 
 
+def _schedule(queue: str) -> str:
+    return "wrr 0" if re.search(r"^ +no priority$", queue, re.MULTILINE) else "strict"
+
+
 def _announcement(block: str) -> Announcement:
-    system, chassis, port, description = (
-        _word(rf'{what} *: "?([^"\n]+?)"?$', block, "")
-        for what in ("System Name", "Chassis ID", "Port ID", "Port Description")
-    )
+
+    def value(name: str) -> str:
+        return _word(rf'{name} *: "?([^"\n]+?)"?$', block, "")
+
+    port, description = value("Port ID"), value("Port Description")
     return Announcement(
-        system=system,
-        chassis_id=_colons(chassis),
+        system=value("System Name"),
+        chassis_id=_colons(value("Chassis ID")),
         port_id=_colons(port),
         port_description=description,
     )

@@ -101,7 +101,8 @@ class Nvue(Dialect):
         if "description" in fields:
             text = settings.description
             unset = f"nv unset interface {port} description"
-            lines.append(f"{at} description {text}" if text else unset)
+            line = f"{at} description {text}" if text else unset
+            lines.append(line)
         if "vlans" in fields:
             lines += self._membership(port, settings)
         if "mtu_bytes" in fields:
@@ -200,25 +201,32 @@ class Nvue(Dialect):
         quality = object_at(interface, "qos")
         # without a profile of its own, a port has the default one
         profiles = {kind: str(object_at(quality, kind).get("profile", "")) for kind in KINDS}
-        of = {
-            kind: object_at(json_in(answers, PROFILES), kind, profiles[kind] or "default-global")
-            for kind in KINDS
-        }
+        of = {}
+        for kind in KINDS:
+            of[kind] = object_at(
+                json_in(answers, PROFILES), kind, profiles[kind] or "default-global"
+            )
         member = object_at(interface, "bridge", "domain", self._bridge)
         tagged = [int(vlan) for text in object_at(member, "vlan") for vlan in _expanded(text)]
         native = member.get("untagged", member.get("access"))
+        mode = (
+            "trunk"
+            if "untagged" in member or tagged
+            else "access"
+            if "access" in member
+            else "routed"
+        )
+        native_vlan = number_of(native, f"{_of_port(port)}: VLAN") if native is not None else None
+        watchdog = (
+            None if declared.watchdog is None else _enabled(object_at(quality, "pfc-watchdog"))
+        )
+        marking = object_at(of["congestion-control"], "traffic-class")
+        paused = object_at(of["pfc"], "switch-priority")
+        schedule = of["egress-scheduler"]
         settings = PortSettings(
             description=str(interface.get("description", "")),
-            mode=(
-                "trunk"
-                if "untagged" in member or tagged
-                else "access"
-                if "access" in member
-                else "routed"
-            ),
-            native_vlan=(
-                number_of(native, f"{_of_port(port)}: VLAN") if native is not None else None
-            ),
+            mode=mode,
+            native_vlan=native_vlan,
             tagged_vlans=normal_ranges([vlan for vlan in tagged if str(vlan) != str(native)]),
             mtu_bytes=number_of(
                 object_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES),
@@ -226,20 +234,10 @@ class Nvue(Dialect):
             ),
             trust=_trust(of["mapping"]),
             dscp_priority=_mapping(of["mapping"], declared),
-            ecn={
-                tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc)))
-                for tc in declared.ecn
-            },
-            pfc={
-                priority: str(priority) in object_at(of["pfc"], "switch-priority")
-                for priority in declared.pfc
-            },
-            scheduling={
-                tc: _scheduled(of["egress-scheduler"], tc, declared) for tc in declared.scheduling
-            },
-            watchdog=(
-                None if declared.watchdog is None else _enabled(object_at(quality, "pfc-watchdog"))
-            ),
+            ecn={tc: _thresholds(object_at(marking, str(tc))) for tc in declared.ecn},
+            pfc={priority: str(priority) in paused for priority in declared.pfc},
+            scheduling={tc: _scheduled(schedule, tc, declared) for tc in declared.scheduling},
+            watchdog=watchdog,
             profiles=profiles,
         )
         return PortFacts(settings, tuple(self._faults(answers, declared)))
@@ -278,16 +276,11 @@ class Nvue(Dialect):
         return "nv config show -o commands"
 
     def checks(self, ports: Sequence[str]) -> list[str]:
-        return [
-            "nv show interface lldp",
-            "nv show qos roce",
-            POOLS,
-            *(
-                f"nv show interface {port} qos {what}"
-                for port in ports
-                for what in ("roce counters", "pfc-watchdog")
-            ),
-        ]
+        checks = ["nv show interface lldp", "nv show qos roce", POOLS]
+        for port in ports:
+            checks.append(f"nv show interface {port} qos roce counters")
+            checks.append(f"nv show interface {port} qos pfc-watchdog")
+        return checks
 
     def listed_ports(self, answer: str) -> list[str]:
         return numbered(r"swp\d+(s\d+)?", json.loads(answer))
@@ -297,13 +290,17 @@ class Nvue(Dialect):
 
     def learned_macs(self, answer: str) -> list[LearnedMac]:
         """Skips the ports' own addresses."""
-        return [
-            LearnedMac(
-                mac=str(entry["mac"]), port=str(entry["ifname"]), vlan_id=int(entry.get("vlan", 0))
-            )
-            for entry in json.loads(answer or "[]")
-            if entry.get("state") != "permanent" and "master" in entry
-        ]
+        learned = []
+        for entry in json.loads(answer or "[]"):
+            if entry.get("state") != "permanent" and "master" in entry:
+                learned.append(
+                    LearnedMac(
+                        mac=str(entry["mac"]),
+                        port=str(entry["ifname"]),
+                        vlan_id=int(entry.get("vlan", 0)),
+                    )
+                )
+        return learned
 
     def _membership(self, port: str, settings: PortSettings) -> list[str]:
         at = f"interface {port} bridge domain {self._bridge}"
@@ -327,20 +324,21 @@ def read_revisions(printed: str, mark: str) -> list[PendingChange]:
     are staged.
     """
     revisions = object_at(json_in({REVISIONS: printed}, REVISIONS))
-    waiting = {
-        name: _said(about)
-        for name in revisions
-        if (about := object_at(revisions, name)).get("state") == UNCONFIRMED
-    }
-    return [
-        PendingChange(
-            name=name,
-            state="unconfirmed",
-            ours=mark in description,
-            said=", ".join(dict.fromkeys(description)),
+    waiting = {}
+    for name in revisions:
+        if (about := object_at(revisions, name)).get("state") == UNCONFIRMED:
+            waiting[name] = _said(about)
+    changes = []
+    for name, description in waiting.items():
+        changes.append(
+            PendingChange(
+                name=name,
+                state="unconfirmed",
+                ours=mark in description,
+                description=", ".join(dict.fromkeys(description)),
+            )
         )
-        for name, description in waiting.items()
-    ]
+    return changes
 
 
 def _said(about: Object) -> list[str]:
@@ -398,15 +396,14 @@ def _trust(profile: Object) -> str:
 
 def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
-    priorities = {
-        point: object_at(profile, "dscp", str(point)).get("switch-priority")
-        for point in declared.dscp_priority
-    }
+    priorities = {}
+    for point in declared.dscp_priority:
+        priorities[point] = object_at(profile, "dscp", str(point)).get("switch-priority")
     where = f"{PROFILES}: switch-priority"
-    return {
-        point: number_of(to, where) if to is not None else point >> 3
-        for point, to in priorities.items()
-    }
+    mapping = {}
+    for point, to in priorities.items():
+        mapping[point] = number_of(to, where) if to is not None else point >> 3
+    return mapping
 
 
 def _shares(settings: PortSettings) -> list[str]:
@@ -419,11 +416,10 @@ def _shares(settings: PortSettings) -> list[str]:
     """
     marked, others = normal_ranges(list(settings.ecn)), normal_ranges(_others(settings))
     shares = {marked: HALF // len(settings.ecn), others: HALF // len(_others(settings))}
-    return [
-        words
-        for classes, share in shares.items()
-        for words in (f"{classes} mode dwrr", f"{classes} bw-percent {share}")
-    ]
+    lines = []
+    for classes, share in shares.items():
+        lines += [f"{classes} mode dwrr", f"{classes} bw-percent {share}"]
+    return lines
 
 
 def _others(settings: PortSettings) -> list[int]:
@@ -431,18 +427,16 @@ def _others(settings: PortSettings) -> list[int]:
 
 
 def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
-    classes = {
-        number: object_at(about)
-        for text, about in object_at(scheduler, "traffic-class").items()
-        for number in numbers_in(text)
-    }
+    classes = {}
+    for text, about in object_at(scheduler, "traffic-class").items():
+        for number in numbers_in(text):
+            classes[number] = object_at(about)
     if classes.get(tc, {}).get("mode") != "strict":
         return "wrr 0"
-    starved = [
-        number
-        for number in (*declared.ecn, *_others(declared))
-        if not classes.get(number, {}).get("bw-percent")
-    ]
+    starved = []
+    for number in (*declared.ecn, *_others(declared)):
+        if not classes.get(number, {}).get("bw-percent"):
+            starved.append(number)
     return f"strict, no share for {normal_ranges(starved)}" if starved else "strict"
 
 

@@ -63,7 +63,8 @@ class Onyx(Dialect):
         lines: list[str] = []
         if "description" in fields:
             text = settings.description
-            lines.append(f"{at} description {text}" if text else f"{at} no description")
+            line = f"{at} description {text}" if text else f"{at} no description"
+            lines.append(line)
         if "vlans" in fields:
             lines += _membership(at, settings)
         if "mtu_bytes" in fields:
@@ -71,10 +72,8 @@ class Onyx(Dialect):
         rest = settings.narrowed(fields)
         if rest.trust:
             lines.append(f"{at} qos trust {TRUST[rest.trust]}")
-        lines += [
-            f"{at} qos map dscp {point} to switch-priority {to}"
-            for point, to in rest.dscp_priority.items()
-        ]
+        for point, to in rest.dscp_priority.items():
+            lines.append(f"{at} qos map dscp {point} to switch-priority {to}")
         lines += [_marking(at, tc, ecn) for tc, ecn in rest.ecn.items()]
         lines += [f"{at} {_pausing(on)}" for on in rest.pfc.values()]
         lines += [f"{at} traffic-class {tc} dcb ets {how}" for tc, how in rest.scheduling.items()]
@@ -132,8 +131,10 @@ class Onyx(Dialect):
         trust, mapping = _quality(answers, commands["qos"], key)
         description = str(interface.get("Description", ""))
         mode = str(member.get("Mode"))
+        if description in ("N\\A", "N/A"):
+            description = ""
         settings = PortSettings(
-            description="" if description in ("N\\A", "N/A") else description,
+            description=description,
             mode={theirs: ours for ours, theirs in MODES.items()}.get(mode, mode),
             native_vlan=next(iter(numbers_in(str(member.get("Access vlan", "")))), None),
             tagged_vlans=normal_ranges(numbers_in(str(member.get("Allowed vlans", "")))),
@@ -153,15 +154,11 @@ class Onyx(Dialect):
 
     def checks(self, ports: Sequence[str]) -> list[str]:
         """Tables instead of JSON, and the counters of an incast."""
-        return [
-            "show interfaces switchport",
-            "show lldp interfaces ethernet remote",
-            *(
-                f"show interfaces ethernet {port}{what}"
-                for port in ports
-                for what in ("", " congestion-control", " counters roce")
-            ),
-        ]
+        checks = ["show interfaces switchport", "show lldp interfaces ethernet remote"]
+        for port in ports:
+            shown = f"show interfaces ethernet {port}"
+            checks += [shown, f"{shown} congestion-control", f"{shown} counters roce"]
+        return checks
 
     def listed_ports(self, answer: str) -> list[str]:
         return numbered(
@@ -226,8 +223,12 @@ def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool =
 
 def _find(data: JsonValue, key: str) -> Object | None:
     if isinstance(data, list):
-        parts = [found for each in data if (found := _find(each, key)) is not None]
-        return {name: value for part in parts for name, value in part.items()} if parts else None
+        merged: dict[str, JsonValue] | None = None
+        for part in data:
+            entry = _find(part, key)
+            if entry is not None:
+                merged = {**(merged or {}), **entry}
+        return merged
     if isinstance(data, dict):
         # a port in a bond is called `Eth1/1 (Po100)`
         for name, value in data.items():
@@ -239,12 +240,12 @@ def _find(data: JsonValue, key: str) -> Object | None:
 
 def _merged(value: JsonValue) -> Object:
     if isinstance(value, list):
-        return {
-            name: values
-            for part in value
-            if isinstance(part, dict)
-            for name, values in part.items()
-        }
+        merged = {}
+        for part in value:
+            if isinstance(part, dict):
+                for name, values in part.items():
+                    merged[name] = values
+        return merged
     return value if isinstance(value, dict) else {}
 
 
@@ -288,22 +289,19 @@ def _schedulers(
 ) -> dict[int, str]:
     table = _merged(_entry(answers, command, key, needed=False).get("ETS per TC"))
     rows = {tc: _merged(table[str(tc)]) for tc in declared if str(tc) in table}
-    return {
-        tc: "strict" if row.get("S.Mode") == "Strict" else f"wrr {row.get('W', 0)}"
-        for tc, row in rows.items()
-    }
+    schedulers = {}
+    for tc, row in rows.items():
+        schedulers[tc] = "strict" if row.get("S.Mode") == "Strict" else f"wrr {row.get('W', 0)}"
+    return schedulers
 
 
 def _announcement(heard: Mapping[str, str]) -> Announcement:
-    words = ("system name", "chassis id", "port-id", "port description")
-    system, chassis, port, description = (
-        (
-            ""
-            if heard.get(f"Remote {what}", "") == "Not Advertised"
-            else str(heard.get(f"Remote {what}", ""))
-        )
-        for what in words
-    )
+    def value(name: str) -> str:
+        text = str(heard.get(f"Remote {name}", ""))
+        return "" if text == "Not Advertised" else text
+
+    system, chassis = value("system name"), value("chassis id")
+    port, description = value("port-id"), value("port description")
     return Announcement(
         system=system, chassis_id=chassis.lower(), port_id=port, port_description=description
     )

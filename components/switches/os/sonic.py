@@ -46,11 +46,11 @@ class Sonic(Dialect):
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         """SONiC refuses to create a VLAN that exists."""
-        return [
-            f"sonic-db-cli CONFIG_DB exists 'VLAN|Vlan{vlan}' | grep -q 1 || sudo config vlan add "
-            f"{vlan}"
-            for vlan in vlans
-        ]
+        lines = []
+        for vlan in vlans:
+            exists = f"sonic-db-cli CONFIG_DB exists 'VLAN|Vlan{vlan}' | grep -q 1"
+            lines.append(f"{exists} || sudo config vlan add {vlan}")
+        return lines
 
     def port_lines(
         self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]
@@ -96,14 +96,19 @@ class Sonic(Dialect):
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         """The lab's own marking profile, map of code points and scheduler."""
-        one = next((each for each in settings if each.ecn), None)
-        if one is None:
+        lossless = [port for port in settings if port.ecn]
+        if not lossless:
             return []
+        first = lossless[0]
         name = f"rocelab_{lab}"
         # a map is complete: other code points get their class selectors
-        points = {str(point): str(one.dscp_priority.get(point, point >> 3)) for point in range(64)}
+        points = {
+            str(point): str(first.dscp_priority.get(point, point >> 3)) for point in range(64)
+        }
         lines = [_set(f"DSCP_TO_TC_MAP|{name}", **points)]
-        lines += [_set(f"WRED_PROFILE|{name}", **_profile(ecn)) for ecn in one.ecn.values() if ecn]
+        lines += [
+            _set(f"WRED_PROFILE|{name}", **_profile(ecn)) for ecn in first.ecn.values() if ecn
+        ]
         return [*lines, _set(f"SCHEDULER|{name}", type="STRICT")]
 
     def global_lines(self, qos: Qos) -> list[str]:
@@ -144,28 +149,27 @@ class Sonic(Dialect):
         strict = (
             object_at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
         )
+        schedule = "strict" if strict else "wrr 0"
+        mode = "trunk" if tagged else "access" if untagged else "routed"
+        trust = "dscp" if points else "pcp"
+        watchdog = None if declared.watchdog is None else bool(object_at(database, "PFC_WD", port))
         settings = PortSettings(
             description=str(about.get("description", "")),
-            mode="trunk" if tagged else "access" if untagged else "routed",
+            mode=mode,
             native_vlan=untagged,
             tagged_vlans=normal_ranges(tagged),
             mtu_bytes=number_of(
                 about.get("mtu", DEFAULT_MTU_BYTES), f"{DATABASE}: PORT|{port} mtu"
             ),
-            trust="dscp" if points else "pcp",
-            dscp_priority={
-                point: number_of(points.get(str(point), 0), f"{DATABASE}: DSCP_TO_TC_MAP {point}")
-                for point in declared.dscp_priority
-            },
+            trust=trust,
+            dscp_priority={point: _priority(points, point) for point in declared.dscp_priority},
             ecn=dict.fromkeys(
                 declared.ecn,
                 _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", ""))),
             ),
             pfc={priority: priority in paused for priority in declared.pfc},
-            scheduling=dict.fromkeys(declared.scheduling, "strict" if strict else "wrr 0"),
-            watchdog=(
-                None if declared.watchdog is None else bool(object_at(database, "PFC_WD", port))
-            ),
+            scheduling=dict.fromkeys(declared.scheduling, schedule),
+            watchdog=watchdog,
             profiles=profiles,
         )
         missing: list[str] = []
@@ -354,10 +358,8 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
         if mapped(field, table) != str(priority):
             yield field
     # releases before 202205 have no such field, and watch all priorities of pfc_enable
-    knows = any(
-        "pfcwd_sw_enable" in object_at(maps)
-        for maps in object_at(database, "PORT_QOS_MAP").values()
-    )
+    maps_by_port = object_at(database, "PORT_QOS_MAP")
+    knows = any("pfcwd_sw_enable" in object_at(maps) for maps in maps_by_port.values())
     if knows and priority not in numbers_in(str(quality.get("pfcwd_sw_enable", ""))):
         yield "pfcwd_sw_enable"
 
@@ -380,3 +382,7 @@ def _thresholds(profile: Object) -> Ecn | None:
         number_of(profile.get(name, 0), f"{DATABASE}: WRED_PROFILE {name}") for name in names
     )
     return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)
+
+
+def _priority(points: Mapping[str, JsonValue], point: int) -> int:
+    return number_of(points.get(str(point), 0), f"{DATABASE}: DSCP_TO_TC_MAP {point}")

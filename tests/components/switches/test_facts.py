@@ -77,7 +77,7 @@ def test_a_wrong_value_is_found_with_both_numbers(system: str, case: tuple[str, 
     different = {each.field: each for each in differences(asked(system), facts(system, answers=broken).settings)}
 
     assert set(different) == {field}
-    assert different[field].found == found
+    assert different[field].actual == found
     assert different[field].expected == asked(system).fields()[field]
 
 

@@ -160,8 +160,8 @@ def test_a_switch_that_refuses_to_list_its_neighbors_is_configured_by_the_map(
     outcome = rig.configure(rig.lab())
 
     assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 9216
-    assert [facts.neighbour for facts in outcome.found.values()] == [None] * 4
-    (warning,) = unheard("sw1", outcome.found)
+    assert [facts.neighbour for facts in outcome.facts.values()] == [None] * 4
+    (warning,) = unheard("sw1", outcome.facts)
     assert states(warning, "sw1", "LLDP", "`show lldp", "Not enabled", "switches[].ports")
 
 
@@ -234,7 +234,7 @@ def test_a_neighbor_that_agrees_is_reported(rig: Rig) -> None:
     heard = {"chassis": "52:54:00:11:00:01", "port": "enp5s0", "port_description": "", "system": "gpu01"}
     rig.frames.lldp["gpu01", "enp5s0"] = heard
 
-    neighbour = rig.configure(rig.lab()).found["1/1"].neighbour
+    neighbour = rig.configure(rig.lab()).facts["1/1"].neighbour
 
     assert neighbour is not None
     assert neighbour.system == "gpu01"

@@ -185,11 +185,11 @@ def _version(machine: ReadOnly, test: str) -> str:
 def _users_of_queue_pairs(machine: ReadOnly) -> List[Json]:
     """Queue pairs of processes; those of the kernel have no pid."""
     pairs = queue_pairs(printed(machine.run(*QUEUE_PAIRS)))
-    return [
-        {"device": pair.device, "pid": pair.pid, "program": pair.program}
-        for pair in pairs
-        if pair.pid
-    ]
+    users = []
+    for pair in pairs:
+        if pair.pid:
+            users.append({"device": pair.device, "pid": pair.pid, "program": pair.program})
+    return users
 
 
 def _cuda_options(machine: ReadOnly) -> List[str]:

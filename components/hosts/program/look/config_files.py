@@ -37,7 +37,10 @@ def config_files(machine: ReadOnly, interface: str, mac: str, pci: str) -> List[
         *_ifupdown(machine, interface),
     ]
     files += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
-    return [{key: value for key, value in file.items() if value is not None} for file in files]
+    known_values = []
+    for file in files:
+        known_values.append({key: value for key, value in file.items() if value is not None})
+    return known_values
 
 
 def _file(
@@ -85,28 +88,24 @@ def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORK
     files = []
     for path in (*_listed(machine, folder, ".network"), *_listed(machine, folder, ".link")):
         sections = _ini(machine.read(path))
-        match = sections.get("Match", [])
-        names = [
-            name
-            for key, value in match
-            if key in ("Name", "OriginalName")
-            for name in value.split()
-        ]
-        macs = [
-            address
-            for key, value in match
-            if key in ("MACAddress", "PermanentMACAddress")
-            for address in value.split()
-        ]
-        if any(fnmatch.fnmatch(interface, name) for name in names) or mac in [
-            address.lower() for address in macs if mac
-        ]:
+        if _matches(sections.get("Match", []), interface, mac):
             link, addresses = sections.get("Link", []), []
             for section in ("Network", "Address"):
                 addresses += [value for key, value in sections.get(section, []) if key == "Address"]
             vfs = _first(link, "SR-IOVVirtualFunctions")
             files.append(_file(path, "networkd", _first(link, "MTUBytes"), tuple(addresses), vfs))
     return files
+
+
+def _matches(match: Pairs, interface: str, mac: str) -> bool:
+    """Whether networkd's section Match is for the interface."""
+    for key, value in match:
+        if key in ("Name", "OriginalName"):
+            if any(fnmatch.fnmatch(interface, pattern) for pattern in value.split()):
+                return True
+        elif key in ("MACAddress", "PermanentMACAddress") and mac and mac in value.lower().split():
+            return True
+    return False
 
 
 def _network_manager(
@@ -119,12 +118,11 @@ def _network_manager(
         by_mac = (_first(sections.get("ethernet", []), "mac-address") or "").lower() == mac
         if not named and not (mac and by_mac):
             continue
-        addresses = [
-            value.split(",")[0]
-            for family in ("ipv4", "ipv6")
-            for key, value in sections.get(family, [])
-            if re.match(r"address\d+$", key)
-        ]
+        addresses = []
+        for family in ("ipv4", "ipv6"):
+            for key, value in sections.get(family, []):
+                if re.match(r"address\d+$", key):
+                    addresses.append(value.split(",")[0])
         mtu = _first(sections.get("ethernet", []), "mtu")
         vfs = _first(sections.get("sriov", []), "total-vfs")
         files.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
@@ -180,13 +178,14 @@ def _of_rocelab(machine: ReadOnly, interface: str) -> List[Json]:
     """What the unit of rocelab sets at each boot."""
     try:
         pfs = json.loads(machine.read(DOCUMENT_FILE))["pfs"]
-        ours = [pf for pf in pfs if pf["interface"] == interface]
-        return [
-            _file(DOCUMENT_FILE, "rocelab", str(pf["mtu_bytes"]), (pf["address"],), str(pf["vfs"]))
-            for pf in ours
-        ]
+        files = []
+        for pf in pfs:
+            if pf["interface"] == interface:
+                mtu, addresses, vfs = str(pf["mtu_bytes"]), (pf["address"],), str(pf["vfs"])
+                files.append(_file(DOCUMENT_FILE, "rocelab", mtu, addresses, vfs))
     except (ValueError, KeyError, TypeError):
         return []
+    return files
 
 
 def _listed(machine: ReadOnly, folder: str, suffix: str) -> List[str]:

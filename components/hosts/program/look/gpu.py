@@ -138,10 +138,10 @@ def xids(text: str) -> List[Json]:
     for address, code in XID.findall(text):
         key = f"{address.lower()} {code}"
         counts[key] = counts.get(key, 0) + 1
-    return [
-        {"pci": key.split()[0], "code": int(key.split()[1]), "count": count}
-        for key, count in counts.items()
-    ]
+    entries = []
+    for key, count in counts.items():
+        entries.append({"pci": key.split()[0], "code": int(key.split()[1]), "count": count})
+    return entries
 
 
 def _text(gpu: ET.Element, path: str) -> str:
@@ -165,7 +165,10 @@ def _number(gpu: ET.Element, path: str) -> int:
 
 def _sum(gpu: ET.Element, paths: List[str]) -> Optional[int]:
     """Releases of the driver differ in how they split a count."""
-    values = [value for value in (_optional(gpu, path) for path in paths) if value is not None]
+    values = []
+    for value in (_optional(gpu, path) for path in paths):
+        if value is not None:
+            values.append(value)
     return sum(values) if values else None
 
 

@@ -29,15 +29,15 @@ def links(machine: ReadOnly) -> Dict[str, Json]:
 def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
     """Addresses with prefix length of each link, without link-local ones."""
     listed = printed_json(machine.once(*ADDRESSES))
-    return {
-        str(link["ifname"]): sorted(
-            f"{info['local']}/{info['prefixlen']}"
-            for info in link.get("addr_info", [])
-            if info.get("scope") != "link" and "local" in info
-        )
-        for link in listed
-        if link.get("ifname")
-    }
+    by_interface = {}
+    for link in listed:
+        if link.get("ifname"):
+            by_interface[str(link["ifname"])] = sorted(
+                f"{info['local']}/{info['prefixlen']}"
+                for info in link.get("addr_info", [])
+                if info.get("scope") != "link" and "local" in info
+            )
+    return by_interface
 
 
 def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
@@ -147,16 +147,17 @@ def _network(rule: Json, side: str) -> str:
 def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
     """Entries of the neighbour table that NICs received."""
     known = set(physical)
-    neighbours = [
-        {
-            "address": str(entry["dst"]),
-            "interface": str(entry["dev"]),
-            "mac": str(entry["lladdr"]),
-            "state": " ".join(entry.get("state", [])),
-        }
-        for entry in printed_json(machine.once(*PEERS))
-        if entry.get("dev") in known and entry.get("lladdr")
-    ]
+    neighbours = []
+    for entry in printed_json(machine.once(*PEERS)):
+        if entry.get("dev") in known and entry.get("lladdr"):
+            neighbours.append(
+                {
+                    "address": str(entry["dst"]),
+                    "interface": str(entry["dev"]),
+                    "mac": str(entry["lladdr"]),
+                    "state": " ".join(entry.get("state", [])),
+                }
+            )
     if len(neighbours) > MOST_PEERS:
         raise UnknownError(f"{len(neighbours)} neighbors: more than the {MOST_PEERS} that are kept")
     return neighbours
@@ -198,11 +199,10 @@ def _of_the_session(machine: ReadOnly) -> List[str]:
     address = session_address(machine)
     if not address:
         raise UnknownError("this is not an SSH session")
-    interfaces = [
-        name
-        for name, given in addresses(machine).items()
-        if address in [prefixed.split("/")[0] for prefixed in given]
-    ]
+    interfaces = []
+    for name, given in addresses(machine).items():
+        if address in [prefixed.split("/")[0] for prefixed in given]:
+            interfaces.append(name)
     if not interfaces:
         raise UnknownError(f"{address} is not an address of this host")
     return interfaces

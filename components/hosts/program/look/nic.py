@@ -333,18 +333,18 @@ class NicReader:
         return self._firmware
 
     def _pending_firmware(self) -> List[Json]:
-        return [
-            {"name": name, "now": str(setting.now), "next": str(setting.next)}
-            for name, setting in sorted(self._query().items())
-            if setting.now != setting.next
-        ]
+        pending = []
+        for name, setting in sorted(self._query().items()):
+            if setting.now != setting.next:
+                pending.append({"name": name, "now": str(setting.now), "next": str(setting.next)})
+        return pending
 
     def _firmware_settings(self) -> Dict[str, int]:
-        return {
-            name: setting.now
-            for name, setting in sorted(self._query().items())
-            if TUNING.match(name)
-        }
+        settings = {}
+        for name, setting in sorted(self._query().items()):
+            if TUNING.match(name):
+                settings[name] = setting.now
+        return settings
 
     def _roce_acceleration(self) -> Dict[str, int]:
         """What the NIC does about lost packets, in a register that a reboot resets."""

@@ -58,11 +58,11 @@ def nics(machine: Machine) -> List[str]:
 
 
 def gpu_addresses(machine: Machine) -> List[str]:
-    return [
-        name
-        for name, kind in functions(machine).items()
-        if kind.startswith(GPU_CLASSES) and machine.read(f"{DEVICES}/{name}/vendor") in GPU_VENDORS
-    ]
+    addresses = []
+    for name, kind in functions(machine).items():
+        if kind.startswith(GPU_CLASSES) and machine.read(f"{DEVICES}/{name}/vendor") in GPU_VENDORS:
+            addresses.append(name)
+    return addresses
 
 
 def bridges(machine: Machine, address: str) -> List[str]:

@@ -205,11 +205,10 @@ def record_around(firmware: bool) -> int:
 
 
 def _programs(machine: Recorder, firmware: bool) -> List[List[str]]:
-    words = [
-        list(program)
-        for program in ON_THE_HOST
-        if program[0] != "nmcli" or machine.exists("/run/NetworkManager")
-    ]
+    words = []
+    for program in ON_THE_HOST:
+        if program[0] != "nmcli" or machine.exists("/run/NetworkManager"):
+            words.append(list(program))
     bridges = set()
     for address in (*pci.nics(machine), *pci.gpu_addresses(machine)):
         bridges.update(pci.bridges(machine, address))

@@ -297,9 +297,8 @@ def _log(machine: ReadOnly) -> str:
 
 def complaints(text: str) -> List[str]:
     """The last lines in which a NIC reports its health, cable or power."""
-    lines = [
-        line.strip()[:200]
-        for line in text.splitlines()
-        if NIC_LINE.search(line) and COMPLAINT.search(line)
-    ]
+    lines = []
+    for line in text.splitlines():
+        if NIC_LINE.search(line) and COMPLAINT.search(line):
+            lines.append(line.strip()[:200])
     return lines[-MOST_COMPLAINTS:]

@@ -20,10 +20,10 @@ class Arp(Step):
     effects = {"arp": "none"}
 
     def target(self, document: Document) -> Fields:
-        return {
-            f"{pf['interface']}.arp": " ".join(f"{key}={ARP[key]}" for key in ARP)
-            for pf in document["pfs"]
-        }
+        fields: Fields = {}
+        for pf in document["pfs"]:
+            fields[f"{pf['interface']}.arp"] = " ".join(f"{key}={ARP[key]}" for key in ARP)
+        return fields
 
     def observed(self, host: Host) -> Fields:
         return {f"{pf['interface']}.arp": self._found(host, pf["interface"]) for pf in host.pfs}

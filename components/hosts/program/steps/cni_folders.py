@@ -30,21 +30,23 @@ class CniFolders(Step):
         declared, configured = host.document["cni_folders"], cni_folders(host)
         plugins, configurations = declared["bin"], declared["conf"]
         bin_setting = f'bin_dir = "{plugins}" (bin_dirs = ["{plugins}"] from containerd 2.1 on)'
-        warnings = [
-            f"containerd looks for CNI {what} in {' and '.join(looked)}, but they are in {folder}, "
-            f"so no pod gets a rail. Set {setting} in /etc/containerd/config.toml and restart "
-            "containerd, or set runtime.containerd.source: packaged"
-            for what, looked, folder, setting in (
-                ("plugins", configured["bin"], plugins, bin_setting),
-                (
-                    "configurations",
-                    configured["conf"],
-                    configurations,
-                    f'conf_dir = "{configurations}"',
-                ),
-            )
-            if looked and folder not in looked
-        ]
+        warnings = []
+        for what, looked, folder, setting in (
+            ("plugins", configured["bin"], plugins, bin_setting),
+            (
+                "configurations",
+                configured["conf"],
+                configurations,
+                f'conf_dir = "{configurations}"',
+            ),
+        ):
+            if looked and folder not in looked:
+                warnings.append(
+                    f"containerd looks for CNI {what} in {' and '.join(looked)}, but they are in "
+                    f"{folder}, so no pod gets a rail. Set {setting} in "
+                    "/etc/containerd/config.toml and restart containerd, or set "
+                    "runtime.containerd.source: packaged"
+                )
         return {"warnings": warnings} if warnings else {}
 
 
@@ -55,11 +57,10 @@ def cni_folders(host: Host) -> Dict[str, List[str]]:
     """
     machine = host.machine
     configured: Dict[str, List[str]] = {"bin": [], "conf": []}
-    drop_ins = (
-        f"{CONFIG_DROP_INS}/{name}"
-        for name in machine.names(CONFIG_DROP_INS)
-        if name.endswith(".toml")
-    )
+    drop_ins = []
+    for name in machine.names(CONFIG_DROP_INS):
+        if name.endswith(".toml"):
+            drop_ins.append(f"{CONFIG_DROP_INS}/{name}")
     for path in (CONFIG_FILE, *sorted(drop_ins)):
         for name, value in SETTING.findall(machine.content(path).decode(errors="replace")):
             folders = [folder for folder in QUOTED.findall(value) if folder]

@@ -7,12 +7,12 @@ rpcrdma on every host with an RDMA NIC (kernel-boot/modules/rdma.conf). The poli
 hour for it and then fail.
 """
 
-from typing import Set
+from typing import Sequence, Set
 
 from .. import ofed
 from ..host import Document, Host
 from ..identity import pin_names, unpinned_names
-from ..machine import StepError
+from ..machine import Machine, StepError
 from ..places import LINK_FILE
 from ..step import Fields, Step
 
@@ -47,31 +47,11 @@ class DriverContainer(Step):
         if not ofed.runs_inbox(host.machine):
             return
         unloads = host.document["driver_container"]["unloads"]
-        storage = [name for name in STORAGE_MODULES if host.machine.exists(f"/sys/module/{name}")]
-        used = [
-            name
-            for name in storage
-            if host.machine.read(f"/sys/module/{name}/refcnt") not in ("", "0")
-        ]
-        if used:
-            raise StepError(
-                "the driver container cannot replace the driver under storage in use: "
-                f"{', '.join(used)}",
-                "unmount or disconnect the storage; if it needs RDMA, keep this host's driver "
-                "(source: keep)",
-            )
-        if storage and UNLOAD_STORAGE not in unloads:
-            raise StepError(
-                "the driver container exits while storage modules are loaded: "
-                f"{', '.join(storage)}",
-                f'set driver.container_env: {{{UNLOAD_STORAGE}: "true"}}, or keep the host from '
-                "loading them (/etc/rdma/modules/rdma.conf) and unload them",
-            )
-        others = [
-            text
-            for text in ofed.module_holders(host.machine)
-            if f"module {UNLOADED_ALWAYS} " not in text
-        ]
+        _refuse_storage(host.machine, unloads)
+        others = []
+        for text in ofed.module_holders(host.machine):
+            if f"module {UNLOADED_ALWAYS} " not in text:
+                others.append(text)
         if others and UNLOAD_OTHERS not in unloads:
             raise StepError(
                 f"the driver container cannot replace the driver: {'; '.join(others)}",
@@ -81,3 +61,24 @@ class DriverContainer(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         pin_names(host)
+
+
+def _refuse_storage(machine: Machine, unloads: Sequence[str]) -> None:
+    storage = [name for name in STORAGE_MODULES if machine.exists(f"/sys/module/{name}")]
+    used = []
+    for name in storage:
+        if machine.read(f"/sys/module/{name}/refcnt") not in ("", "0"):
+            used.append(name)
+    if used:
+        raise StepError(
+            "the driver container cannot replace the driver under storage in use: "
+            f"{', '.join(used)}",
+            "unmount or disconnect the storage; if it needs RDMA, keep this host's driver "
+            "(source: keep)",
+        )
+    if storage and UNLOAD_STORAGE not in unloads:
+        raise StepError(
+            f"the driver container exits while storage modules are loaded: {', '.join(storage)}",
+            f'set driver.container_env: {{{UNLOAD_STORAGE}: "true"}}, or keep the host from '
+            "loading them (/etc/rdma/modules/rdma.conf) and unload them",
+        )

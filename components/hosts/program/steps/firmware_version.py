@@ -34,10 +34,10 @@ class FirmwareVersion(Step):
         return {field: str(version) for field, version in self.target(document).items()}
 
     def observed(self, host: Host) -> Fields:
-        return {
-            field: running(host, interface_of(field)) or UNKNOWN
-            for field in self.target(host.document)
-        }
+        fields: Fields = {}
+        for field in self.target(host.document):
+            fields[field] = running(host, interface_of(field)) or UNKNOWN
+        return fields
 
     def refuse(self, host: Host) -> None:
         for pf, version in sorted(host.document["firmware_versions"].items()):

@@ -119,17 +119,17 @@ def _boot_entries(machine: Machine) -> List[List[str]]:
         text = machine.read("/boot/grub/grub.cfg")
         own = OWN_ENTRIES.search(text)  # other operating systems on this disk do not count
         lines = BOOT_ENTRY.findall(own[1] if own else text)
-        return [
-            words
-            for words in (line.split() for line in lines)
-            if not {"single", "recovery"} & set(words)
-        ]
+        entries = []
+        for words in (line.split() for line in lines):
+            if not {"single", "recovery"} & set(words):
+                entries.append(words)
+        return entries
     if kind == "grubby":
         # of the entries that kernels of this system have, each line `args="…"` is one
-        return [
-            args.split()
-            for args in GRUBBY_ARGS.findall(machine.run("grubby", "--info=ALL", timeout_s=60).out)
-        ]
+        entries = []
+        for args in GRUBBY_ARGS.findall(machine.run("grubby", "--info=ALL", timeout_s=60).out):
+            entries.append(args.split())
+        return entries
     return []
 
 

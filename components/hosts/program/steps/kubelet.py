@@ -40,10 +40,9 @@ class Kubelet(Step):
         }
 
     def observed(self, host: Host) -> Fields:
-        given = [
-            [word.partition("=")[2] for word in _arguments(host) if _is(word, option)]
-            for option in OPTIONS
-        ]
+        given = []
+        for option in OPTIONS:
+            given.append([word.partition("=")[2] for word in _arguments(host) if _is(word, option)])
         registered, listening = (" ".join(addresses) for addresses in given)
         endpoint = re.search(
             r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE
@@ -67,11 +66,10 @@ class Kubelet(Step):
             # kubeadm starts it, and packages of the RHEL family leave it off at boot
             machine.must("systemctl", "enable", "--no-reload", UNIT)
         if "kubelet_node_ip" in wrong:
-            kept = [
-                word
-                for word in _arguments(host)
-                if not any(_is(word, option) for option in OPTIONS)
-            ]
+            kept = []
+            for word in _arguments(host):
+                if not any(_is(word, option) for option in OPTIONS):
+                    kept.append(word)
             words = [*kept, *(f"{option}={declared['node_ip']}" for option in OPTIONS)]
             line = f'{VARIABLE}="{" ".join(words)}"'
             others = [line for line in _lines(host) if not line.startswith(VARIABLE + "=")]

@@ -41,11 +41,9 @@ class KubernetesKernel(Step):
     def observed(self, host: Host) -> Fields:
         machine = host.machine
         wrong = [f"{name} not loaded" for name in _missing(host)]
-        wrong += [
-            f"{key} is {value or 'missing'}"
-            for key, value in _values(host).items()
-            if value != SYSCTLS[key]
-        ]
+        for key, value in _values(host).items():
+            if value != SYSCTLS[key]:
+                wrong.append(f"{key} is {value or 'missing'}")
         wrong += machine.faults(FILES)
         return {FIELD: "; ".join(wrong) or "set"}
 

@@ -111,11 +111,10 @@ class KubernetesPackages(Step):
         return {"held": _held(host)}
 
     def undo(self, host: Host, before: Before) -> None:
-        removed = [
-            path
-            for path in (*LIST_FILES.values(), *KEY_FILES.values())
-            if host.machine.remove(path)
-        ]
+        removed = []
+        for path in (*LIST_FILES.values(), *KEY_FILES.values()):
+            if host.machine.remove(path):
+                removed.append(path)
         if removed and not before["held"]:
             _hold(host, family(host.machine), held=False)
 
@@ -204,11 +203,10 @@ def _apt_entries(machine: Machine) -> Iterator[Tuple[str, str]]:
             entries = [line.partition("#")[0] for line in text.splitlines()]
         elif path.endswith(".sources"):
             paragraphs = re.split(r"\n\s*\n", text)
-            entries = [
-                paragraph
-                for paragraph in paragraphs
-                if not re.search(r"(?im)^enabled:\s*(no|false|0|off)\b", paragraph)
-            ]
+            entries = []
+            for paragraph in paragraphs:
+                if not re.search(r"(?im)^enabled:\s*(no|false|0|off)\b", paragraph):
+                    entries.append(paragraph)
         yield from ((path, entry) for entry in entries)
 
 

@@ -52,11 +52,10 @@ class Licence(Step):
 
     def observed(self, host: Host) -> Fields:
         machine, declared = host.machine, host.document["licence"]
-        observed = {
-            key: value
-            for key, value in _pairs(machine.read(SETTINGS_FILE)).items()
-            if key in OURS and value
-        }
+        observed = {}
+        for key, value in _pairs(machine.read(SETTINGS_FILE)).items():
+            if key in OURS and value:
+                observed[key] = value
         fields: Fields = {
             "licence_settings": _shown(observed),
             "licence": self._status(host)["status"],

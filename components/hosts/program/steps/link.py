@@ -79,11 +79,10 @@ class LinkStep(Step):
             name = pf["interface"]
             if name in concerned:
                 target = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
-                chosen = {
-                    key: target[key]
-                    for key, field in LINK_FIELDS.items()
-                    if f"{name}.{field}" in wrong
-                }
+                chosen = {}
+                for key, field in LINK_FIELDS.items():
+                    if f"{name}.{field}" in wrong:
+                        chosen[key] = target[key]
                 lines += link_changes(host, name, {**link_state(host, name), **chosen})
         host.ip_batch(lines)
 

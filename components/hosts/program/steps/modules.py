@@ -33,8 +33,8 @@ class Modules(Step):
         host.machine.unload(reversed(before["loaded_by_us"]))
 
     def _missing(self, host: Host) -> List[str]:
-        return [
-            name
-            for name in host.document["modules"]
-            if not host.machine.exists(f"/sys/module/{name}")
-        ]
+        missing = []
+        for name in host.document["modules"]:
+            if not host.machine.exists(f"/sys/module/{name}"):
+                missing.append(name)
+        return missing

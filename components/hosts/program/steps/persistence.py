@@ -105,11 +105,10 @@ class Persistence(Step):
             os.symlink(f"../{UNIT}", machine.path(UNIT_LINK))
 
     def files_to_write(self, host: Host) -> List[str]:
-        paths = [
-            path
-            for path, content in self._files(host).items()
-            if host.machine.faults({path: content})
-        ]
+        paths = []
+        for path, content in self._files(host).items():
+            if host.machine.faults({path: content}):
+                paths.append(path)
         enabled = host.machine.target(UNIT_LINK) == UNIT
         return paths + ([] if enabled else [UNIT_LINK])
 
@@ -135,9 +134,10 @@ class Persistence(Step):
 
         VFs, which the unit makes itself, have others and must not start it again.
         """
-        slots = [
-            slot for slot in (lasting_pci_address(host, pf["interface"]) for pf in host.pfs) if slot
-        ]
+        slots = []
+        for slot in (lasting_pci_address(host, pf["interface"]) for pf in host.pfs):
+            if slot:
+                slots.append(slot)
         matches = [f'SUBSYSTEM=="net|infiniband", KERNELS=="{slot}"' for slot in slots]
         if SOFT_ROCE_MODULE in host.document["modules"]:
             matches.append(f'SUBSYSTEM=="module", KERNEL=="{SOFT_ROCE_MODULE}"')
@@ -145,11 +145,11 @@ class Persistence(Step):
 
     def _left_over(self, host: Host) -> List[str]:
         """Files for network daemons that are no longer needed."""
-        return [
-            path
-            for path in DAEMON_FILES
-            if path not in drop_ins(host) and host.machine.exists(path)
-        ]
+        paths = []
+        for path in DAEMON_FILES:
+            if path not in drop_ins(host) and host.machine.exists(path):
+                paths.append(path)
+        return paths
 
     def _document(self, host: Host) -> bytes:
         """Encoded once until something changes.

@@ -50,12 +50,13 @@ class Preflight(Step):
     def facts(self, host: Host) -> Dict[str, Any]:
         machine = host.machine
         links = {pf["interface"]: _pcie(machine, pf["interface"]) for pf in host.pfs}
-        warnings = [
-            f"{name} runs at {link['now']} but supports {link['most']}: check slot, seating and "
-            "BIOS"
-            for name, link in links.items()
-            if link and link["now"] != link["most"]
-        ]
+        warnings = []
+        for name, link in links.items():
+            if link and link["now"] != link["most"]:
+                warnings.append(
+                    f"{name} runs at {link['now']} but supports {link['most']}: check slot, "
+                    "seating and BIOS"
+                )
         if _lacks_perftest(host):
             warnings.append(
                 "perftest is not installed, so no verbs benchmark runs here: "

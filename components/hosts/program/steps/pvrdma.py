@@ -25,11 +25,11 @@ class PvrdmaStep(Step):
     effects = {"pvrdma_port": "link"}
 
     def target(self, document: Document) -> Fields:
-        return {
-            f"{pf['interface']}.pvrdma_port": ACTIVE
-            for pf in document["pfs"]
-            if pf["driver"] == DRIVER
-        }
+        fields: Fields = {}
+        for pf in document["pfs"]:
+            if pf["driver"] == DRIVER:
+                fields[f"{pf['interface']}.pvrdma_port"] = ACTIVE
+        return fields
 
     def observed(self, host: Host) -> Fields:
         return {

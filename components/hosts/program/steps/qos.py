@@ -58,11 +58,11 @@ class QualityOfService(Step):
     }
 
     def target(self, document: Document) -> Fields:
-        return {
-            f"{pf['interface']}.{aspect}": value
-            for pf in document["pfs"]
-            for aspect, value in _target(document, pf).items()
-        }
+        fields: Fields = {}
+        for pf in document["pfs"]:
+            for aspect, value in _target(document, pf).items():
+                fields[f"{pf['interface']}.{aspect}"] = value
+        return fields
 
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}
@@ -125,11 +125,10 @@ class QualityOfService(Step):
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
         tool, current = _found(host, before)
-        aspects = {
-            key: value
-            for key, value in before["aspects"].items()
-            if current.get(key, value) != value
-        }
+        aspects = {}
+        for key, value in before["aspects"].items():
+            if current.get(key, value) != value:
+                aspects[key] = value
         if aspects.get("trust", "dscp") not in TRUSTS or not tool:
             aspects = {key: value for key, value in aspects.items() if key not in PORT_ASPECTS}
         elif "dscp_map" in aspects:

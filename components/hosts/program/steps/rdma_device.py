@@ -19,12 +19,12 @@ class RdmaDeviceStep(Step):
         return {f"{pf['interface']}.rdma_device": pf["rdma_device"] for pf in document["pfs"]}
 
     def observed(self, host: Host) -> Fields:
-        return {
-            f"{pf['interface']}.rdma_device": (
+        fields: Fields = {}
+        for pf in host.pfs:
+            fields[f"{pf['interface']}.rdma_device"] = (
                 " ".join(host.rdma_devices(pf["interface"])) or "none"
             )
-            for pf in host.pfs
-        }
+        return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         pfs = [pf for pf in host.pfs if f"{pf['interface']}.rdma_device" in wrong]
@@ -52,12 +52,11 @@ class RdmaDeviceStep(Step):
     def facts(self, host: Host) -> Dict[str, Any]:
         # from the kernel, not from the lab file: the simulator's vmw_pvrdma is really soft-RoCE
         soft = host.rdma_parents()
-        kinds = {
-            pf["rdma_device"]: (
+        kinds = {}
+        for pf in host.pfs:
+            kinds[pf["rdma_device"]] = (
                 "soft-RoCE, simulated" if pf["rdma_device"] in soft else pf["driver"]
             )
-            for pf in host.pfs
-        }
         return {"rdma": kinds}
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:

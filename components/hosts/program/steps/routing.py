@@ -36,11 +36,11 @@ class Routing(Step):
 
     def target(self, document: Document) -> Fields:
         routed = any("routing" in pf for pf in document["pfs"])
-        return {
-            f"{pf['interface']}.routing": "; ".join(_lines(pf)) or "none"
-            for pf in document["pfs"]
-            if routed
-        }
+        fields: Fields = {}
+        for pf in document["pfs"]:
+            if routed:
+                fields[f"{pf['interface']}.routing"] = "; ".join(_lines(pf)) or "none"
+        return fields
 
     def observed(self, host: Host) -> Fields:
         return {
@@ -93,16 +93,16 @@ def _found(host: Host, pf: Dict[str, Any]) -> List[str]:
     tables = (
         {str(pf["routing"]["table"])} if "routing" in pf else {route["table"] for route in routes}
     )
-    lines = [
-        f"{route['dst']}{' via ' + route['gateway'] if 'gateway' in route else ''} dev {name} "
-        f"table {route['table']}" + (f" metric {route['metric']}" if "metric" in route else "")
-        for route in routes
-    ]
-    rules = [
-        f"from {_source(rule)} lookup {rule['table']}"
-        for rule in _rules(host)
-        if rule["table"] in tables
-    ]
+    lines = []
+    for route in routes:
+        lines.append(
+            f"{route['dst']}{' via ' + route['gateway'] if 'gateway' in route else ''} dev {name} "
+            f"table {route['table']}" + (f" metric {route['metric']}" if "metric" in route else "")
+        )
+    rules = []
+    for rule in _rules(host):
+        if rule["table"] in tables:
+            rules.append(f"from {_source(rule)} lookup {rule['table']}")
     return (
         sorted(lines, key=lambda line: (line.startswith("default"), " table main" not in line))
         + rules

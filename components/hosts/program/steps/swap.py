@@ -53,11 +53,11 @@ class Swap(Step):
 
 
 def _active(host: Host) -> List[str]:
-    return [
-        line.split()[0]
-        for line in host.machine.read("/proc/swaps").splitlines()[1:]
-        if line.strip()
-    ]
+    names = []
+    for line in host.machine.read("/proc/swaps").splitlines()[1:]:
+        if line.strip():
+            names.append(line.split()[0])
+    return names
 
 
 def _lines(host: Host) -> List[str]:

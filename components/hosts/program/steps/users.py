@@ -197,19 +197,21 @@ def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> No
             f"change it by hand (usermod, then chown of its files), or set uid: {account.uid}",
         )
     if account is None and user["uid"]:
-        taken = [
-            line.split(":")[0]
-            for line in machine.read("/etc/passwd").splitlines()
-            if f":{user['uid']}:" in line
-        ]
-        owner = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(
-            taken
-        )
+        owner = _owner_of_uid(machine, user["uid"])
         if owner:
             raise StepError(
                 f"uid {user['uid']} of {name} belongs to {owner} on this host",
                 "set a free uid in the lab file",
             )
+
+
+def _owner_of_uid(machine: Machine, uid: int) -> str:
+    """The accounts that have a user ID; empty when it is free."""
+    owner = machine.run("getent", "passwd", str(uid)).out.split(":")[0]
+    if owner:
+        return owner
+    lines = machine.read("/etc/passwd").splitlines()
+    return " ".join(line.split(":")[0] for line in lines if f":{uid}:" in line)
 
 
 def _give(machine: Machine, user: Dict[str, Any]) -> None:

@@ -15,11 +15,11 @@ class VfMtu(Step):
     effects = {"vf_mtu_bytes": "none"}  # idle VFs only
 
     def target(self, document: Document) -> Fields:
-        return {
-            f"{pf['interface']}.vf_mtu_bytes": pf["mtu_bytes"]
-            for pf in document["pfs"]
-            if pf["vfs"]
-        }
+        fields: Fields = {}
+        for pf in document["pfs"]:
+            if pf["vfs"]:
+                fields[f"{pf['interface']}.vf_mtu_bytes"] = pf["mtu_bytes"]
+        return fields
 
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}

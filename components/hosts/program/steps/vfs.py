@@ -53,9 +53,10 @@ class Vfs(Step):
         keep_new_vfs_unmanaged(host)
         pfs = {pf["interface"]: pf["vfs"] for pf in host.pfs}
         resized = [name for name in pfs if f"{name}.vfs" in wrong]
-        failed = [
-            error for error in (self._resized(host, name, pfs[name]) for name in resized) if error
-        ]
+        failed = []
+        for error in (self._resized(host, name, pfs[name]) for name in resized):
+            if error:
+                failed.append(error)
         self._give_addresses(
             host, [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong]
         )
@@ -93,11 +94,11 @@ class Vfs(Step):
 
         A VF in use has the address that its pod needs.
         """
-        return [
-            vf
-            for vf in host.idle_vfs(pf)
-            if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)
-        ]
+        foreign = []
+        for vf in host.idle_vfs(pf):
+            if self._mac(host, vf) != vf_mac(host.document, pf, vf.number):
+                foreign.append(vf)
+        return foreign
 
     def _give_addresses(self, host: Host, pfs: Iterable[str]) -> None:
         # a VF's driver reads the PF's table when it starts, so the address is set before the driver
