@@ -1,6 +1,7 @@
 """What a release consists of: the workflow, the site's pages, the archive and its bill, and the recording."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree as ET
@@ -72,3 +73,9 @@ def test_the_recording_is_a_picture_that_says_what_it_shows() -> None:
 
     assert "make up on the simulator" in texts
     assert "not rated (simulated)" in texts
+
+
+def test_the_version_has_a_dated_section_in_the_changelog() -> None:
+    version = re.escape(release("dist").version())
+
+    assert re.search(rf"^## {version} \(\d{{4}}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
