@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from stacks.base import Name, Ratio, Seconds, Section, repeated
 from stacks.bill import Image
 from stacks.delivery import LabelKey, LabelValue
-from stacks.transports import Application, Comparison
+from stacks.transports import Application, Comparison, Runner
 
 VerbsTest = Literal[
     "ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"
@@ -186,11 +186,22 @@ def _refuse_swapped_bounds(smallest_bytes: int, largest_bytes: int | None) -> No
         )
 
 
-class Nccl(Section):
-    """NCCL all-reduce over all active nodes as an MPIJob: the DeepOps RoCE guide's in v2beta1."""
+def _refuse_pods_without_image(runner: Runner, image: str | None) -> None:
+    if runner == "pods" and image is None:
+        raise ValueError(
+            "image is missing, and pods run it; name one, or set runner to ssh or slurm"
+        )
 
-    image: Image
+
+class Nccl(Section):
+    """NCCL all-reduce over all active nodes, by default as an MPIJob: the DeepOps RoCE guide's."""
+
+    runner: Runner = "pods"
+    """What starts it: pods | ssh | slurm. Only pods need a cluster and an image."""
+    image: Image | None = None
     """Benchmark image, by tag or, better, by digest."""
+    program: str = Field(default="all_reduce_perf", pattern=r"^[A-Za-z0-9_./+-]+$")
+    """With ssh and slurm: nccl-tests' program on the nodes, built with MPI: a path, or on PATH."""
     smallest_bytes: int = Field(default=8, ge=4)
     largest_bytes: int | None = Field(default=None, ge=4, le=68_719_476_736)
     """The message by which the all-reduce is judged. By default 1 GiB per rail up to 64 GPUs and 2
@@ -204,16 +215,16 @@ class Nccl(Section):
     @model_validator(mode="after")
     def _there_is_something_to_run(self) -> Self:
         _refuse_swapped_bounds(self.smallest_bytes, self.largest_bytes)
+        _refuse_pods_without_image(self.runner, self.image)
         return self
 
 
 class Mpi(Section):
-    """MPI all-reduce on the CPUs of all active nodes as an MPIJob: Open MPI over UCX.
+    """MPI all-reduce on the CPUs of all active nodes: Open MPI over UCX. For labs without GPUs."""
 
-    For labs without GPUs.
-    """
-
-    image: Image
+    runner: Runner = "pods"
+    """What starts it: pods | ssh | slurm. Without pods the nodes need Open MPI, UCX and mpi4py."""
+    image: Image | None = None
     """Image with Open MPI, UCX, mpi4py and sshd; `rocelab image push --which mpi` builds one."""
     transports: tuple[Literal["roce", "tcp"], ...] = Field(default=("tcp", "roce"), min_length=1)
     """roce: verbs on the rails. tcp: the pod network. Two run forth and back, as in the comparison;
@@ -226,6 +237,7 @@ class Mpi(Section):
     @model_validator(mode="after")
     def _there_is_something_to_run(self) -> Self:
         _refuse_swapped_bounds(self.smallest_bytes, self.largest_bytes)
+        _refuse_pods_without_image(self.runner, self.image)
         if repeated(self.transports):
             raise ValueError("transports lists one twice; remove one")
         return self
@@ -303,7 +315,7 @@ class Benchmarks(Section):
 
     @model_validator(mode="after")
     def _a_comparison_has_an_image(self) -> Self:
-        if self.comparison and self.nccl is None:
+        if self.comparison and (self.nccl is None or self.nccl.image is None):
             raise ValueError(
                 "comparison runs the image of nccl, but that section is missing; add nccl.image"
             )

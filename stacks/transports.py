@@ -10,6 +10,9 @@ from pydantic import Field, model_validator
 from stacks.base import Seconds, Section, repeated
 
 Transport = Literal["roce", "tcp", "host"]
+Runner = Literal["pods", "ssh", "slurm"]
+"""pods: an MPIJob. ssh: mpirun on the nodes themselves, started over rocelab's own connections, so
+no node needs a login on another. slurm: a batch job on the nodes, named as Slurm names them."""
 Training = Literal["horovod", "tf_cnn"]
 """A training benchmark: `components/validation/benchmarks/training/` has a file for each."""
 
@@ -25,9 +28,11 @@ class Comparison(Section):
 
     transports: tuple[Literal["tcp", "host"], ...] = Field(default=("tcp",), min_length=1)
     """What RoCE in pods is compared with."""
+    runner: Runner = "pods"
+    """What starts `host`. ssh and slurm: on bare metal, with the program of benchmarks.nccl."""
     host_resource: str | None = Field(default=None, pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")
-    """Device-plugin resource that gives /dev/infiniband to pods in the hosts' network; `host` needs
-    it besides VFs."""
+    """Device-plugin resource that gives /dev/infiniband to pods in the hosts' network; `host` in
+    pods needs it besides VFs."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

@@ -175,9 +175,9 @@ def images_of(lab: Lab) -> tuple[str, ...]:
     images: set[str] = set()
     for manifest in [*agents(lab, cluster), *policies(lab, cluster).values()]:
         images.update(_images(manifest))
-    if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
+    if lab.benchmarks is not None and lab.benchmarks.nccl is not None and lab.benchmarks.nccl.image:
         images.add(lab.benchmarks.nccl.image)
-    if lab.benchmarks is not None and lab.benchmarks.mpi is not None:
+    if lab.benchmarks is not None and lab.benchmarks.mpi is not None and lab.benchmarks.mpi.image:
         images.add(lab.benchmarks.mpi.image)
     if lab.images is not None and lab.images.training is not None:
         images.add(lab.images.training.image)

@@ -162,7 +162,7 @@ def mpi_job(name: str, workers: Workers, program: MpiProgram, labels: dict[str, 
         launcher=program.launcher,
         launcher_memory=f"{LAUNCHER_MIB + LAUNCHER_MIB_A_WORKER * len(workers.nodes)}Mi",
         command=_launcher_command(workers, program),
-        args=_launcher_args(workers, program),
+        args=launcher_args(workers, program),
         ssh_port=ssh_port,
         ssh_port_text=str(ssh_port),
     )
@@ -174,7 +174,8 @@ def _launcher_command(workers: Workers, program: MpiProgram) -> list[str]:
     return ["sh", "-c", APART, "sh", str(program.apart_s), str(workers.gpus_per_node)]
 
 
-def _launcher_args(workers: Workers, program: MpiProgram) -> list[str]:
+def launcher_args(workers: Workers, program: MpiProgram) -> list[str]:
+    """Words of mpirun."""
     ranks = workers.ranks if program.apart_s is None else workers.gpus_per_node
     args = _mpirun(workers, program, ranks)
     if program.tagged:
@@ -199,7 +200,10 @@ def _mpirun(workers: Workers, program: MpiProgram, ranks: int) -> list[str]:
         parameters.append(("btl_tcp_if_include", bootstrap))
     for parameter, value in parameters:
         words += ["--mca", parameter, value]
-    if workers.host:
+    if workers.runner == "ssh" and program.apart_s is None:
+        slots = [f"{workers.addresses[node]}:{workers.ranks_per_node}" for node in workers.nodes]
+        return [*words, "--mca", "plm_rsh_no_tree_spawn", "1", "--host", ",".join(slots)]
+    if workers.host and workers.runner == "pods":
         # this replaces the operator's arguments in the environment, so its retries are repeated here
         words += ["--mca", "plm_rsh_args", f"-p {workers.host.ssh_port} -o ConnectionAttempts=10"]
     return words

@@ -173,9 +173,9 @@ def _named(lab: Lab) -> Iterator[tuple[str, str]]:
             image = str(getattr(lab.cluster.bill, name))
             if image in pulled:
                 yield f"cluster.bill.{name}", image
-    if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
+    if lab.benchmarks is not None and lab.benchmarks.nccl is not None and lab.benchmarks.nccl.image:
         yield "benchmarks.nccl.image", lab.benchmarks.nccl.image
-    if lab.benchmarks is not None and lab.benchmarks.mpi is not None:
+    if lab.benchmarks is not None and lab.benchmarks.mpi is not None and lab.benchmarks.mpi.image:
         yield "benchmarks.mpi.image", lab.benchmarks.mpi.image
     if lab.images is not None and lab.images.training is not None:
         yield "images.training.image", lab.images.training.image

@@ -11,13 +11,15 @@ from stacks.benchmarks import Toleration
 from stacks.cluster import Cluster
 from stacks.delivery import WORKERS_SSH_PORT, Pvrdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
-from stacks.nodes import Node, routed_rails
+from stacks.nodes import Node, VsphereVm, routed_rails
 from stacks.rails import Rail
+from stacks.transports import Runner
 
 Transport = Literal["roce", "tcp", "host"]
 """roce: a VF of each rail in each worker. tcp: no VF, NCCL over sockets. host: the host's own network and PFs."""
 
 GPU = "nvidia.com/gpu"
+NCCL_TESTS = "all_reduce_perf"
 POD_INTERFACE = "eth0"
 """The pod network's interface, where MPI and NCCL's bootstrap stay."""
 
@@ -90,6 +92,11 @@ class Workers(FrozenModel):
     attachments: tuple[RailAttachment, ...] = ()
     """The rails in each worker."""
     host: HostNetwork | None = None
+    runner: Runner = Field(default="pods", exclude_if=lambda runner: runner == "pods")
+    nccl_tests: str = Field(default=NCCL_TESTS, exclude_if=lambda program: program == NCCL_TESTS)
+    """The all-reduce's program."""
+    addresses: dict[str, str] = Field(default={}, exclude_if=lambda addresses: not addresses)
+    """By node, without pods: where MPI's daemons reach each other."""
     shared_devices: tuple[str, ...] = ()
     """RDMA devices of the PFs that pods share; no interface of the pod leads to them."""
     gpu_direct: bool = True
@@ -104,9 +111,9 @@ class Workers(FrozenModel):
     @property
     def transport(self) -> Transport:
         """What NCCL runs over follows from what the pods get."""
-        if self.host:
-            return "host"
-        return "roce" if self.attachments else "tcp"
+        if not self.attachments:
+            return "tcp"
+        return "host" if self.host else "roce"
 
     @property
     def pvrdma(self) -> bool:
@@ -156,6 +163,8 @@ class JobRequest:
     """With transport host: the resource that gives /dev/infiniband, if no rail's resource does."""
     cpu_ranks_per_node: int | None = None
     """For a job on CPUs, which needs no node with GPUs."""
+    runner: Runner = "pods"
+    nccl_tests: str = NCCL_TESTS
 
 
 def workers_of(lab: Lab, request: JobRequest) -> Workers:
@@ -168,11 +177,13 @@ def workers_of(lab: Lab, request: JobRequest) -> Workers:
     """
     on_cpus = request.cpu_ranks_per_node is not None
     nodes = [node for node in lab.active_nodes if (node.gpus or on_cpus) and node.role == "worker"]
-    if lab.cluster is None:
-        raise LabError("cluster: missing, but a job needs one; add the section")
+    if lab.cluster is None and request.runner == "pods":
+        raise LabError("cluster: missing, but a job in pods needs one; add it, or set the runner to ssh or slurm")
     if len(nodes) < 2:
         kind, fields = ("workers", "state") if on_cpus else ("with gpus", "state and gpus")
         raise LabError(f"nodes: {len(nodes)} active {kind}, but a job over the fabric needs two; set {fields}")
+    if request.runner != "pods" or lab.cluster is None:
+        return _on_hosts(lab, nodes, request)
     delivery = lab.cluster.delivery
     in_host = request.transport == "host" or (request.transport == "roce" and isinstance(delivery, Pvrdma))
     tcp = request.transport == "tcp"
@@ -193,6 +204,38 @@ def workers_of(lab: Lab, request: JobRequest) -> Workers:
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
         routed=bool(rails) and all(rail.name in routed if in_host else rail.pod and rail.pod.gateway for rail in rails),
         placement=placement_of(lab),
+        timeout_s=request.timeout_s,
+    )
+
+
+def _on_hosts(lab: Lab, nodes: list[Node], request: JobRequest) -> Workers:
+    """Workers that are the nodes themselves, with the PFs of the rails that all of them have."""
+    rails = []
+    if request.transport != "tcp":
+        rails = [rail for rail in lab.rails if all(node.pf_on(rail.name) for node in nodes)]
+        if not rails:
+            raise LabError("nodes[].pfs: no rail has a PF on every node of the job; add it, or use transport tcp")
+    interfaces, addresses = [node.management_interface for node in nodes], [str(node.address) for node in nodes]
+    if lab.simulated:  # emulated nodes reach each other over the rails alone
+        first = [node.pfs[0] for node in nodes]
+        interfaces, addresses = [pf.interface for pf in first], [str(pf.address.ip) for pf in first]
+    pfs = dict.fromkeys(pf.interface for rail in rails for node in nodes if (pf := node.pf_on(rail.name)))
+    on_cpus = request.cpu_ranks_per_node is not None
+    return Workers(
+        namespace="",
+        image="",
+        nodes=tuple(node.name for node in nodes),
+        gpus_per_node=0 if on_cpus else min(node.gpus for node in nodes),
+        cpu_ranks_per_node=request.cpu_ranks_per_node,
+        attachments=tuple(RailAttachment(rail=rail.name, network=None, resource="") for rail in rails),
+        host=HostNetwork(interfaces=tuple(dict.fromkeys(interfaces)), pfs=tuple(pfs)),
+        runner=request.runner,
+        nccl_tests=request.nccl_tests,
+        addresses={node.name: address for node, address in zip(nodes, addresses, strict=True)},
+        shared_devices=_devices(rails, nodes),
+        gpu_direct=not any(isinstance(node, VsphereVm) for node in nodes),
+        traffic_class=lab.qos.tos if lab.qos and rails else None,
+        routed=bool(rails) and all(rail.name in routed_rails(rails, nodes) for rail in rails),
         timeout_s=request.timeout_s,
     )
 

@@ -93,6 +93,24 @@ class Pool:
                 self._connections.append(connection)
             return process
 
+    @asynccontextmanager
+    async def answering(
+        self, path: str, answer: Callable[[bytes], Awaitable[bytes]]
+    ) -> AsyncIterator[None]:
+        """Within the block, answers a line that a program on the host writes to a socket file."""
+
+        async def handle(
+            reader: "asyncssh.SSHReader[bytes]", writer: "asyncssh.SSHWriter[bytes]"
+        ) -> None:
+            writer.write(await answer(await reader.readline()))
+            writer.close()
+
+        listener = await self._connections[0].start_unix_server(lambda: handle, path)
+        try:
+            yield
+        finally:
+            listener.close()
+
     async def _on_open_connection(
         self, command: str, options: dict[str, Any]
     ) -> "asyncssh.SSHClientProcess[str] | None":

@@ -166,7 +166,7 @@ def measured(stack: Stack, lab: Lab, plan: Plan) -> HandRun:
     access = asyncio.run(access_to(lab, stack.root, secret))
     secrets = _needles(secret, access)
     with hcas_of(lab, plan, secret, stack.root) as hcas, Screen() as screen:
-        around = RunContext(progress=screen.progress, hcas=hcas)
+        around = RunContext.of(lab, hcas, screen.progress)
         run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around))))
     digest = write_bundle(folder, run.record.run_id, run.raw, secrets)
     record = run.record.model_copy(update={"raw_sha256": digest})

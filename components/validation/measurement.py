@@ -215,7 +215,8 @@ class Measurement(Resource[MeasurementInputs, MeasurementState]):
             if access is None:
                 return all_failed(part, missing, new.fingerprint)
             with hcas_of(lab, part, self.config.get, root) as hcas:
-                return await measure(part, access, log.info, new.fingerprint, RunContext(hcas=hcas))
+                around = RunContext.of(lab, hcas)
+                return await measure(part, access, log.info, new.fingerprint, around)
 
         done = await carried_out(request, run, log.info)
         verdict = done.verdict.model_dump(mode="json", exclude_defaults=True)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from pydantic import JsonValue
 
 from components.jobs.image.pvrdma_inside import refusal_in
-from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
+from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION, MpiProgram
 from components.jobs.workers import Workers
 from components.kubernetes.client import ApiError, KubernetesApi
 from components.validation import Say
@@ -44,11 +44,16 @@ REPLAYED = "rocelab.dev/replayed-logs"
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
+OnNodes = Callable[[Workers, MpiProgram, str], str]
+"""Runs a job of this name without pods; returns its output. Blocks."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterRun:
     """A run's access to the cluster, and where its words and texts go."""
 
-    kubeconfig: str
+    kubeconfig: str | None
+    """None: only jobs without pods can run."""
     lab: str
     run_id: str
     simulated: bool
@@ -57,6 +62,7 @@ class ClusterRun:
     """Ends all waiting; jobs and pods are deleted then."""
     raw: dict[str, str] = field(default_factory=dict)
     """Logs and evidence by name."""
+    on_nodes: OnNodes | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +85,7 @@ class JobToRun(Generic[T]):
     what: str
     """The job in progress lines."""
     workers: Workers
+    program: MpiProgram
     document: dict[str, JsonValue]
     log_name: str
     """Name of the launcher's log in the run's bundle."""
@@ -89,22 +96,40 @@ class JobToRun(Generic[T]):
     """The result of a job without a log that can be read, from the reason."""
     sound: Callable[[T], bool]
     """Whether a result needs no evidence."""
+    alone: bool = True
+    """Whether it is the run's only job at this time: then what a killed run left is deleted."""
 
 
 def run_job(cluster: ClusterRun, job: JobToRun[T]) -> T:
     """Runs a job to its end; whatever happens is a result. Blocks: call it in a thread."""
+    if job.workers.runner != "pods":
+        return _without_pods(cluster, job)
     try:
-        with KubernetesApi(cluster.kubeconfig) as api:
+        with KubernetesApi(cluster.kubeconfig or "") as api:
             jobs = MpiJobs(api, cluster, job.workers)
             if not cluster.simulated:  # a simulated node pulls nothing
                 refuse_missing_image(job.workers, cluster.say, job.image)
-            jobs.sweep()
+            if job.alone:
+                jobs.sweep()
             with jobs.created(job.name, job.document):
                 result = _result(jobs, cluster, job)
                 if not job.sound(result) and not cluster.stop.is_set():
                     cluster.raw.update(evidence_of(api, job.workers.namespace, job.name))
                 return result
     except LabError as error:
+        return job.failed(str(error))
+
+
+def _without_pods(cluster: ClusterRun, job: JobToRun[T]) -> T:
+    if cluster.on_nodes is None:
+        return job.failed("this run has no connection to the nodes")
+    try:
+        log = cluster.on_nodes(job.workers, job.program, job.name)
+        cluster.raw[job.log_name] = log
+        return job.read(FinishedJob(log=log, replayed=False, node_of={}))
+    except LabError as error:
+        if isinstance(error, JobError) and error.log:
+            cluster.raw[job.log_name] = error.log
         return job.failed(str(error))
 
 

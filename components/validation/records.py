@@ -277,6 +277,14 @@ class NodeRing(Frozen):
         return self.busbw_gbyte_s or 0.0
 
 
+class RingResult(Frozen):
+    """NCCL's ring over some of the nodes, run because the one over all was slow."""
+
+    nodes: tuple[str, ...]
+    busbw_gbyte_s: float | None
+    """None: it failed."""
+
+
 class RailInPods(Frozen):
     """One rail as the pods of all nodes reported it, in numbers."""
 
@@ -392,6 +400,7 @@ class RunRecord(RunHead):
     gpu_memory: tuple[GpuTransfer, ...] = ()
     rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
+    smaller_rings: tuple[RingResult, ...] = Field(default=(), exclude_if=lambda rings: not rings)
     jobs: tuple[JobResult, ...] = ()
     hosts: dict[str, MeasuredHost] = {}
     """By node."""

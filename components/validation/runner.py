@@ -4,17 +4,23 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from components.jobs.mpijob import MpiProgram
+from components.jobs.workers import Workers
 from components.ssh.credentials import LabAccess
 from components.validation import Say
 from components.validation.benchmarks.gpu_memory import measure_gpu_memory
 from components.validation.benchmarks.jobs.plan import in_turn
-from components.validation.benchmarks.jobs.run import run_jobs, without_a_run
+from components.validation.benchmarks.jobs.run import NO_KUBECONFIG, run_jobs, without_a_run
+from components.validation.benchmarks.nccl.judge import ceiling_of
+from components.validation.benchmarks.nccl.plan import RING_S
 from components.validation.benchmarks.nccl.rings import Rings, rings_without_a_run, run_rings
-from components.validation.benchmarks.nccl.run import run_nccl
+from components.validation.benchmarks.nccl.run import run_nccl, run_smaller_ring
+from components.validation.benchmarks.nccl.search import Topology, search_of
+from components.validation.benchmarks.on_hosts import launched
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.pods.judge import broken_pods
 from components.validation.benchmarks.pods.run import run_pods
@@ -31,13 +37,16 @@ from components.validation.records import (
     NodeRing,
     Outcome,
     PodRails,
+    RingResult,
     RunRecord,
     TransferResult,
 )
+from components.validation.search.fabric import BAD_BELOW
+from components.validation.store import declared_rails, leaves_of
+from stacks.lab import Lab
 from stacks.words import plural
 
 T = TypeVar("T")
-NO_KUBECONFIG = "no kubeconfig"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +64,16 @@ class RunContext:
     progress: Progress | None = None
     hcas: Hcas | None = None
     """Reads the counters below PVRDMA machines."""
+    budget_s: float = 0
+    """For everything; what is left of it when NCCL's ring is slow goes to smaller rings."""
+    leaf_of: Topology = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lab: Lab, hcas: Hcas | None, progress: Progress | None = None) -> "RunContext":
+        """That of a lab."""
+        budget_s = lab.benchmarks.budget_s if lab.benchmarks else 0
+        leaf_of = leaves_of(declared_rails(lab))
+        return cls(progress=progress, hcas=hcas, budget_s=budget_s, leaf_of=leaf_of)
 
 
 NO_CONTEXT = RunContext()
@@ -82,7 +101,11 @@ async def measure(
                     say(f"warning: {warning}")
                     notes.append(warning)
             course = Course(bench=bench, say=say, progress=around.progress, notes=notes)
-            results = await _results(course, _cluster(plan, record.run_id, access, course))
+            cluster = _cluster(plan, record.run_id, access, course)
+            results = await _results(course, cluster)
+            facts = record.model_copy(update={**results, "hosts": hosts})
+            search = await smaller_rings(plan, facts, around, cluster, clock + around.budget_s)
+            results["smaller_rings"] = search
     except BusyError as error:
         say(f"busy: {error}")
         results = _all(plan, "skipped", f"busy: {error}")
@@ -91,9 +114,13 @@ async def measure(
     return Run(record=record.model_copy(update=update), raw=raw)
 
 
-def _cluster(plan: Plan, run_id: str, access: LabAccess, course: Course) -> ClusterRun | None:
-    if access.kubeconfig is None:
-        return None
+def _cluster(plan: Plan, run_id: str, access: LabAccess, course: Course) -> ClusterRun:
+    loop = asyncio.get_running_loop()
+
+    def on_nodes(workers: Workers, program: MpiProgram, name: str) -> str:
+        job = launched(course.bench, workers, program, name)
+        return asyncio.run_coroutine_threadsafe(job, loop).result()
+
     return ClusterRun(
         kubeconfig=access.kubeconfig,
         lab=plan.lab,
@@ -101,10 +128,11 @@ def _cluster(plan: Plan, run_id: str, access: LabAccess, course: Course) -> Clus
         simulated=plan.simulated,
         say=course.say,
         raw=course.bench.raw,
+        on_nodes=on_nodes,
     )
 
 
-async def _results(course: Course, cluster: ClusterRun | None) -> dict[str, object]:
+async def _results(course: Course, cluster: ClusterRun) -> dict[str, object]:
     """Everything that the plan measures, as fields of the record.
 
     What lies on a broken foundation is not run: NCCL would hang until its time limit. Pods are
@@ -160,10 +188,31 @@ def _begun(plan: Plan, fingerprint: str) -> RunRecord:
     )
 
 
-async def _pods(plan: Plan, cluster: ClusterRun | None) -> PodRails | None:
+async def smaller_rings(
+    plan: Plan, record: RunRecord, around: RunContext, cluster: ClusterRun, until_s: float
+) -> tuple[RingResult, ...]:
+    """Pairs and halves, if the ring over all nodes is slow, for as long as the budget lasts."""
+    nccl, ceiling = record.nccl, ceiling_of(plan, record)
+    if plan.nccl is None or nccl is None or nccl.replayed or record.simulated or ceiling is None:
+        return ()
+    whole = nccl.busbw_gbyte_s
+    if whole is None or whole >= BAD_BELOW * ceiling.value:
+        return ()
+    search = search_of(plan.nccl.nodes, around.leaf_of, whole)
+    results: list[RingResult] = []
+    while (rings := search.next_rings(results)) and time.monotonic() + RING_S < until_s:
+        cluster.say(f"nccl_all_reduce is slow: {plural(len(rings), 'smaller ring')}")
+        running = []
+        for number, nodes in enumerate(rings, len(results)):
+            running.append(_in_thread(cluster, run_smaller_ring, plan.nccl, nodes, number, cluster))
+        results += await asyncio.gather(*running)
+    return tuple(results)
+
+
+async def _pods(plan: Plan, cluster: ClusterRun) -> PodRails | None:
     if plan.pods is None or plan.pods.impossible:
         return None
-    if cluster is None:
+    if cluster.kubeconfig is None:
         return PodRails(outcome="skipped", reason=NO_KUBECONFIG)
     pods = await _in_thread(cluster, run_pods, plan, cluster)
     cluster.say(f"pod_rails {_pods_in_words(pods)}")
@@ -182,10 +231,10 @@ def _pods_in_words(pods: PodRails) -> str:
     return f"{pods.outcome}: {reached} of {plural(pairs, 'pair')}"
 
 
-async def _rings(plan: Plan, cluster: ClusterRun | None) -> Rings:
+async def _rings(plan: Plan, cluster: ClusterRun) -> Rings:
     if plan.nccl is None or not plan.rings:
         return ()
-    if cluster is None:
+    if _has_no_cluster(plan.nccl, cluster):
         return rings_without_a_run(plan.nccl, "skipped", NO_KUBECONFIG)
     rings = await _in_thread(cluster, run_rings, plan.nccl, cluster)
     words = []
@@ -199,20 +248,25 @@ async def _rings(plan: Plan, cluster: ClusterRun | None) -> Rings:
     return rings
 
 
-async def _nccl(plan: Plan, cluster: ClusterRun | None, broken: str) -> NcclResult | None:
+async def _nccl(plan: Plan, cluster: ClusterRun, broken: str) -> NcclResult | None:
     if plan.nccl is None:
         return None
-    if cluster is None or broken:
-        reason = broken if cluster else NO_KUBECONFIG
-        return NcclResult(outcome="skipped", reasons=(reason,))
+    if _has_no_cluster(plan.nccl, cluster):
+        broken = NO_KUBECONFIG
+    if broken:
+        return NcclResult(outcome="skipped", reasons=(broken,))
     result = await _in_thread(cluster, run_nccl, plan.nccl, cluster)
     cluster.say(f"nccl_all_reduce {result.shown(result.busbw_gbyte_s, 'GB/s')}")
     return result
 
 
-async def _jobs(plan: Plan, cluster: ClusterRun | None, broken: str) -> tuple[JobResult, ...]:
-    if cluster is None or broken:
-        return without_a_run(plan.jobs, "skipped", broken or NO_KUBECONFIG)
+def _has_no_cluster(workers: Workers, cluster: ClusterRun) -> bool:
+    return workers.runner == "pods" and cluster.kubeconfig is None
+
+
+async def _jobs(plan: Plan, cluster: ClusterRun, broken: str) -> tuple[JobResult, ...]:
+    if broken:
+        return without_a_run(plan.jobs, "skipped", broken)
     return await _in_thread(cluster, run_jobs, plan.jobs, cluster)
 
 

@@ -52,11 +52,16 @@ class RunDocument(Frozen):
     @property
     def leaves(self) -> dict[tuple[str, str], str]:
         """Leaf switch by (node, rail)."""
-        leaves = {}
-        for declared in self.rails:
-            for node, switch in declared.leaves.items():
-                leaves[node, declared.rail] = switch
-        return leaves
+        return leaves_of(self.rails)
+
+
+def leaves_of(rails: Iterable[DeclaredRail]) -> dict[tuple[str, str], str]:
+    """Leaf switch by (node, rail)."""
+    leaves = {}
+    for declared in rails:
+        for node, switch in declared.leaves.items():
+            leaves[node, declared.rail] = switch
+    return leaves
 
 
 def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:

@@ -19,6 +19,7 @@ from components.validation.benchmarks.jobs.judge import (
 )
 from components.validation.benchmarks.nccl.judge import judge_nccl, nccl_reasons, network_findings
 from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings, ring_reasons
+from components.validation.benchmarks.nccl.search import slow_parts
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.pods.judge import judge_pods, pod_findings, pod_reasons
 from components.validation.benchmarks.verbs.judge import (
@@ -252,6 +253,7 @@ def _findings(
         states[key] = worse_of(state, states.get(key, "not rated"))
     findings += gpu_memory_findings(plan, benchmarks, record)
     findings += ring_findings(plan, benchmarks, record)
+    findings += slow_parts(plan, record, topology)
     jobs = (*job_findings(record), *network_findings(plan, record), *comparison_findings(record))
     return [*findings, *jobs], states
 

@@ -59,6 +59,21 @@ def fetched(packages: tuple[str, ...], report: Report) -> Path:
     return made_once("packages", " ".join(packages), download, report)
 
 
+def downloaded(packages: Sequence[str], status: str, report: Report) -> Path:
+    """A folder with the .deb files of `packages` and of what they need beyond dpkg's `status` of another machine."""
+
+    def download(folder: Path) -> None:
+        apt = _private_apt(folder, "bookworm", "bookworm-updates", "bookworm-security")
+        other = folder / "apt" / "status"
+        other.write_text(status)
+        run(*apt, f"-oDir::State::Status={other}", "install", "--yes", "--download-only", *packages)
+        for package in (folder / "apt" / "archives").glob("*.deb"):
+            package.rename(folder / package.name)
+        shutil.rmtree(folder / "apt")
+
+    return made_once("debs", "\0".join([*packages, status]), download, report)
+
+
 def _private_apt(folder: Path, *suites: str, options: Sequence[str] = ()) -> list[str]:
     """An apt with its own state in `folder`: does not touch the machine's apt and needs no root."""
     apt = folder / "apt"

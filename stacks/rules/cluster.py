@@ -113,7 +113,10 @@ def refuse_several_rails_of_pvrdma(parts: Parts, cluster: Cluster) -> Iterator[F
 def refuse_static_addresses_for_replicas(
     cluster: Cluster, benchmarks: Benchmarks
 ) -> Iterator[Fault]:
-    job = "benchmarks.nccl" if benchmarks.nccl else "benchmarks.mpi" if benchmarks.mpi else ""
+    job = ""
+    for name, section in (("benchmarks.mpi", benchmarks.mpi), ("benchmarks.nccl", benchmarks.nccl)):
+        if section and section.runner == "pods":
+            job = name
     if job and cluster.ipam.NAMED_BY_PODS and not isinstance(cluster.delivery, Pvrdma):
         yield Fault(
             ("cluster", "ipam"),

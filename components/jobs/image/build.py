@@ -142,16 +142,16 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
         return Target(dockerfile=text, base=base, tag=_tag(to or name, text), field="images.training.image")
     if which == "mpi":
         mpi = lab.benchmarks.mpi if lab.benchmarks else None
-        if mpi is None and to is None:
+        if (mpi is None or mpi.image is None) and to is None:
             raise LabError("benchmarks.mpi.image: missing; it is where the finished image is pushed, or use --to")
         text = mpi_dockerfile()
-        tag = _tag(to or (mpi.image if mpi else ""), text)
+        tag = _tag(to or (mpi.image if mpi else None) or "", text)
         return Target(dockerfile=text, base=MPI_BASE, tag=tag, field="benchmarks.mpi.image")
     nccl = lab.benchmarks.nccl if lab.benchmarks else None
-    if nccl is None and to is None:
+    if (nccl is None or nccl.image is None) and to is None:
         raise LabError("benchmarks.nccl.image: missing; it is where the finished image is pushed, or use --to")
     text = benchmark_dockerfile(images.benchmark)
-    tag = _tag(to or (nccl.image if nccl else ""), text)
+    tag = _tag(to or (nccl.image if nccl else None) or "", text)
     return Target(dockerfile=text, base=images.benchmark.base, tag=tag, field="benchmarks.nccl.image")
 
 

@@ -11,11 +11,13 @@ from itertools import islice
 
 from pydantic import Field
 
+from components.jobs.on_hosts import command_of
 from components.physics.ceilings import goodput_ratio
 from components.validation.benchmarks.jobs.plan import PlannedJob, jobs_of
 from components.validation.benchmarks.jobs.plan import estimate_s as jobs_estimate_s
 from components.validation.benchmarks.nccl.plan import (
     NcclPlan,
+    all_reduce,
     all_reduce_job,
     nccl_of,
     node_ring_job,
@@ -193,11 +195,10 @@ class Plan(Frozen):
     @property
     def rings(self) -> int:
         """How many nodes run NCCL's ring on their own first; a simulated node has no GPU."""
-        return (
-            0
-            if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2
-            else len(self.nccl.nodes)
-        )
+        if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2:
+            return 0
+        # outside of Slurm's jobs, its GPUs are not ours
+        return 0 if self.nccl.runner == "slurm" else len(self.nccl.nodes)
 
     def planned(self, stage: Stage, rail: str) -> int:
         """How many transfers a stage has on a rail: with fewer results it is not whole."""
@@ -256,12 +257,18 @@ class Plan(Frozen):
         yield "plan.yaml", to_yaml(json.loads(self.model_dump_json(exclude=without)))
         if self.pods and not self.pods.impossible:
             yield "pod-rails.yaml", to_yaml(self.pods.document(self.pods.nodes[0], self.lab, "run"))
-        if self.nccl:
+        if self.nccl and self.nccl.runner != "pods":
+            command = command_of(self.nccl, all_reduce(self.nccl), "bench-run", "AGENT")
+            yield "nccl-all-reduce.sh", f"{command}\n"
+        elif self.nccl:
             if self.rings:
                 yield "nccl-one-node.yaml", to_yaml(node_ring_job(self.nccl, self.lab, "run"))
             yield "nccl-all-reduce.yaml", to_yaml(all_reduce_job(self.nccl, self.lab, "run"))
         for turn, job in enumerate(self.jobs, 1):
-            if job.workers:
+            if job.workers and job.workers.runner != "pods":
+                program, name = job.mpi_program(job.workers), job.job_name("run", turn)
+                yield f"{job.name}.sh", f"{command_of(job.workers, program, name, 'AGENT')}\n"
+            elif job.workers:
                 yield f"{job.name}.yaml", to_yaml(job.document(self.lab, "run", turn))
 
 

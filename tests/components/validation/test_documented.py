@@ -23,7 +23,7 @@ JUDGES = (
     *sorted((VALIDATION / "search").glob("*.py")),
     *sorted((VALIDATION / "benchmarks").rglob("judge.py")),
     VALIDATION / "benchmarks" / "gpu_memory.py",
-    VALIDATION / "benchmarks" / "nccl" / "rings.py",
+    *(VALIDATION / "benchmarks" / "nccl" / name for name in ("rings.py", "search.py")),
     *(VALIDATION / "benchmarks" / "verbs" / name for name in ("pvrdma.py", "signs.py")),
     VALIDATION / "verdict.py",
     VALIDATION / "benchmarks" / "pods" / "faults.py",

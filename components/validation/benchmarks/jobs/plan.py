@@ -68,7 +68,7 @@ class PlannedJob(Frozen):
             raise ValueError(f"{self.name}: {self.impossible}")
         name = self.job_name(run_id, turn)
         # a simulated node shows recorded logs by the name of a container
-        program = replace(self._program(self.workers), launcher=f"launcher-{self.name}")
+        program = replace(self.mpi_program(self.workers), launcher=f"launcher-{self.name}")
         return mpi_job(name, self.workers, program, {LAB_LABEL: lab, RUN_LABEL: run_id})
 
     @staticmethod
@@ -76,7 +76,8 @@ class PlannedJob(Frozen):
         """The name of the MPIJob; with `-worker-NNNN` behind it still a DNS label."""
         return f"{job_name(run_id)}-{turn}"
 
-    def _program(self, workers: Workers) -> MpiProgram:
+    def mpi_program(self, workers: Workers) -> MpiProgram:
+        """What its ranks run."""
         if self.program == MPI_ALL_REDUCE and self.smallest_bytes and self.largest_bytes:
             return mpi_all_reduce(self.smallest_bytes, self.largest_bytes)
         if self.program != ALL_REDUCE:
@@ -140,13 +141,17 @@ def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
         return
     request = JobRequest(
         namespace=benchmarks.namespace,
-        image=nccl.image,
+        image=nccl.image or "",
         timeout_s=nccl.timeout_s,
         device_resource=comparison.host_resource,
+        nccl_tests=nccl.program,
     )
     order: tuple[Transport, ...] = ("tcp", "roce", "host")
     transports = [transport for transport in order if transport in ("roce", *comparison.transports)]
-    yield from _planned(lab, ALL_REDUCE, request, transports, _sizes(nccl))
+    for transport in transports:
+        runner = comparison.runner if transport == "host" else "pods"
+        with_runner = replace(request, runner=runner)
+        yield from _planned(lab, ALL_REDUCE, with_runner, [transport], _sizes(nccl))
 
 
 def _mpi(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
@@ -155,8 +160,9 @@ def _mpi(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
         return
     request = JobRequest(
         namespace=benchmarks.namespace,
-        image=mpi.image,
+        image=mpi.image or "",
         timeout_s=mpi.timeout_s,
+        runner=mpi.runner,
         cpu_ranks_per_node=mpi.ranks_per_node,
     )
     update = _sizes(mpi) | {"one_way": lab.simulated}
@@ -255,11 +261,12 @@ def _image(lab: Lab, job: str) -> str:
     NCCL's is in `benchmarks`, the one with a training framework in `images`.
     """
     if job == "nccl":
-        if lab.benchmarks is None or lab.benchmarks.nccl is None:
+        nccl = lab.benchmarks.nccl if lab.benchmarks else None
+        if nccl is None or nccl.image is None:
             raise LabError(
                 "benchmarks.nccl.image: missing; name the benchmark image, or use --image"
             )
-        return lab.benchmarks.nccl.image
+        return nccl.image
     if lab.images is None or lab.images.training is None:
         raise LabError(
             f"images.training.image: missing, and {job} needs TensorFlow and Horovod; name it or "

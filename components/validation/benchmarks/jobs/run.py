@@ -29,6 +29,7 @@ from components.validation.repeats import repeats
 
 IMAGE_OF = {ALL_REDUCE: "benchmark", MPI_ALL_REDUCE: "mpi"}
 """The image of each collective; a training has the other one."""
+NO_KUBECONFIG = "no kubeconfig"
 NO_RECORDING = "the nodes show recorded logs, but there is none for this job"
 
 
@@ -48,6 +49,8 @@ def _run(job: PlannedJob, turn: int, cluster: ClusterRun) -> JobResult:
         return not_run(job, "skipped", "")
     if cluster.stop.is_set():
         return not_run(job, "skipped", "the run was stopped")
+    if job.workers.runner == "pods" and cluster.kubeconfig is None:
+        return not_run(job, "skipped", NO_KUBECONFIG)
     name, log_name = job.job_name(cluster.run_id, turn), f"{job.name}.{turn}.log"
     result = run_job(
         cluster,
@@ -55,6 +58,7 @@ def _run(job: PlannedJob, turn: int, cluster: ClusterRun) -> JobResult:
             name=name,
             what=job.name,
             workers=job.workers,
+            program=job.mpi_program(job.workers),
             document=job.document(cluster.lab, cluster.run_id, turn),
             log_name=log_name,
             image=IMAGE_OF.get(job.program, "training"),

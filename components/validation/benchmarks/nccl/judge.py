@@ -6,7 +6,7 @@ Its busbw against what the rails carry, and faults that its log shows. Pure.
 from collections.abc import Iterator
 
 from components.finding import Finding
-from components.physics.ceilings import Path, bandwidth_ceiling
+from components.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.physics.nccl import Ring, nccl_ceiling
 from components.physics.signs import GPUDIRECT_HINT
 from components.validation.benchmarks.plan import Plan
@@ -56,11 +56,31 @@ def _rated(
 ) -> JudgedTest:
     if plan.nccl is None or benchmarks.nccl is None or result.busbw_gbyte_s is None:
         return shown
-    rails, measured = rails_gbit_s(plan, record)
-    if not rails:
+    ceiling = ceiling_of(plan, record)
+    if ceiling is None:
         return shown.model_copy(
             update={"because": "no rail that it runs over was measured, or reports its line rate"}
         )
+    _, measured = rails_gbit_s(plan, record)
+    threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
+    ratio = result.busbw_gbyte_s / ceiling.value
+    return shown.model_copy(
+        update={
+            "performance": rate(ratio, threshold),
+            "because": "",
+            "ceiling": round(ceiling.value, 3),
+            "basis": ceiling.basis,
+            "ratio": round(ratio, 4),
+        }
+    )
+
+
+def ceiling_of(plan: Plan, record: RunRecord) -> Ceiling | None:
+    """What a ring over all nodes can reach; None where no rail's bandwidth is known."""
+    result = record.nccl
+    rails, measured = rails_gbit_s(plan, record)
+    if plan.nccl is None or result is None or not rails:
+        return None
     # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
     alone = [node.busbw_gbyte_s for node in record.rings if node.busbw_gbyte_s]
     vendors = sorted({host.cpu_vendor for host in record.hosts.values()})
@@ -75,19 +95,8 @@ def _rated(
         cpu_vendor=vendor,
     )
     within = min(alone, default=None)
-    ceiling = nccl_ceiling(
+    return nccl_ceiling(
         rails, ring, measured=measured, verbs=plan.verbs.test, within_gbyte_s=within
-    )
-    threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
-    ratio = result.busbw_gbyte_s / ceiling.value
-    return shown.model_copy(
-        update={
-            "performance": rate(ratio, threshold),
-            "because": "",
-            "ceiling": round(ceiling.value, 3),
-            "basis": ceiling.basis,
-            "ratio": round(ratio, 4),
-        }
     )
 
 

@@ -44,23 +44,37 @@ def all_reduce(plan: NcclPlan, apart_s: int | None = None) -> MpiProgram:
     sizes = ("-b", str(plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
     return MpiProgram(
-        words=("all_reduce_perf", *sizes, "-g", "1"),
+        words=(plan.nccl_tests, *sizes, "-g", "1"),
         variables={"NCCL_ALGO": "Ring"},
         apart_s=apart_s,
     )
 
 
-def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:
+def smaller_ring(plan: NcclPlan, nodes: tuple[str, ...]) -> NcclPlan:
+    """The ring over some of the nodes, with one large message."""
+    size_bytes = min(RING_BYTES[1], plan.largest_bytes)
+    sizes = {"smallest_bytes": size_bytes, "largest_bytes": size_bytes}
+    return plan.model_copy(update={"nodes": nodes, "timeout_s": RING_S, **sizes})
+
+
+def node_ring(plan: NcclPlan) -> tuple[NcclPlan, MpiProgram]:
     """The same ring within each node alone, without any rail.
 
     What its GPUs reach among themselves.
     """
     smallest_bytes, largest_bytes = (min(size, plan.largest_bytes) for size in RING_BYTES)
-    off_the_rails: dict[str, object] = {"attachments": (), "host": None, "shared_devices": ()}
+    off_the_rails: dict[str, object] = {"attachments": (), "shared_devices": ()}
     off_the_rails |= {"traffic_class": None, "routed": False}
+    if plan.runner == "pods":
+        off_the_rails["host"] = None
     sizes = {"smallest_bytes": smallest_bytes, "largest_bytes": largest_bytes}
     alone = plan.model_copy(update=off_the_rails | sizes)
-    program = all_reduce(alone, RING_S)
+    return alone, all_reduce(alone, RING_S)
+
+
+def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:
+    """Its job."""
+    alone, program = node_ring(plan)
     return mpi_job(f"{job_name(run_id)}-ring", alone, program, {LAB_LABEL: lab, RUN_LABEL: run_id})
 
 
@@ -69,13 +83,18 @@ def nccl_of(lab: Lab, benchmarks: Benchmarks) -> tuple[NcclPlan | None, str]:
     nccl = benchmarks.nccl
     if not any(node.gpus and node.role == "worker" for node in lab.active_nodes):
         return None, "nodes[].gpus: no active worker has GPUs"
-    if lab.cluster is None:
-        return None, "cluster: missing, and NCCL runs only as an MPIJob"
     if nccl is None:
-        return None, "benchmarks.nccl: missing, and it names the job's image"
+        also = "" if lab.cluster else "; without a cluster, its runner is ssh or slurm"
+        return None, f"benchmarks.nccl: missing{also}"
+    if lab.cluster is None and nccl.runner == "pods":
+        return None, "cluster: missing, and benchmarks.nccl.runner is pods; set it to ssh or slurm"
     try:
         request = JobRequest(
-            namespace=benchmarks.namespace, image=nccl.image, timeout_s=nccl.timeout_s
+            namespace=benchmarks.namespace,
+            image=nccl.image or "",
+            timeout_s=nccl.timeout_s,
+            runner=nccl.runner,
+            nccl_tests=nccl.program,
         )
         workers = workers_of(lab, request)
     except LabError as error:

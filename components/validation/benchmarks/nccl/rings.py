@@ -11,7 +11,7 @@ from components.jobs.mpijob import job_name
 from components.physics.nccl import rails_gbyte_s
 from components.physics.signs import GPU_PEERS_HINT
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
-from components.validation.benchmarks.nccl.plan import RING_S, NcclPlan, node_ring_job
+from components.validation.benchmarks.nccl.plan import RING_S, NcclPlan, node_ring, node_ring_job
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import LATE
@@ -34,12 +34,14 @@ _THROUGH_HOST = re.compile(r" -> [0-9]+\[[0-9a-f]+\] via SHM/")
 
 def run_rings(plan: NcclPlan, cluster: ClusterRun) -> Rings:
     """Runs the job to its end; whatever happens is a result. Blocks: call it in a thread."""
+    alone, program = node_ring(plan)
     return run_job(
         cluster,
         JobToRun(
             name=f"{job_name(cluster.run_id)}-ring",
             what="nccl_one_node",
-            workers=plan,
+            workers=alone,
+            program=program,
             document=node_ring_job(plan, cluster.lab, cluster.run_id),
             log_name=RING_LOG,
             read=lambda job: read_rings(plan, job.log, job.node_of),

@@ -137,15 +137,15 @@ def pods_of(lab: Lab) -> PodPlan | None:
     if not rails:
         return None
     impossible = image = ""
-    job = benchmarks.nccl or benchmarks.mpi
-    if job is None:
+    images = [job.image for job in (benchmarks.nccl, benchmarks.mpi) if job and job.image]
+    if not images:
         impossible = "benchmarks.nccl.image: missing, and the check's pods need an image with ping"
     elif cluster.ipam.kind == "static":
         impossible = (
             "cluster.ipam static: each pod names its own address, and none is left for a check"
         )
-    if job:
-        image = cluster.registry.resolve(job.image)
+    if images:
+        image = cluster.registry.resolve(images[0])
     return PodPlan(
         namespace=benchmarks.namespace,
         image=image,

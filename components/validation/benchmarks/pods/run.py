@@ -328,7 +328,7 @@ def run_pods(plan: Plan, cluster: ClusterRun) -> PodRails:
     if pods is None:
         raise ValueError("the plan has no check of the rails in pods")
     try:
-        with KubernetesApi(cluster.kubeconfig) as api:
+        with KubernetesApi(cluster.kubeconfig or "") as api:
             if replayed_on(api, pods.nodes):
                 return PodRails(outcome="skipped", played=True, reason=NO_REAL_POD)
             unknown = not cluster.simulated and look(pods.image).outcome == "missing"

@@ -1,0 +1,103 @@
+"""Runs a job with mpirun on the nodes themselves, over the connections of the run, or in Slurm."""
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from components.jobs.mpijob import MpiProgram
+from components.jobs.on_hosts import AGENT, command_of, request_of
+from components.jobs.workers import Workers
+from components.ssh.connection import NoAnswerError
+from components.ssh.session import feed, run
+from components.validation.benchmarks.verbs.commands import LATE, bounded
+from components.validation.benchmarks.verbs.run import Bench
+from components.validation.mpijobs import LARGEST_LOG_BYTES, JobError
+from stacks.base import LabError
+
+GRACE_S = 15
+SHORT_S = 30
+NOT_STARTED = 255
+"""As ssh ends without a connection."""
+CODES = {126: "cannot be run", 127: "is missing"}
+"""Of the shell."""
+
+
+async def launched(bench: Bench, workers: Workers, program: MpiProgram, name: str) -> str:
+    """The output of a job that ran on all nodes.
+
+    Raises:
+        JobError: when it failed, with its output.
+        LabError: when a node does not take part.
+    """
+    for node in workers.nodes:
+        if node in bench.unreachable:
+            raise LabError(f"{node}: {bench.unreachable[node]}")
+    first = workers.nodes[0]
+    if program.apart_s is not None:
+        return await _apart(bench, workers, program, program.apart_s)
+    if workers.runner == "slurm":
+        return await _finished(bench, first, command_of(workers, program, name), workers.timeout_s)
+    async with _relay(bench, workers) as agent:
+        command = command_of(workers, program, name, agent)
+        return await _finished(bench, first, command, workers.timeout_s)
+
+
+async def _apart(bench: Bench, workers: Workers, program: MpiProgram, limit_s: int) -> str:
+    """The output of a program that each node runs alone, with the node before each line."""
+
+    async def on(node: str) -> str:
+        command = command_of(workers, program, "")
+        try:
+            log = await _finished(bench, node, f"{command}; echo exit $?", limit_s)
+        except LabError as error:
+            log = error.log if isinstance(error, JobError) and error.log else f"{error}"
+        return "".join(f"[{node}] {line}\n" for line in log.splitlines())
+
+    logs = await asyncio.gather(*(on(node) for node in workers.nodes if node in bench.connections))
+    return "".join(logs)
+
+
+async def _finished(bench: Bench, node: str, command: str, limit_s: int) -> str:
+    words = bounded(["sh", "-c", command], limit_s)
+    try:
+        done = await run(bench.connections[node], words, limit_s + GRACE_S, LARGEST_LOG_BYTES)
+    except NoAnswerError as error:
+        raise JobError(f"{node}: {error}", ran=False) from None
+    if done.code == LATE:
+        raise JobError(f"no end within {limit_s} s", ran=True, log=done.out)
+    if done.code != 0:
+        printed = (done.out or done.err).splitlines()
+        lines = [line for line in printed if line.strip("- ")]  # Open MPI frames its errors
+        reason = CODES.get(done.code or 0, f"ended with {done.code}")
+        last = f": {lines[-1][:200]}" if lines else ""
+        raise JobError(f"{node}: mpirun {reason}{last}", ran=True, log=done.out)
+    return done.out
+
+
+@asynccontextmanager
+async def _relay(bench: Bench, workers: Workers) -> AsyncIterator[str]:
+    """What mpirun runs instead of ssh: a file on the first node, which exists within the block."""
+    pool = bench.connections[workers.nodes[0]]
+    node_of = {address: node for node, address in workers.addresses.items()}
+
+    async def answer(line: bytes) -> bytes:
+        host, command = request_of(line)
+        code: int | None = None
+        if host in node_of:
+            started = await run(bench.connections[node_of[host]], command, workers.timeout_s)
+            code = started.code
+        if code is None:
+            code = NOT_STARTED
+        return f"{code}\n".encode()
+
+    folder = (await run(pool, "mktemp -d /tmp/rocelab-XXXXXXXX", SHORT_S)).out.strip()
+    if not folder:
+        raise LabError(f"{workers.nodes[0]}: no folder can be made in /tmp")
+    quoted = shlex.quote(folder)
+    try:
+        await feed(pool, f"cat > {quoted}/agent && chmod 700 {quoted}/agent", AGENT.encode())
+        async with pool.answering(f"{folder}/relay", answer):
+            yield f"{folder}/agent"
+    finally:
+        await run(pool, f"rm -rf {quoted}", SHORT_S)

@@ -1,0 +1,221 @@
+"""NCCL and MPI without pods: what starts on the nodes, and how mpirun's daemons get there."""
+
+import asyncio
+import os
+import subprocess
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, cast
+
+import asyncssh
+import pytest
+
+from components.jobs.mpijob import MpiProgram
+from components.jobs.on_hosts import command_of
+from components.jobs.workers import Workers
+from components.ssh.session import Pool
+from components.validation.benchmarks.nccl.rings import run_rings
+from components.validation.benchmarks.nccl.run import run_nccl
+from components.validation.benchmarks.on_hosts import launched
+from components.validation.benchmarks.plan import Plan, plan_of
+from components.validation.benchmarks.verbs.run import Bench
+from components.validation.mpijobs import ClusterRun
+from stacks.benchmarks import Benchmarks, Mpi, Nccl
+from stacks.lab import Lab
+from stacks.transports import Comparison
+from tests.components.validation.samples import RANKS, composed
+from tests.components.validation.samples import nccl as recorded
+
+LINES = composed("nccl_log_2_28.txt")
+TWO = ("gpu01", "gpu02")
+
+
+def without_pods(lab: Lab, **sections: object) -> Plan:
+    content = Benchmarks.model_validate({"mode": "enforce", "budget_s": 9000, **sections})
+    plan = plan_of(lab.model_copy(update={"benchmarks": content, "cluster": None}))
+    assert plan
+    return plan
+
+
+class Nodes:
+    """Real SSH servers on loopback whose commands run in a shell here, each node with its own folder of programs."""
+
+    def __init__(self, folder: Path, programs: dict[str, str]) -> None:
+        self.folder = folder
+        for name, text in programs.items():
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+        self.ran: list[tuple[str, str]] = []
+
+    async def bench(self, stack: AsyncExitStack, plan: Plan) -> Bench:
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        pools = {}
+        for node in TWO:
+
+            class Server(asyncssh.SSHServer):
+                def begin_auth(self, username: str) -> bool:
+                    return False
+
+                def unix_server_requested(self, listen_path: str) -> bool:
+                    return True
+
+            async def handle(process: asyncssh.SSHServerProcess[str], node: str = node) -> None:
+                self.ran.append((node, process.command or ""))
+                env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "NODE": node}
+                child = await asyncio.create_subprocess_shell(
+                    process.command or "",
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    env=env,
+                )
+                given = process.command or ""
+                sent = (await process.stdin.read()).encode() if given.startswith("cat ") else None
+                out, err = await child.communicate(sent)
+                process.stdout.write(out.decode())
+                process.stderr.write(err.decode())
+                process.exit(child.returncode or 0)
+
+            server = await asyncssh.listen(
+                "127.0.0.1", 0, server_factory=Server, server_host_keys=[key], process_factory=handle
+            )
+            stack.callback(server.close)
+            port = server.get_port()
+            connection = await stack.enter_async_context(asyncssh.connect("127.0.0.1", port, known_hosts=None))
+            pools[node] = Pool(connection, cast(Any, None))
+        return Bench(plan=plan, connections=pools, ports={}, unreachable={})
+
+
+def mpi_plan(lab: Lab, runner: str = "ssh") -> Plan:
+    return without_pods(lab, mpi=Mpi(runner=runner, transports=("roce",), largest_bytes=65536))  # type: ignore[arg-type]
+
+
+def test_a_job_on_nodes_needs_neither_cluster_nor_image_and_a_reviewer_reads_its_command(lab: Lab) -> None:
+    plan = mpi_plan(lab)
+    texts = dict(plan.documents())
+
+    [job] = plan.jobs
+    assert job.workers
+    assert job.workers.nodes == TWO
+    assert "mpi-all-reduce-roce.sh" in texts
+    command = texts["mpi-all-reduce-roce.sh"]
+    assert "OMPI_MCA_plm_rsh_agent=AGENT" in command
+    assert "--host 10.10.11.11:1,10.10.11.12:1" in command
+    assert "--mca oob_tcp_if_include enp5s0" in command
+    with pytest.raises(ValueError, match="image is missing"):
+        Mpi()
+
+
+def test_in_slurm_the_job_names_its_nodes_and_slurm_starts_the_daemons(lab: Lab) -> None:
+    [job] = mpi_plan(lab, "slurm").jobs
+    assert job.workers
+    command = command_of(job.workers, job.mpi_program(job.workers), "bench-x")
+
+    subprocess.run(["sh", "-n", "-c", command], check=True)
+    assert "|| exit; sbatch" in command, "in a list with & the shell would keep the name of the log to itself"
+    assert "--nodelist=gpu01,gpu02" in command
+    assert "--exclusive" in command
+    assert "scancel --name=bench-x" in command
+    assert "plm_rsh_agent" not in command
+    assert "--gpus-per-node" not in command
+
+
+def test_nccl_on_nodes_is_planned_by_gpus_and_runs_the_nodes_own_program(lab: Lab) -> None:
+    plan = without_pods(lab, nccl=Nccl(runner="ssh", program="/opt/nccl-tests/all_reduce_perf"))
+
+    text = dict(plan.documents())["nccl-all-reduce.sh"]
+    assert "/opt/nccl-tests/all_reduce_perf -b 8" in text
+    assert "NCCL_NET_GDR_LEVEL=PXB" in text, "GPUDirect is used where the lab has GPUs"
+    assert "NCCL_ALGO=Ring" in text
+    assert "--host 10.10.11.11:8,10.10.11.12:8" in text
+
+
+@pytest.mark.row("A 349a")
+def test_the_third_curve_of_a_comparison_runs_on_bare_metal(lab: Lab) -> None:
+    comparison = Comparison(transports=("tcp", "host"), runner="ssh")
+    nccl = Nccl(image="registry.example/nccl:1")
+    content = Benchmarks(mode="enforce", budget_s=9000, nccl=nccl, comparison=comparison)
+    plan = plan_of(lab.model_copy(update={"benchmarks": content}))
+    assert plan
+
+    runners = {job.transport: job.workers.runner for job in plan.jobs if job.workers}
+    assert runners == {"tcp": "pods", "roce": "pods", "host": "ssh"}
+
+
+def test_mpirun_reaches_the_other_nodes_over_our_own_connections_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
+    plan = mpi_plan(lab)
+    [job] = plan.jobs
+    # as mpirun does: the agent gets a host and the words of the daemon
+    mpirun = '"$OMPI_MCA_plm_rsh_agent" 10.10.11.12 echo daemon "on" \\$NODE; echo "agent $?"'
+    nodes = Nodes(tmp_path, {"mpirun": mpirun})
+
+    async def run() -> str:
+        async with AsyncExitStack() as stack:
+            bench = await nodes.bench(stack, plan)
+            assert job.workers
+            return await launched(bench, job.workers, job.mpi_program(job.workers), "bench-x")
+
+    log = asyncio.run(run())
+
+    assert "agent 0" in log
+    assert ("gpu02", "echo daemon on $NODE") in nodes.ran
+    [made] = [command for _, command in nodes.ran if command.startswith("rm -rf")]
+    assert not Path(made.split()[-1]).exists()
+
+
+def test_a_host_that_mpirun_should_not_know_is_refused(lab: Lab, tmp_path: Path) -> None:
+    plan = mpi_plan(lab)
+    [job] = plan.jobs
+    nodes = Nodes(tmp_path, {"mpirun": '"$OMPI_MCA_plm_rsh_agent" 192.0.2.1 id; echo "agent $?"'})
+
+    async def run() -> str:
+        async with AsyncExitStack() as stack:
+            bench = await nodes.bench(stack, plan)
+            assert job.workers
+            return await launched(bench, job.workers, job.mpi_program(job.workers), "bench-x")
+
+    assert "agent 255" in asyncio.run(run())
+    assert not [command for _, command in nodes.ran if command == "id"]
+
+
+def test_a_log_from_nodes_is_read_as_that_of_pods_and_a_missing_mpirun_is_named(lab: Lab, tmp_path: Path) -> None:
+    plan = without_pods(lab, nccl=Nccl(runner="ssh"))
+    log = tmp_path / "log"
+    log.write_text(RANKS + LINES + recorded("deepops"))
+
+    async def run(programs: dict[str, str]) -> Any:
+        async with AsyncExitStack() as stack:
+            (tmp_path / "bin").mkdir(exist_ok=True)
+            for old in (tmp_path / "bin").iterdir():
+                old.unlink()
+            bench = await Nodes(tmp_path / "bin", programs).bench(stack, plan)
+            assert plan.nccl
+            loop = asyncio.get_running_loop()
+
+            def on_nodes(workers: Workers, program: MpiProgram, name: str) -> str:
+                return asyncio.run_coroutine_threadsafe(launched(bench, workers, program, name), loop).result()
+
+            cluster = ClusterRun(kubeconfig=None, lab="lab", run_id="r1", simulated=False, say=print, on_nodes=on_nodes)
+            result = await asyncio.to_thread(run_nccl, plan.nccl, cluster)
+            rings = await asyncio.to_thread(run_rings, plan.nccl, cluster)
+            return result, rings, cluster.raw
+
+    result, rings, raw = asyncio.run(run({"mpirun": f"cat {log}"}))
+    assert result.busbw_gbyte_s
+    assert {ring.node for ring in rings} == {*TWO}
+    assert raw["nccl_one_node.log"].startswith("[gpu01] ")
+
+    # as a shell ends without the program
+    missing, _, _ = asyncio.run(run({"mpirun": "exit 127"}))
+    assert missing.outcome == "failed"
+    assert "mpirun is missing" in missing.reasons[0]
+
+
+def test_an_unreachable_node_fails_the_job_by_name(lab: Lab) -> None:
+    plan = mpi_plan(lab)
+    [job] = plan.jobs
+    assert job.workers
+    bench = Bench(plan=plan, connections={}, ports={}, unreachable={"gpu02": "no answer"})
+
+    with pytest.raises(Exception, match="gpu02: no answer"):
+        asyncio.run(launched(bench, job.workers, job.mpi_program(job.workers), "x"))
