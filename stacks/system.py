@@ -128,6 +128,16 @@ class KernelArguments(Section):
         return self
 
 
+class Watch(Section):
+    """Counters of rails and GPUs that a timer on each node writes for node_exporter, and nothing else."""
+
+    folder: str = Field(default="/var/lib/prometheus/node-exporter", pattern=r"^(/[a-zA-Z0-9._-]+)+$", max_length=200)
+    """Where node_exporter reads text files (`--collector.textfile.directory`); the default is that of Debian."""
+    every_s: int = Field(default=10, ge=5, le=300)
+    """How often links and counters of RDMA devices are read. What drivers and firmware must be asked is read every two
+    minutes."""
+
+
 class ManagementUser(Section):
     """An account for people who look after the nodes; they log in with keys only."""
 
@@ -166,6 +176,8 @@ class System(Section):
     unchanged."""
     cpu_governor: Literal["keep", "performance"] = "keep"
     """performance: no core saves power; benchmarks jitter otherwise."""
+    watch: Watch | None = None
+    """None: no timer. `{}` is enough where node_exporter is installed as Debian does."""
     users: tuple[ManagementUser, ...] = Field(default=(), max_length=50)
     """Accounts besides the one that rocelab logs in with."""
 

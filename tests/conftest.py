@@ -68,3 +68,11 @@ def lab() -> Lab:
 @pytest.fixture
 def engine() -> Engine:
     return Engine()
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Path:
+    """The folder of `promtool`, `prometheus` and `prometheus-node-exporter` of Debian, unpacked into the cache."""
+    from simulator.nodes.debian import fetched  # noqa: PLC0415  # only few tests need it
+
+    return fetched(("prometheus", "prometheus-node-exporter"), print) / "usr/bin"

@@ -41,6 +41,9 @@ VERBS = {
         "audit": "Find what is wrong in a cluster: against the lab file, the peers and good "
         "practice.",
     },
+    "Watch a lab": {
+        "metrics": "Print alert rules, a board and the verdict, for Prometheus and Grafana.",
+    },
     "Review a change": {
         "review": "Print one comment for code review from `pulumi preview --json`.",
         "check": "Check a preview against three rules, for CI.",

@@ -58,6 +58,11 @@ if sys.argv[1:] == ["gpu-copy"]:
 
     sys.exit(copy_around())
 
+if sys.argv[1:] == ["watch"]:
+    from {PACKAGE}.watch import watch_around
+
+    sys.exit(watch_around())
+
 from {PACKAGE}.main import main
 
 with open(sys.path[0], "rb") as archive:

@@ -33,6 +33,7 @@ def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
         "hosts_file": list(_runs(lab)) if system.hosts_file else None,
         "users": [_user(lab, user) for user in system.users] or None,
         "qos": _qos(lab),
+        "watch": _watch(lab, node),
     }
 
 
@@ -77,6 +78,13 @@ def _follows(first: Node, node: Node, steps: int) -> bool:
 def _user(lab: Lab, user: ManagementUser) -> dict[str, JsonValue]:
     # the account that rocelab logs in with gets keys and nothing else
     return {**user.model_dump(mode="json"), "keys_only": user.name == lab.access.user}
+
+
+def _watch(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    if lab.system.watch is None:
+        return None
+    rails: dict[str, JsonValue] = {pf.interface: pf.rail for pf in node.pfs}
+    return {**lab.system.watch.model_dump(mode="json"), "rails": rails}
 
 
 ROCE_MODE = "RoCE v2"

@@ -49,6 +49,7 @@ class SystemHost(FakeHost):
         self.synchronized = "yes"
         self.file("/etc/os-release", RELEASES[family])
         self.file("/etc/hosts", HOSTS)
+        self.file("/var/lib/node-exporter/apt.prom", "")
         self.file("/etc/hostname", "dgx-17\n")
         self.file("/proc/sys/kernel/hostname", "dgx-17\n")
         self.file("/proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")
@@ -181,6 +182,10 @@ class SystemHost(FakeHost):
     def _systemctl(self, verb: str, unit: str, words: tuple[str, ...]) -> Done | None:
         active, _, enabled = self.services.get(unit, "inactive ").partition(" ")
         match verb:
+            case "start" | "stop" if unit.startswith("rocelab-watch-"):
+                self.services[unit] = "active" if verb == "start" else "inactive"
+            case "is-active" if unit.startswith("rocelab-watch-"):
+                return Done(0 if active == "active" else 3, f"{active}\n", "")
             case "show" if unit in self.services:
                 return done(f"ActiveState={active}\nUnitFileState={enabled}\n")
             case "enable" if unit in self.services:

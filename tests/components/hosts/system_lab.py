@@ -16,6 +16,7 @@ ALL: dict[str, Any] = {
     "hostname": True,
     "hosts_file": True,
     "cpu_governor": "performance",
+    "watch": {"folder": "/var/lib/node-exporter", "every_s": 15},
     "users": [
         {"name": "ops", "keys": [f"ssh-ed25519 {KEY} ops@desk"], "uid": 1500, "sudo": True},
         {"name": "nvidia", "keys": [f"ssh-ed25519 {KEY} night shift"]},

@@ -1,0 +1,49 @@
+"""`rocelab metrics`: alert rules, a board and the verdict, for Prometheus and Grafana."""
+
+import click
+
+from components.cli.exits import Exit
+from components.cli.options import examples, print_json, stack_options
+from components.gate.state import measured_state
+from components.metrics.alerts import rules_of
+from components.metrics.board import board_of
+from components.metrics.verdict import verdict_text
+from components.stack import Stack
+from stacks.safe_yaml import to_yaml
+
+
+@click.group(
+    epilog=examples(
+        "rocelab metrics rules --stack dgx > /etc/prometheus/rules/dgx.yml",
+        "rocelab metrics dashboard --stack dgx > dgx.json",
+    )
+)
+def command() -> None:
+    """Print alert rules, a board and the verdict, for Prometheus and Grafana."""
+
+
+@command.command(epilog=examples("rocelab metrics rules --stack dgx | promtool check rules"))
+@stack_options
+def rules(stack: Stack) -> Exit:
+    """Print the alert rules of the lab for Prometheus."""
+    click.echo(to_yaml(rules_of(stack.lab())), nl=False)
+    return Exit.CLEAN
+
+
+@command.command(epilog=examples("rocelab metrics dashboard --stack dgx > dgx.json"))
+@stack_options
+def dashboard(stack: Stack) -> Exit:
+    """Print a board of the lab, to be imported into Grafana."""
+    print_json(board_of(stack.lab()))
+    return Exit.CLEAN
+
+
+@command.command(
+    epilog=examples("rocelab metrics verdict --stack dgx > NODE_EXPORTER/rocelab_verdict.prom")
+)
+@stack_options
+def verdict(stack: Stack) -> Exit:
+    """Print value and age of the stack's verdict as a text file of node_exporter."""
+    lab = stack.lab()
+    click.echo(verdict_text(lab.name, measured_state(stack, lab, None)), nl=False)
+    return Exit.CLEAN
