@@ -26,6 +26,7 @@ VERBS = {
     "Prepare a lab": {
         "expand": "Print a stack file with its groups of rails, nodes and switches spelled out.",
         "ports": "Print the port matrix of a lab, or check that every port is reachable.",
+        "topology": "Print which nodes share their leaf switches, for schedulers.",
         "switches": "Print the configuration text of the lab's switches.",
         "ovf": "List the networks and properties of an OVA.",
         "image": "List, pin, build, push and check container images.",

@@ -25,6 +25,7 @@ from components.outputs import outline
 from components.provider.program import Declaration
 from components.ssh.connection import NoAnswerError
 from components.ssh.credentials import endpoints_of
+from components.topology import outline_of
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.nodes import Node
@@ -65,6 +66,8 @@ class Hosts(pulumi.ComponentResource):
     """
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
+    topology: pulumi.Output[Mapping[str, object]]
+    """Blocks of nodes by their leaves, for schedulers."""
     vf_layout: pulumi.Output[str]
     """Mark of all VFs (see `mark_after`): when it changes, device plugins restart.
 
@@ -118,6 +121,7 @@ class Hosts(pulumi.ComponentResource):
         self.results = fleet.results.apply(lambda results: results or {})
         self.outline = self.results.apply(outline)
         self.facts = fleet.facts.apply(lambda facts: facts or {})
+        self.topology = self.facts.apply(lambda facts: outline_of(lab, facts))
         self.vf_layout = fleet.vf_layout
         outputs = {"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout}
         self.register_outputs(outputs)

@@ -17,6 +17,7 @@ from .baseline import (
 )
 from .host import Document, Host
 from .identity import remember_nics, restore_names
+from .look import lldp
 from .machine import Machine, RunError, StepError, load_json
 from .places import (
     BASELINE_FILE,
@@ -184,6 +185,9 @@ def facts(host: Host) -> Dict[str, Any]:
             for index, reason in host.uses(name).items()
         },
     }
+    leaves = lldp.leaves(machine, names)
+    if leaves:
+        found["leaves"] = leaves
     warnings = unreverted(host)
     for step in STEPS:
         if step.concerns(host.document):

@@ -61,6 +61,7 @@ CALLS = {
     "store": [],
     "schema": [],
     "sudoers": ["read", "--user", "ops"],
+    "topology": ["--from", INVENTORY],
     "metrics rules": [],
     "metrics dashboard": [],
     "metrics verdict": [],
@@ -70,9 +71,9 @@ NEEDS_A_TOOL = {"image build", "image push", "look", "plan", "evidence", "gate",
 """They find no docker, host or pulumi here; tests/components has tests of each, such as jobs/test_image.py."""
 IN_A_FORMAT_OF_ITS_OWN = {
     *("schema", "image show", "image repair", "sudoers"),
-    *("metrics rules", "metrics dashboard", "metrics verdict"),
+    *("metrics rules", "metrics dashboard", "metrics verdict", "topology"),
 }
-"""They print JSON Schema, a Dockerfile, sudoers lines or files of Prometheus and Grafana, and know no --json."""
+"""They print JSON Schema, a Dockerfile, sudoers lines or files of Prometheus, Grafana and schedulers."""
 HEAVY = ("pulumi", "matplotlib", "pyVmomi", "kubernetes", "asyncssh", "rich", "stacks.lab")
 
 
@@ -193,7 +194,9 @@ def test_a_format_of_its_own_is_all_of_stdout(name: str, capsys: pytest.CaptureF
 
     assert err == ""
     json_of = ("schema", "metrics dashboard")
-    assert out.startswith("{\n" if name in json_of else ("# Rendered", "FROM", "# rocelab may", "groups:\n"))
+    assert out.startswith(
+        "{\n" if name in json_of else ("# Rendered", "FROM", "# rocelab may", "groups:\n", "apiVersion")
+    )
 
 
 @pytest.mark.parametrize(("name", "option"), [("report", "--junit"), ("report", "--html"), ("audit", "--html")])

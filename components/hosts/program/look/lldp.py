@@ -3,12 +3,14 @@
 No daemon is started for it.
 """
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
+from ..machine import Done, Machine
 from .leaves import Json, UnknownError, printed_json
 from .read_only import ReadOnly
 
 LLDPCTL = ("lldpctl", "-f", "json0")
+LLDPCTL_S = 5.0
 NETWORKD = "/run/systemd/netif/lldp"
 """A file per link, named by its index: frames as they came, each behind its length of eight bytes
 (networkd, `manager_save` of sd-lldp-rx)."""
@@ -21,7 +23,24 @@ IPV4 = 1
 
 def neighbours(machine: ReadOnly, interface: str) -> List[Json]:
     """The neighbors of a port; empty when a daemon listens and receives nothing."""
-    done = machine.once(*LLDPCTL)
+    return _neighbours(machine, machine.once(*LLDPCTL), interface)
+
+
+def leaves(machine: Machine, interfaces: Iterable[str]) -> Dict[str, List[str]]:
+    """Name and port of the switch behind each interface that hears a single one."""
+    done = machine.run(*LLDPCTL, timeout_s=LLDPCTL_S)
+    heard = {}
+    for interface in interfaces:
+        try:
+            found = _neighbours(machine, done, interface)
+        except UnknownError:
+            continue
+        if len(found) == 1 and found[0]["system"]:
+            heard[interface] = [found[0]["system"], found[0]["port_id"]]
+    return heard
+
+
+def _neighbours(machine: Machine, done: Done, interface: str) -> List[Json]:
     if done.code == 0:
         return parse_lldpctl(printed_json(done), interface)
     index = machine.read(f"/sys/class/net/{interface}/ifindex")
