@@ -129,13 +129,17 @@ class KernelArguments(Section):
 
 
 class Watch(Section):
-    """Counters of rails and GPUs that a timer on each node writes for node_exporter, and nothing else."""
+    """Counters of rails and GPUs that a timer on each node writes for node_exporter."""
 
-    folder: str = Field(default="/var/lib/prometheus/node-exporter", pattern=r"^(/[a-zA-Z0-9._-]+)+$", max_length=200)
-    """Where node_exporter reads text files (`--collector.textfile.directory`); the default is that of Debian."""
+    folder: str = Field(
+        default="/var/lib/prometheus/node-exporter",
+        pattern=r"^(/[a-zA-Z0-9._-]+)+$",
+        max_length=200,
+    )
+    """node_exporter's `--collector.textfile.directory`; the default is that of Debian."""
     every_s: int = Field(default=10, ge=5, le=300)
-    """How often links and counters of RDMA devices are read. What drivers and firmware must be asked is read every two
-    minutes."""
+    """How often links and counters of RDMA devices are read. Drivers and firmware are asked every
+    two minutes."""
 
 
 class ManagementUser(Section):

@@ -1,7 +1,7 @@
-"""Counters of rails and GPUs in the text format of Prometheus, for node_exporter's textfile collector.
+"""Counters of rails and GPUs in Prometheus' text format, for node_exporter's textfile collector.
 
-Only ports of the document are read, each by its PCI address: an unused port has no series, and a renamed device keeps
-its own. What cannot be read is not reported as gone: the port's series are left out, and it counts as unread.
+Only ports of the document are read, each by its PCI address: an unused port has no series, and a
+renamed device keeps its own. What cannot be read is not reported as gone: it counts as unread.
 """
 
 import errno
@@ -18,7 +18,7 @@ from .places import DOCUMENT_FILE, NICS_FILE
 
 FAST_FILE, SLOW_FILE = "rocelab.prom", "rocelab_slow.prom"
 SLOW_S = 120
-"""Programs that ask drivers and firmware run only this often: nvidia-smi takes 60 ms of processor time for each GPU."""
+"""Programs run only this often: nvidia-smi alone takes 65 ms of processor time for a GPU."""
 NICENESS = 10
 DEVICES, RDMA = "/sys/bus/pci/devices", "/sys/class/infiniband"
 Sample = Tuple[str, float, Dict[str, str]]
@@ -32,18 +32,25 @@ METRICS = {
     "rocelab_port_rdma_active": ("gauge", "Whether it has an RDMA device in state ACTIVE."),
     "rocelab_port_carrier_down_total": ("counter", "How often the link went down."),
     "rocelab_port_speed_bytes": ("gauge", "Speed of the link, per second."),
-    "rocelab_port_events_total": ("counter", "A counter of the NIC, by the name that its driver gives it."),
+    "rocelab_port_events_total": (
+        "counter",
+        "A counter of the NIC, by the name that its driver gives it.",
+    ),
     "rocelab_module_temperature_celsius": ("gauge", "Temperature of the optical module."),
     "rocelab_module_power_dbm": ("gauge", "Optical power by direction and lane."),
     "rocelab_gpus": ("gauge", "GPUs that the driver lists."),
-    "rocelab_gpu_state": ("gauge", "Whether a GPU on PCI is lost, throttled, waits for a reset or has damaged memory."),
+    "rocelab_gpu_state": (
+        "gauge",
+        "Whether a GPU on PCI is lost, throttled, waits for a reset or has damaged memory.",
+    ),
     "rocelab_gpu_errors_total": ("counter", "Errors of a GPU since its driver was loaded."),
     "rocelab_gpu_temperature_celsius": ("gauge", "Temperature of a GPU."),
     "rocelab_gpu_xids_total": ("counter", "Xids since boot by code."),
 }
 """Type and description of everything that is written."""
 POWER = re.compile(
-    r"^\s*(Laser output|Transmit avg optical|Rcvr signal avg optical|Receiver signal average optical) power"
+    r"^\s*(Laser output|Transmit avg optical|Rcvr signal avg optical"
+    r"|Receiver signal average optical) power"
     r"\s*(?:\(Channel (\d+)\))?\s*: [\d.]+ mW / (-?[\d.]+) dBm",
     re.MULTILINE,
 )
@@ -60,7 +67,9 @@ class Samples:
 
     def add(self, metric: str, value: float, **labels: str) -> None:
         pairs = {**self._common, **labels}
-        written = ",".join(f"{name}={json.dumps(text, ensure_ascii=False)}" for name, text in pairs.items())
+        written = ",".join(
+            f"{name}={json.dumps(text, ensure_ascii=False)}" for name, text in pairs.items()
+        )
         self._lines.setdefault(metric, []).append(f"{metric}{{{written}}} {value:.15g}")
 
     def text(self) -> str:
@@ -133,7 +142,7 @@ class WatchedPort(NamedTuple):
 
 
 def ports(machine: ReadOnly, document: Dict[str, Any]) -> List[WatchedPort]:
-    """PCI addresses and MACs are those of the first touch: names may change with driver and kernel."""
+    """PCI addresses and MACs are those of the first touch: names may change with a driver."""
     known = load_json(machine, NICS_FILE).get("pfs", {})
     found = []
     for pf in document["pfs"]:
@@ -146,20 +155,29 @@ def ports(machine: ReadOnly, document: Dict[str, Any]) -> List[WatchedPort]:
 
 
 def port_samples(machine: ReadOnly, port: WatchedPort) -> List[Sample]:
-    """The fast samples of a port; an error of a file that is there is raised, and proves nothing about the port."""
+    """The fast samples of a port; an error of a file that is there is raised."""
     interface = netdev_of(machine, port)
-    present: List[Sample] = [("rocelab_port_unread", 0, {}), ("rocelab_port_present", int(bool(interface)), {})]
+    present: List[Sample] = [
+        ("rocelab_port_unread", 0, {}),
+        ("rocelab_port_present", int(bool(interface)), {}),
+    ]
     if not interface:
         return present
     net = f"/sys/class/net/{interface}"
     up = _has_carrier(machine, f"{net}/carrier")
     samples = [*present, ("rocelab_port_up", int(up), {})]
     if machine.exists(f"{net}/carrier_down_count"):
-        samples.append(("rocelab_port_carrier_down_total", int(machine.text(f"{net}/carrier_down_count")), {}))
+        samples.append(
+            ("rocelab_port_carrier_down_total", int(machine.text(f"{net}/carrier_down_count")), {})
+        )
     if up:
-        samples.append(("rocelab_port_speed_bytes", int(machine.text(f"{net}/speed")) * 1e6 / 8, {}))
+        samples.append(
+            ("rocelab_port_speed_bytes", int(machine.text(f"{net}/speed")) * 1e6 / 8, {})
+        )
     devices = rdma_devices(machine, port, interface)
-    active = [device for device in devices if "ACTIVE" in machine.text(f"{RDMA}/{device}/ports/1/state")]
+    active = [
+        device for device in devices if "ACTIVE" in machine.text(f"{RDMA}/{device}/ports/1/state")
+    ]
     samples.append(("rocelab_port_rdma_active", int(bool(active)), {}))
     for device in devices[:1]:
         for folder in ("hw_counters", "counters"):
@@ -174,7 +192,10 @@ def netdev_of(machine: ReadOnly, port: WatchedPort) -> str:
     names = [f"{port.folder}/net/{name}" for name in _names(machine, f"{port.folder}/net")]
     for entry in _names(machine, port.folder):
         if re.match(r"virtio\d+$", entry):
-            names += [f"{port.folder}/{entry}/net/{name}" for name in _names(machine, f"{port.folder}/{entry}/net")]
+            names += [
+                f"{port.folder}/{entry}/net/{name}"
+                for name in _names(machine, f"{port.folder}/{entry}/net")
+            ]
     own = [path for path in names if os.path.basename(path) == port.interface]
     same = [path for path in names if machine.read(f"{path}/address") == port.mac]
     return os.path.basename((own or same or names or [""])[0])
@@ -187,7 +208,9 @@ def rdma_devices(machine: ReadOnly, port: WatchedPort, interface: str) -> List[s
         own = own or _names(machine, f"{port.folder[:-1]}1/infiniband")
     if own:
         return own
-    return [name for name in _names(machine, RDMA) if machine.read(f"{RDMA}/{name}/parent") == interface]
+    return [
+        name for name in _names(machine, RDMA) if machine.read(f"{RDMA}/{name}/parent") == interface
+    ]
 
 
 def _names(machine: ReadOnly, folder: str) -> List[str]:
@@ -215,7 +238,7 @@ def _counters(machine: ReadOnly, folder: str) -> Iterator[Sample]:
 
 
 def slow(machine: ReadOnly, document: Dict[str, Any]) -> Samples:
-    """What only programs know: counters by priority, FEC, optical modules, GPUs. One that fails is left out."""
+    """What only programs know: counters by priority, FEC, optical modules, GPUs."""
     samples = Samples(document["lab"], document["host"])
     for port in ports(machine, document):
         interface = netdev_of(machine, port)
@@ -255,22 +278,27 @@ def gpu_samples(machine: ReadOnly) -> Iterator[Sample]:
         return
     yield "rocelab_gpus", len(reported), {}
     for address in pci.gpu_addresses(machine):
-        if address not in reported:
+        if address in reported:
+            yield from _of_gpu(address, gpu.health(reported[address]))
+        else:
             yield "rocelab_gpu_state", 1, {"gpu": address, "state": "lost"}
-            continue
-        health = gpu.health(reported[address])
-        states = {
-            "lost": False,
-            "throttled": bool(health["throttled"]),
-            "reset": health["remap_pending"] or health["recovery_action"] not in ("", "None"),
-            "damaged": health["remap_failed"] or health["sram_threshold_exceeded"],
-        }
-        for state, is_true in states.items():
-            yield "rocelab_gpu_state", int(bool(is_true)), {"gpu": address, "state": state}
-        for counter in ("ecc_uncorrected", "ecc_corrected", "pcie_replays"):
-            if health[counter] is not None:
-                yield "rocelab_gpu_errors_total", health[counter], {"gpu": address, "counter": counter}
-        if health["temperature_c"] is not None:
-            yield "rocelab_gpu_temperature_celsius", health["temperature_c"], {"gpu": address}
     for xid in gpu.xids(log):
-        yield "rocelab_gpu_xids_total", xid["count"], {"gpu": xid["pci"], "xid": str(xid["code"])}
+        labels = {"gpu": xid["pci"], "xid": str(xid["code"])}
+        yield "rocelab_gpu_xids_total", xid["count"], labels
+
+
+def _of_gpu(address: str, health: Dict[str, Any]) -> Iterator[Sample]:
+    states = {
+        "lost": False,
+        "throttled": bool(health["throttled"]),
+        "reset": health["remap_pending"] or health["recovery_action"] not in ("", "None"),
+        "damaged": health["remap_failed"] or health["sram_threshold_exceeded"],
+    }
+    for state, is_true in states.items():
+        yield "rocelab_gpu_state", int(bool(is_true)), {"gpu": address, "state": state}
+    for counter in ("ecc_uncorrected", "ecc_corrected", "pcie_replays"):
+        if health[counter] is not None:
+            labels = {"gpu": address, "counter": counter}
+            yield "rocelab_gpu_errors_total", health[counter], labels
+    if health["temperature_c"] is not None:
+        yield "rocelab_gpu_temperature_celsius", health["temperature_c"], {"gpu": address}

@@ -43,7 +43,7 @@ STATE = "enabled and active"
 
 
 class WatchStep(Step):
-    """The units' names carry a digest of their text: a change makes new units, and systemd need not reload others."""
+    """The units' names carry a digest of their text, so that systemd need not reload any."""
 
     name = "watch"
     order = 830
@@ -59,7 +59,11 @@ class WatchStep(Step):
         machine = host.machine
         files = _files(host.document)
         wrong = machine.faults(files)
-        wrong += [f"{name} is no longer needed" for name in _installed(machine) if f"{UNITS}/{name}" not in files]
+        wrong += [
+            f"{name} is no longer needed"
+            for name in _installed(machine)
+            if f"{UNITS}/{name}" not in files
+        ]
         timer = _timer(files)
         if not machine.exists(f"{WANTS}/{timer}"):
             wrong.append(f"{timer} not enabled")
@@ -72,8 +76,8 @@ class WatchStep(Step):
         if not machine.exists(folder):
             raise StepError(
                 f"{folder} does not exist, where node_exporter would read the counters",
-                "install node_exporter (Debian: prometheus-node-exporter, in system.packages) and name the folder of "
-                "its option --collector.textfile.directory in system.watch.folder",
+                "install node_exporter (Debian: prometheus-node-exporter in system.packages), and "
+                "name its --collector.textfile.directory in system.watch.folder",
             )
         files = _files(host.document)
         _remove(machine, keep=files)
@@ -98,7 +102,10 @@ def _files(document: Document) -> Dict[str, str]:
     service = SERVICE.replace("FOLDER", watch["folder"])
     timer = TIMER.replace("EVERY", str(watch["every_s"]))
     digest = hashlib.sha256((service + timer).encode()).hexdigest()[:8]
-    return {f"{UNITS}/rocelab-watch-{digest}.service": service, f"{UNITS}/rocelab-watch-{digest}.timer": timer}
+    return {
+        f"{UNITS}/rocelab-watch-{digest}.service": service,
+        f"{UNITS}/rocelab-watch-{digest}.timer": timer,
+    }
 
 
 def _timer(files: Dict[str, str]) -> str:
