@@ -52,7 +52,9 @@ def board_of(lab: Lab) -> Manifest:
         place = {"x": column * WIDTH, "y": row * HEIGHT, "w": WIDTH, "h": HEIGHT}
         panel = {"title": title, "unit": unit, "expr": expr, "legend": legend, "place": place}
         panels.append({"id": number + 1, **panel})
-    return render("metrics/dashboard", lab=lab.name, panels=panels)
+    return render(
+        "metrics/dashboard", title=f"rocelab {lab.name}", uid=f"rocelab-{lab.name}", panels=panels
+    )
 
 
 PORT, GPU = "{{node}} {{rail}}", "{{node}} {{gpu}}"
