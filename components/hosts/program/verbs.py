@@ -187,7 +187,7 @@ def facts(host: Host) -> Dict[str, Any]:
     }
     leaves = lldp.leaves(machine, names)
     if leaves:
-        found["leaves"] = leaves
+        known["leaves"] = leaves
     warnings = unreverted(host)
     for step in STEPS:
         if step.concerns(host.document):
