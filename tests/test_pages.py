@@ -85,3 +85,9 @@ def test_what_an_example_shows_without_hardware_runs_without_hardware(
     for words in offline:
         assert main(words) == 0, f"{' '.join(words)}: {capsys.readouterr().err}"
         assert len(capsys.readouterr().out) > 100, " ".join(words)
+
+
+def test_the_first_step_of_a_contributor_is_the_check_that_test_registries_adds_to_a_copy() -> None:
+    example = (ROOT / "tests" / "additions" / "audit_check.py").read_text().partition("\n\n")[2].strip()
+
+    assert f"```python\n{example}\n```" in (ROOT / "CONTRIBUTING.md").read_text()
