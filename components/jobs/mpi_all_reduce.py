@@ -1,4 +1,6 @@
-"""Times MPI's all-reduce on CPUs. The job carries this text to the ranks, so their image needs no program of rocelab.
+"""Times MPI's all-reduce on CPUs.
+
+The job carries this text to the ranks, so their image needs no program of rocelab.
 
 It prints the columns of nccl-tests, so one parser reads both. Runs on Python 3.8 with mpi4py alone.
 """
@@ -22,7 +24,7 @@ def pattern(elements: int, first: int, step: int) -> "array[float]":
 
 
 def measure(world: Any, elements: int) -> "tuple[float, int]":
-    """Seconds of one all-reduce, the slowest rank's mean, and how many elements of all ranks came out wrong."""
+    """Seconds of one all-reduce, the slowest rank's mean, and how many elements came out wrong."""
     ranks = world.Get_size()
     mine, sums = pattern(elements, world.Get_rank(), 1), array("f", bytes(4 * elements))
     world.Allreduce(mine, sums)
@@ -44,8 +46,14 @@ def main(smallest_bytes: int, largest_bytes: int) -> None:
         print(f"# all-reduce of {ranks} ranks on CPUs, {MPI.Get_library_version().split(',')[0]}")
         for rank, name in enumerate(names):
             print(f"#  Rank {rank:2d} on {name}")
-        print("#       size         count      type   redop    root       time     algbw     busbw  #wrong")
-        print("#        (B)    (elements)                              (us)    (GB/s)    (GB/s)", flush=True)
+        print(
+            "#       size         count      type   redop    root       time     algbw     busbw  "
+            "#wrong"
+        )
+        print(
+            "#        (B)    (elements)                              (us)    (GB/s)    (GB/s)",
+            flush=True,
+        )
     speeds, wrong_sizes, size = [], 0, smallest_bytes
     while size <= largest_bytes:
         took_s, wrong = measure(world, size // 4)

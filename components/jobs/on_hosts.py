@@ -1,4 +1,7 @@
-"""A job on the nodes themselves: the shell commands that start it, for a reviewer and for the runner. Pure."""
+"""A job on the nodes themselves.
+
+The shell commands that start it, for a reviewer and for the runner. Pure.
+"""
 
 import json
 import shlex
@@ -13,8 +16,8 @@ relay.connect(os.path.join(os.path.dirname(__file__), "relay"))
 relay.sendall(json.dumps([sys.argv[1], " ".join(sys.argv[2:])]).encode() + b"\\n")
 sys.exit(int(relay.makefile().readline() or 255))
 """
-"""What mpirun runs instead of ssh: it hands host and command to this program, which has a connection to each node. So
-no node needs a login on another one, and no key is on any of them."""
+"""What mpirun runs instead of ssh: it hands host and command to this program, which has a
+connection to each node. So no node needs a login on another one, and no key is on any of them."""
 AGENT_VARIABLES = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
 """Of Open MPI 4 and 5."""
 
@@ -26,7 +29,10 @@ def request_of(line: bytes) -> tuple[str, str]:
 
 
 def mpirun(workers: Workers, program: MpiProgram, agent: str = "") -> str:
-    """The shell command of the first node; output of all ranks in one stream, as a pod's log has it."""
+    """The shell command of the first node.
+
+    Output of all ranks in one stream, as a pod's log has it.
+    """
     variables = [f"{name}={agent}" for name in AGENT_VARIABLES] if agent else []
     words = ["env", *variables] if variables else []
     return f"{shlex.join([*words, 'mpirun', *launcher_args(workers, program)])} 2>&1"

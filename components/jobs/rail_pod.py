@@ -1,4 +1,7 @@
-"""The pod of the rail check: it shows what a node's pods get of their rails, and pings its peers there."""
+"""The pod of the rail check.
+
+It shows what a node's pods get of their rails, and pings its peers there.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +18,12 @@ PEERS = "rocelab.dev/peers"
 LIMIT_S = 1800
 """A pod ends after this time, whatever became of its run."""
 SCRIPT = Path(__file__).with_name("rail_pod.sh").read_text()
-"""Reports what the pod has, waits for its peers, pings them, and stays, because others may still ping it.
+"""Reports what the pod has, waits for its peers, pings them, and stays, because others may still
+ping it.
 
-Source addresses are bound, because the sbr plugin of a routed rail moves its routes out of the main table. IPv6
-link-local addresses belong to one interface, while Linux answers for IPv4 addresses on any: so they show which
-interfaces share a network.
+Source addresses are bound, because the sbr plugin of a routed rail moves its routes out of the main
+table. IPv6 link-local addresses belong to one interface, while Linux answers for IPv4 addresses on
+any: so they show which interfaces share a network.
 """
 
 
@@ -52,6 +56,8 @@ def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonVa
     )
 
 
-def script_words(rails: Sequence[str], root: str = "", peers: str = "/etc/rocelab/peers") -> list[str]:
+def script_words(
+    rails: Sequence[str], root: str = "", peers: str = "/etc/rocelab/peers"
+) -> list[str]:
     """The script's arguments: its roots, and the rails in the order of the pod's networks."""
     return [f"{root}/sys", f"{root}/dev", f"{root}/proc", peers, *rails]

@@ -18,14 +18,10 @@ from stacks.bill import Registry
 from stacks.lab import Lab
 
 TIMEOUT_S = 5
-MANIFESTS = ", ".join(
-    f"application/vnd.{kind}"
-    for kind in (
-        "oci.image.index.v1+json",
-        "oci.image.manifest.v1+json",
-        "docker.distribution.manifest.list.v2+json",
-        "docker.distribution.manifest.v2+json",
-    )
+MANIFESTS = (
+    "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
+    "application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.docker.distribution.manifest.v2+json"
 )
 DOCKER_HUB = "registry-1.docker.io"
 LARGEST_ANSWER_BYTES = 100_000
@@ -66,33 +62,45 @@ def parse(image: str) -> Reference:
 
 
 def look(image: str) -> ImageStatus:
-    """Asks the image's registry without a login. Never raises: an unreachable registry yields `unknown`."""
-    wanted = parse(image)
-    path = f"{wanted.host}/v2/{wanted.repository}/manifests/{wanted.version}"
+    """Asks the image's registry without a login.
+
+    Never raises: an unreachable registry yields `unknown`.
+    """
+    reference = parse(image)
+    path = f"{reference.host}/v2/{reference.repository}/manifests/{reference.version}"
     try:
         try:
             return _ask(f"https://{path}")
         except urllib.error.URLError as error:
             # a lab's registry often speaks plain HTTP, which its nodes are configured for
-            if not isinstance(error.reason, ssl.SSLError) or ":" not in wanted.host:
+            if not isinstance(error.reason, ssl.SSLError) or ":" not in reference.host:
                 raise
             return _ask(f"http://{path}")
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        return ImageStatus(outcome="unknown", why=f"{wanted.host}: {str(reason)[:120]}")
+        return ImageStatus(outcome="unknown", why=f"{reference.host}: {str(reason)[:120]}")
 
 
 def _ask(url: str, token: str = "") -> ImageStatus:
     header = {"Accept": MANIFESTS, **({"Authorization": f"Bearer {token}"} if token else {})}
     try:
-        with _open(urllib.request.Request(url, headers=header, method="HEAD")) as answer:  # noqa: S310  # https or http
-            return ImageStatus(outcome="present", digest=answer.headers.get("Docker-Content-Digest", ""))
+        request = urllib.request.Request(url, headers=header, method="HEAD")  # noqa: S310
+        with _open(request) as answer:
+            return ImageStatus(
+                outcome="present", digest=answer.headers.get("Docker-Content-Digest", "")
+            )
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return ImageStatus(outcome="missing")
-        if error.code == 401 and not token and (granted := _token(error.headers.get("WWW-Authenticate", ""))):
+        if (
+            error.code == 401
+            and not token
+            and (granted := _token(error.headers.get("WWW-Authenticate", "")))
+        ):
             return _ask(url, granted)
-        return ImageStatus(outcome="unknown", why=f"{urllib.parse.urlsplit(url).netloc} answers {error.code}")
+        return ImageStatus(
+            outcome="unknown", why=f"{urllib.parse.urlsplit(url).netloc} answers {error.code}"
+        )
 
 
 def _token(challenge: str) -> str:
@@ -101,17 +109,25 @@ def _token(challenge: str) -> str:
     realm = words.pop("realm", "")
     if not challenge.startswith("Bearer ") or not realm.startswith("https://"):
         return ""
-    query = urllib.parse.urlencode({key: words[key] for key in ("service", "scope") if key in words})
+    query = urllib.parse.urlencode(
+        {key: words[key] for key in ("service", "scope") if key in words}
+    )
     try:
-        with _open(urllib.request.Request(f"{realm}?{query}")) as answer:  # noqa: S310  # https, see above
-            said = json.loads(answer.read(LARGEST_ANSWER_BYTES))
+        request = urllib.request.Request(f"{realm}?{query}")  # noqa: S310  # https, see above
+        with _open(request) as answer:
+            answered = json.loads(answer.read(LARGEST_ANSWER_BYTES))
     except urllib.error.HTTPError:
         return ""
-    return str(said.get("token") or said.get("access_token") or "") if isinstance(said, dict) else ""
+    return (
+        str(answered.get("token") or answered.get("access_token") or "")
+        if isinstance(answered, dict)
+        else ""
+    )
 
 
 def _open(request: urllib.request.Request) -> HTTPResponse:
-    return cast(HTTPResponse, urllib.request.urlopen(request, timeout=TIMEOUT_S))  # noqa: S310  # by the callers above
+    """Opens https, or http by the caller above."""
+    return cast(HTTPResponse, urllib.request.urlopen(request, timeout=TIMEOUT_S))  # noqa: S310
 
 
 NAMED_BY_OPERATORS = ("cluster.bill.doca_driver", "cluster.bill.gpu_driver")
@@ -145,24 +161,30 @@ def pins_of(lab: Lab, ask: Callable[[str], ImageStatus]) -> Pins:
 
     A tag can be moved by anyone who may push; a digest names the content.
     """
-    found = Pins()
+    pins = Pins()
     registry = lab.cluster.registry if lab.cluster else Registry()
     for place, image in _named(lab):
         if "@" in image:
             continue
         if place in NAMED_BY_OPERATORS:
-            found.lacking.append(f"{place}: {image} keeps its tag, to which its operator appends each node's system")
+            pins.lacking.append(
+                f"{place}: {image} keeps its tag, to which its operator appends each node's system"
+            )
             continue
         pulled = registry.resolve(image)
         status = ask(pulled)
         if status.digest:
-            found.add(place, f"{image}@{status.digest}")
+            pins.add(place, f"{image}@{status.digest}")
         elif status.outcome == "unknown":
-            found.unknown.append(f"{place}: {status.why}")
+            pins.unknown.append(f"{place}: {status.why}")
         else:
-            why = f"{pulled} does not exist" if status.outcome == "missing" else "its registry reports no digest"
-            found.lacking.append(f"{place}: {why}")
-    return found
+            why = (
+                f"{pulled} does not exist"
+                if status.outcome == "missing"
+                else "its registry reports no digest"
+            )
+            pins.lacking.append(f"{place}: {why}")
+    return pins
 
 
 def _named(lab: Lab) -> Iterator[tuple[str, str]]:

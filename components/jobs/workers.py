@@ -1,5 +1,6 @@
 """The pods of a job and their resources: annotation and limits follow from one object."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,12 +12,13 @@ from stacks.benchmarks import Toleration
 from stacks.cluster import Cluster
 from stacks.delivery import WORKERS_SSH_PORT, Pvrdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
-from stacks.nodes import Node, VsphereVm, routed_rails
+from stacks.nodes import Node, Pf, VsphereVm, routed_rails
 from stacks.rails import Rail
 from stacks.transports import Runner
 
 Transport = Literal["roce", "tcp", "host"]
-"""roce: a VF of each rail in each worker. tcp: no VF, NCCL over sockets. host: the host's own network and PFs."""
+"""roce: a VF of each rail in each worker. tcp: no VF, NCCL over sockets. host: the host's own
+network and PFs."""
 
 GPU = "nvidia.com/gpu"
 NCCL_TESTS = "all_reduce_perf"
@@ -60,7 +62,8 @@ class RailAttachment(FrozenModel):
 
     rail: str
     network: str | None
-    """NetworkAttachmentDefinition as `namespace/name`; None in the host's network, which has the rail already."""
+    """NetworkAttachmentDefinition as `namespace/name`; None in the host's network, which has the
+    rail already."""
     resource: str
     """Device-plugin resource, such as `intel.com/sriov_111`."""
 
@@ -102,10 +105,13 @@ class Workers(FrozenModel):
     gpu_direct: bool = True
     """Whether NICs may read GPU memory directly; PVRDMA cannot."""
     traffic_class: int | None = None
-    """TOS byte of RoCE traffic, if the lab has quality of service; NIC and switch classify by it."""
+    """TOS byte of RoCE traffic, if the lab has quality of service; NIC and switch classify by
+    it."""
     routed: bool = False
     """Whether each rail has a router, so that a NIC of one rail reaches the NICs of the others."""
-    placement: PodPlacement = Field(default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement())
+    placement: PodPlacement = Field(
+        default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement()
+    )
     timeout_s: int
 
     @property
@@ -117,7 +123,10 @@ class Workers(FrozenModel):
 
     @property
     def pvrdma(self) -> bool:
-        """Whether the devices are PVRDMA's, which not every image supports. Only PVRDMA lacks GPUDirect."""
+        """Whether the devices are PVRDMA's, which not every image supports.
+
+        Only PVRDMA lacks GPUDirect.
+        """
         return not self.gpu_direct and self.transport != "tcp"
 
     @property
@@ -168,42 +177,75 @@ class JobRequest:
 
 
 def workers_of(lab: Lab, request: JobRequest) -> Workers:
-    """Workers on all active nodes (control planes take no jobs), with the rails that all of them have.
+    """Workers on all active nodes, with the rails that all of them have.
 
-    Nodes without GPUs take part only in jobs on CPUs.
+    Control planes take no jobs, and nodes without GPUs take part only in jobs on CPUs.
 
     Raises:
-        LabError: without a cluster, with fewer than two such nodes, or without what the transport needs.
+        LabError: without a cluster, with fewer than two such nodes, or without what the transport
+            needs.
     """
     on_cpus = request.cpu_ranks_per_node is not None
     nodes = [node for node in lab.active_nodes if (node.gpus or on_cpus) and node.role == "worker"]
     if lab.cluster is None and request.runner == "pods":
-        raise LabError("cluster: missing, but a job in pods needs one; add it, or set the runner to ssh or slurm")
+        raise LabError(
+            "cluster: missing, but a job in pods needs one; add it, or set the runner to ssh or "
+            "slurm"
+        )
     if len(nodes) < 2:
         kind, fields = ("workers", "state") if on_cpus else ("with gpus", "state and gpus")
-        raise LabError(f"nodes: {len(nodes)} active {kind}, but a job over the fabric needs two; set {fields}")
+        raise LabError(
+            f"nodes: {len(nodes)} active {kind}, but a job over the fabric needs two; set {fields}"
+        )
     if request.runner != "pods" or lab.cluster is None:
         return _on_hosts(lab, nodes, request)
-    delivery = lab.cluster.delivery
-    in_host = request.transport == "host" or (request.transport == "roce" and isinstance(delivery, Pvrdma))
-    tcp = request.transport == "tcp"
-    rails = [] if tcp else _rails(lab, nodes, request)
-    routed = routed_rails(rails, nodes)
+    return _in_pods(lab, lab.cluster, nodes, request)
+
+
+def _in_pods(lab: Lab, cluster: Cluster, nodes: list[Node], request: JobRequest) -> Workers:
+    delivery = cluster.delivery
+    pvrdma = isinstance(delivery, Pvrdma)
+    in_host = request.transport == "host" or (request.transport == "roce" and pvrdma)
+    workers = _workers(lab, nodes, request).model_copy(
+        update={
+            "namespace": request.namespace,
+            "image": cluster.registry.resolve(request.image),
+            "pull_secret": cluster.registry.pull_secret,
+            "gpu_direct": not pvrdma,
+            "placement": placement_of(lab),
+        }
+    )
+    update: dict[str, object] = {}
+    if request.cpu_ranks_per_node is None:
+        update["runtime_class"] = _runtime_class(lab, cluster)
+    if in_host:
+        update["host"] = _host(lab, cluster, nodes)
+    if request.transport != "tcp":
+        rails = _rails(lab, nodes, request)
+        update["attachments"] = _attachments(cluster, rails, request, in_host=in_host)
+        update["traffic_class"] = lab.qos and lab.qos.tos
+        routed = routed_rails(rails, nodes)
+        if not in_host:
+            routed = frozenset(rail.name for rail in rails if rail.pod and rail.pod.gateway)
+        update["routed"] = all(rail.name in routed for rail in rails)
+        if not isinstance(delivery, SriovPlain | SriovOperator):
+            update["shared_devices"] = _devices(rails, nodes)
+    return workers.model_copy(update=update)
+
+
+def _workers(lab: Lab, nodes: list[Node], request: JobRequest) -> Workers:
+    """The workers without what depends on how they run, and without rails."""
+    gpus_per_node = 0
+    if request.cpu_ranks_per_node is None:
+        gpus_per_node = min(node.gpus for node in nodes)
     return Workers(
-        namespace=request.namespace,
-        image=lab.cluster.registry.resolve(request.image),
-        pull_secret=lab.cluster.registry.pull_secret,
-        runtime_class=None if on_cpus else _runtime_class(lab, lab.cluster),
+        namespace="",
+        image="",
         nodes=tuple(node.name for node in nodes),
-        gpus_per_node=0 if on_cpus else min(node.gpus for node in nodes),
+        gpus_per_node=gpus_per_node,
         cpu_ranks_per_node=request.cpu_ranks_per_node,
-        attachments=_attachments(lab.cluster, rails, request, in_host=in_host) if rails else (),
-        host=_host(lab, lab.cluster, nodes) if in_host else None,
-        shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(rails, nodes),
-        gpu_direct=not isinstance(delivery, Pvrdma),
-        traffic_class=lab.qos.tos if lab.qos and not tcp else None,
-        routed=bool(rails) and all(rail.name in routed if in_host else rail.pod and rail.pod.gateway for rail in rails),
-        placement=placement_of(lab),
+        runner=request.runner,
+        nccl_tests=request.nccl_tests,
         timeout_s=request.timeout_s,
     )
 
@@ -212,52 +254,63 @@ def _on_hosts(lab: Lab, nodes: list[Node], request: JobRequest) -> Workers:
     """Workers that are the nodes themselves, with the PFs of the rails that all of them have."""
     rails = []
     if request.transport != "tcp":
-        rails = [rail for rail in lab.rails if all(node.pf_on(rail.name) for node in nodes)]
+        rails = [rail for rail in lab.rails if len(_pfs([rail], nodes)) == len(nodes)]
         if not rails:
-            raise LabError("nodes[].pfs: no rail has a PF on every node of the job; add it, or use transport tcp")
-    interfaces, addresses = [node.management_interface for node in nodes], [str(node.address) for node in nodes]
+            raise LabError(
+                "nodes[].pfs: no rail has a PF on every node of the job; add it, or use "
+                "transport tcp"
+            )
+    interfaces = [node.management_interface for node in nodes]
+    addresses = [str(node.address) for node in nodes]
     if lab.simulated:  # emulated nodes reach each other over the rails alone
         first = [node.pfs[0] for node in nodes]
         interfaces, addresses = [pf.interface for pf in first], [str(pf.address.ip) for pf in first]
-    pfs = dict.fromkeys(pf.interface for rail in rails for node in nodes if (pf := node.pf_on(rail.name)))
-    on_cpus = request.cpu_ranks_per_node is not None
-    return Workers(
-        namespace="",
-        image="",
-        nodes=tuple(node.name for node in nodes),
-        gpus_per_node=0 if on_cpus else min(node.gpus for node in nodes),
-        cpu_ranks_per_node=request.cpu_ranks_per_node,
-        attachments=tuple(RailAttachment(rail=rail.name, network=None, resource="") for rail in rails),
-        host=HostNetwork(interfaces=tuple(dict.fromkeys(interfaces)), pfs=tuple(pfs)),
-        runner=request.runner,
-        nccl_tests=request.nccl_tests,
-        addresses={node.name: address for node, address in zip(nodes, addresses, strict=True)},
-        shared_devices=_devices(rails, nodes),
-        gpu_direct=not any(isinstance(node, VsphereVm) for node in nodes),
-        traffic_class=lab.qos.tos if lab.qos and rails else None,
-        routed=bool(rails) and all(rail.name in routed_rails(rails, nodes) for rail in rails),
-        timeout_s=request.timeout_s,
-    )
+    pfs = dict.fromkeys(pf.interface for pf in _pfs(rails, nodes))
+    update: dict[str, object] = {
+        "host": HostNetwork(interfaces=tuple(dict.fromkeys(interfaces)), pfs=tuple(pfs)),
+        "addresses": {node.name: at for node, at in zip(nodes, addresses, strict=True)},
+        "shared_devices": _devices(rails, nodes),
+        "gpu_direct": not any(isinstance(node, VsphereVm) for node in nodes),
+    }
+    if rails:
+        routed = routed_rails(rails, nodes)
+        names = [rail.name for rail in rails]
+        attachments = [RailAttachment(rail=name, network=None, resource="") for name in names]
+        update["attachments"] = tuple(attachments)
+        update["traffic_class"] = lab.qos and lab.qos.tos
+        update["routed"] = all(name in routed for name in names)
+    return _workers(lab, nodes, request).model_copy(update=update)
+
+
+def _pfs(rails: Iterable[Rail], nodes: Iterable[Node]) -> list[Pf]:
+    """The PFs of nodes on rails, rail by rail."""
+    pfs = [node.pf_on(rail.name) for rail in rails for node in nodes]
+    return [pf for pf in pfs if pf]
 
 
 def _runtime_class(lab: Lab, cluster: Cluster) -> str | None:
-    """Without a class, a container gets the node's default runtime, and no GPU if that is not NVIDIA's."""
+    """Without a class, a container gets the default runtime, and no GPU if that is not NVIDIA's."""
     everywhere = lab.gpu is not None and lab.gpu.toolkit.default_runtime
     return None if cluster.gpus == "none" or everywhere else RUNTIME_CLASS
 
 
 def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
     """Rails of pods that every node of the job has, with VFs if the hosts create them."""
-    plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain) and request.transport == "roce"
-    rails = [
-        rail
-        for rail in lab.rails
-        if lab.pods_use(rail) and all((pf := node.pf_on(rail.name)) and (pf.vfs or not plain) for node in nodes)
-    ]
+    plain = (
+        lab.cluster is not None
+        and isinstance(lab.cluster.delivery, SriovPlain)
+        and request.transport == "roce"
+    )
+    rails = []
+    for rail in lab.rails:
+        usable = [pf for pf in _pfs([rail], nodes) if pf.vfs or not plain]
+        if lab.pods_use(rail) and len(usable) == len(nodes):
+            rails.append(rail)
     if not rails:
         with_vfs = " with VFs" if plain else ""
         raise LabError(
-            f"nodes[].pfs: no rail has a PF{with_vfs} on every node of the job; add it, or use transport tcp"
+            f"nodes[].pfs: no rail has a PF{with_vfs} on every node of the job; add it, or use "
+            "transport tcp"
         )
     return rails
 
@@ -265,35 +318,43 @@ def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
 def _attachments(
     cluster: Cluster, rails: list[Rail], request: JobRequest, *, in_host: bool
 ) -> tuple[RailAttachment, ...]:
-    """Without VFs, pods get their devices from the shared plugin, whose resources are named after the rails."""
+    """Without VFs, pods get devices from the shared plugin, whose resources are named by rail."""
     vfs = isinstance(cluster.delivery, SriovPlain | SriovOperator)
     if in_host and vfs and not request.device_resource:
         raise LabError(
-            "transport host: the containers are unprivileged, so a device plugin must give them /dev/infiniband; "
-            "name its resource: --device-resource rdma/<name>"
+            "transport host: the containers are unprivileged, so a device plugin must give them "
+            "/dev/infiniband; name its resource: --device-resource rdma/<name>"
         )
     # attachments are in the cluster's namespaces; other namespaces use their full name
     home = request.namespace if request.namespace in cluster.namespaces else cluster.namespaces[0]
-    return tuple(
-        RailAttachment(
-            rail=rail.name,
-            network=None if in_host else f"{home}/{rail.network_name}",
-            resource=(request.device_resource if in_host else None) or rail.resource,
-        )
-        for rail in rails
-    )
+    attachments = []
+    for rail in rails:
+        network: str | None = f"{home}/{rail.network_name}"
+        resource = rail.resource
+        if in_host:
+            network, resource = None, request.device_resource or rail.resource
+        attachments.append(RailAttachment(rail=rail.name, network=network, resource=resource))
+    return tuple(attachments)
 
 
 def _host(lab: Lab, cluster: Cluster, nodes: list[Node]) -> HostNetwork:
-    pfs = (node.pf_on(rail.name) for rail in lab.rails for node in nodes)
+    ssh_port = WORKERS_SSH_PORT
+    if isinstance(cluster.delivery, Pvrdma):
+        ssh_port = cluster.delivery.ssh_port
     return HostNetwork(
         interfaces=tuple(dict.fromkeys(node.management_interface for node in nodes)),
-        pfs=tuple(dict.fromkeys(pf.interface for pf in pfs if pf)),
-        ssh_port=cluster.delivery.ssh_port if isinstance(cluster.delivery, Pvrdma) else WORKERS_SSH_PORT,
+        pfs=tuple(dict.fromkeys(pf.interface for pf in _pfs(lab.rails, nodes))),
+        ssh_port=ssh_port,
     )
 
 
 def _devices(rails: list[Rail], nodes: list[Node]) -> tuple[str, ...]:
-    """RDMA devices of the job's rails, if their names are the same on every node; otherwise NCCL must find them."""
-    by_node = [tuple(pf.rdma_device for rail in rails if (pf := node.pf_on(rail.name))) for node in nodes]
-    return by_node[0] if len(set(by_node)) == 1 else ()
+    """RDMA devices of the job's rails, if their names are the same on every node.
+
+    Otherwise NCCL must find them.
+    """
+    first = [pf.rdma_device for pf in _pfs(rails, nodes[:1])]
+    for node in nodes:
+        if [pf.rdma_device for pf in _pfs(rails, [node])] != first:
+            return ()
+    return tuple(first)

@@ -1,4 +1,7 @@
-"""A lab's benchmark images: build and push with docker, podman or buildah, and record the result."""
+"""A lab's benchmark images.
+
+Build and push with docker, podman or buildah, and record the result.
+"""
 
 import json
 import re
@@ -10,7 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.jobs.image.recipe import benchmark_dockerfile, mpi_dockerfile, recipe_digest, training_dockerfile
+from components.jobs.image.recipe import (
+    benchmark_dockerfile,
+    mpi_dockerfile,
+    recipe_digest,
+    training_dockerfile,
+)
 from stacks.base import LabError
 from stacks.files import write_file
 from stacks.images import MPI_BASE, Images
@@ -51,7 +59,11 @@ def build(tool: str, dockerfile: str, tag: str, say: Say) -> None:
         path.write_text(dockerfile)
         # SHELL exists in docker's image format only, and the other two default to OCI's
         form = [] if tool == "docker" else ["--format", "docker"]
-        _run([tool, "build", *form, "--tag", tag, "--file", str(path), folder], f"building {tag}", say)
+        _run(
+            [tool, "build", *form, "--tag", tag, "--file", str(path), folder],
+            f"building {tag}",
+            say,
+        )
 
 
 def push(tool: str, tag: str, say: Say) -> str:
@@ -67,10 +79,10 @@ def push(tool: str, tag: str, say: Say) -> str:
             file = Path(folder) / "digest"
             _run([tool, "push", "--digestfile", str(file), tag], f"pushing {tag}", say)
             output = file.read_text() if file.is_file() else ""
-    found = _DIGEST.findall(output)
-    if not found:
+    digests = _DIGEST.findall(output)
+    if not digests:
         raise LabError(f"{tool} pushed {tag} but reported no digest; look it up in the registry")
-    return str(found[-1])
+    return str(digests[-1])
 
 
 def built_from(tool: str, base: str) -> str | None:
@@ -89,8 +101,8 @@ def built_from(tool: str, base: str) -> str | None:
         digests = json.loads(done.stdout or "[]")
     except ValueError:
         return None
-    found = _DIGEST.search(" ".join(map(str, digests or [])))
-    return found[0] if found else None
+    digest = _DIGEST.search(" ".join(map(str, digests or [])))
+    return digest[0] if digest else None
 
 
 def _run(words: list[str], what: str, say: Say) -> str:
@@ -99,7 +111,12 @@ def _run(words: list[str], what: str, say: Say) -> str:
     say(what)
     lines: list[str] = []
     with subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     ) as process:
         for line in process.stdout or ():
             lines.append(line.rstrip())
@@ -107,7 +124,9 @@ def _run(words: list[str], what: str, say: Say) -> str:
                 say(f"{time.monotonic() - begun:6.1f} s  {step[1]} {step[2][:90]}")
     if process.returncode:
         shown = "\n".join(f"  {line[:200]}" for line in lines[-LAST_LINES:])
-        raise LabError(f"{what} failed: {' '.join(words[:2])} ended with {process.returncode}\n{shown}")
+        raise LabError(
+            f"{what} failed: {' '.join(words[:2])} ended with {process.returncode}\n{shown}"
+        )
     say(f"{time.monotonic() - begun:6.1f} s  done")
     return "\n".join(lines)
 
@@ -118,7 +137,10 @@ RESULTS = Path(".images")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """An image to build: its Dockerfile, its name, and the field of the lab file that has the name."""
+    """An image to build.
+
+    Its Dockerfile, its name, and the field of the lab file that has the name.
+    """
 
     dockerfile: str
     base: str
@@ -137,26 +159,42 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
         raise LabError(f"--to {to}: a push computes the digest; name a tag, or only the repository")
     if which == "training":
         if images.training is None:
-            raise LabError("images.training: missing; give it an image, which is where the finished one is pushed")
-        text, base, name = training_dockerfile(images.training), images.training.base, images.training.image
-        return Target(dockerfile=text, base=base, tag=_tag(to or name, text), field="images.training.image")
+            raise LabError(
+                "images.training: missing; give it an image, which is where the finished one is "
+                "pushed"
+            )
+        text, base, name = (
+            training_dockerfile(images.training),
+            images.training.base,
+            images.training.image,
+        )
+        return Target(
+            dockerfile=text, base=base, tag=_tag(to or name, text), field="images.training.image"
+        )
     if which == "mpi":
         mpi = lab.benchmarks.mpi if lab.benchmarks else None
         if (mpi is None or mpi.image is None) and to is None:
-            raise LabError("benchmarks.mpi.image: missing; it is where the finished image is pushed, or use --to")
+            raise LabError(
+                "benchmarks.mpi.image: missing; it is where the finished image is pushed, or use "
+                "--to"
+            )
         text = mpi_dockerfile()
         tag = _tag(to or (mpi.image if mpi else None) or "", text)
         return Target(dockerfile=text, base=MPI_BASE, tag=tag, field="benchmarks.mpi.image")
     nccl = lab.benchmarks.nccl if lab.benchmarks else None
     if (nccl is None or nccl.image is None) and to is None:
-        raise LabError("benchmarks.nccl.image: missing; it is where the finished image is pushed, or use --to")
+        raise LabError(
+            "benchmarks.nccl.image: missing; it is where the finished image is pushed, or use --to"
+        )
     text = benchmark_dockerfile(images.benchmark)
     tag = _tag(to or (nccl.image if nccl else None) or "", text)
-    return Target(dockerfile=text, base=images.benchmark.base, tag=tag, field="benchmarks.nccl.image")
+    return Target(
+        dockerfile=text, base=images.benchmark.base, tag=tag, field="benchmarks.nccl.image"
+    )
 
 
 def _tag(image: str, dockerfile: str) -> str:
-    """A name to push: the recipe's digest as tag instead of the image's digest, which only the push yields."""
+    """A name to push, with the recipe's digest as tag: only the push yields the image's digest."""
     name = image.partition("@")[0]
     return name if ":" in name.rpartition("/")[2] else f"{name}:recipe-{recipe_digest(dockerfile)}"
 
@@ -180,5 +218,8 @@ def pushed(tool: str, target: Target, file: Path, say: Say) -> dict[str, str | N
         "tool": tool,
     }
     write_file(file, json.dumps(result, indent=2) + "\n")
-    say(f"written to {file}; in the stack: pulumi config set --path 'rocelab:lab.{target.field}' {pinned}")
+    say(
+        f"written to {file}; in the stack: pulumi config set --path 'rocelab:lab.{target.field}' "
+        f"{pinned}"
+    )
     return result

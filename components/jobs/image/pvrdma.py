@@ -1,6 +1,9 @@
-"""Whether an image supports PVRDMA, and the Dockerfile that repairs it (as the Bitfusion article does with NGC images).
+"""Whether an image supports PVRDMA, and the Dockerfile that repairs it.
 
-Codename and package names come from the image itself. Nothing is unpacked or run, so any machine can check any image.
+As the Bitfusion article does with NGC images.
+
+Codename and package names come from the image itself. Nothing is unpacked or run, so any machine
+can check any image.
 """
 
 import re
@@ -45,7 +48,9 @@ class ImageFiles:
 
     def remove(self, path: str) -> None:
         """Removes a file, or a folder with its content."""
-        for known in [known for known in self.names if known == path or known.startswith(path + "/")]:
+        for known in [
+            known for known in self.names if known == path or known.startswith(path + "/")
+        ]:
             self.names.discard(known)
             self.content.pop(known, None)
 
@@ -69,7 +74,9 @@ class OciManifest(BaseModel):
 
 
 def read_image(place: Path) -> ImageFiles:
-    """The files of an unpacked root, of its tar (`docker export`), or of an OCI layout (`skopeo copy … oci:folder`).
+    """The files of an unpacked root, of its tar.
+
+    `docker export`, or of an OCI layout (`skopeo copy … oci:folder`).
 
     Raises:
         LabError: when it is none of these.
@@ -79,68 +86,78 @@ def read_image(place: Path) -> ImageFiles:
     if (place / "etc").is_dir():
         return _of_folder(place)
     refusal = (
-        f"{place} is not an image; name the folder of an unpacked root, its tar (docker export), or an OCI layout "
+        f"{place} is not an image; name the folder of an unpacked root, its tar (docker export), "
+        "or an OCI layout "
         "(skopeo copy docker://… oci:FOLDER)"
     )
     if not place.is_file():
         raise LabError(refusal)
-    found = ImageFiles()
+    files = ImageFiles()
     with opened_tar(place, refusal) as tar:
-        _take(found, tar)
-    if found.content:
-        return found
-    raise LabError(f"{place} is a tar without a root file system; use `docker export` of a container, or an OCI layout")
+        _take(files, tar)
+    if files.content:
+        return files
+    raise LabError(
+        f"{place} is a tar without a root file system; use `docker export` of a container, or an "
+        "OCI layout"
+    )
 
 
 def _of_folder(root: Path) -> ImageFiles:
     """Does not follow links out of the root, which is untrusted."""
-    found = ImageFiles()
+    files = ImageFiles()
     for folder in ("etc", "usr/lib", "lib", "var/lib/dpkg", "opt/mellanox"):
         if (root / folder).is_symlink():
             continue
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root).as_posix()
             if CONTENT.match(name) and path.is_file() and not path.is_symlink():
-                found.add(name, path.read_bytes()[:LARGEST_FILE_BYTES])
+                files.add(name, path.read_bytes()[:LARGEST_FILE_BYTES])
             elif NAMES.match(name):
-                found.add(name, None)
-    return found
+                files.add(name, None)
+    return files
 
 
 def _of_layers(layers: Iterable[Path]) -> ImageFiles:
-    found = ImageFiles()
+    files = ImageFiles()
     for layer in layers:
         refusal = (
-            f"layer {layer.name[:12]} is not a tar that Python reads (zstd?); copy it with --dest-compress-format gzip"
+            f"layer {layer.name[:12]} is not a tar that Python reads (zstd?); copy it with "
+            "--dest-compress-format gzip"
         )
         with opened_tar(layer, refusal) as tar:
-            _take(found, tar)
-    return found
+            _take(files, tar)
+    return files
 
 
-def _take(found: ImageFiles, tar: tarfile.TarFile) -> None:
+def _take(files: ImageFiles, tar: tarfile.TarFile) -> None:
     """Applies one layer with its whiteouts over the layers below."""
     for member in tar:
         path = PurePosixPath(member.name)
         name = path.as_posix().removeprefix("./").lstrip("/")
         if path.name == OPAQUE:
-            found.remove(PurePosixPath(name).parent.as_posix())
+            files.remove(PurePosixPath(name).parent.as_posix())
         elif path.name.startswith(WHITEOUT):
-            found.remove((PurePosixPath(name).parent / path.name.removeprefix(WHITEOUT)).as_posix())
+            files.remove((PurePosixPath(name).parent / path.name.removeprefix(WHITEOUT)).as_posix())
         elif CONTENT.match(name) and member.isfile() and member.size <= LARGEST_FILE_BYTES:
             file = tar.extractfile(member)
-            found.add(name, file.read() if file else None)
+            content = file.read() if file else None
+            files.add(name, content)
         elif NAMES.match(name) and not member.isdir():
-            found.add(name, None)
+            files.add(name, None)
 
 
 def _oci_layers(layout: Path) -> Iterator[Path]:
     """The layers of the layout's one image for amd64, the lowest first."""
     manifest = _manifest(layout / "index.json")
     while manifest.layers is None:
-        fitting = [one for one in manifest.manifests if one.platform.architecture == "amd64"]
+        images = manifest.manifests
+        fitting = [image for image in images if image.platform.architecture == "amd64"]
         if len(fitting) != 1:
-            raise LabError(f"{layout} holds {len(fitting)} images for amd64; copy one of them into its own folder")
+            raise LabError(
+                f"{layout} holds {len(fitting)} images for amd64; copy one of them into its own "
+                "folder"
+            )
         manifest = _manifest(_blob(layout, fitting[0].digest))
     for layer in manifest.layers:
         yield _blob(layout, layer.digest)
@@ -154,23 +171,35 @@ def _manifest(file: Path) -> OciManifest:
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, fault["loc"]))
-        raise LabError(f"{file} is not an OCI manifest or index ({where or 'JSON'}); copy the image again") from None
+        raise LabError(
+            f"{file} is not an OCI manifest or index ({where or 'JSON'}); copy the image again"
+        ) from None
 
 
 def _blob(layout: Path, digest: str) -> Path:
-    found = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
-    path = layout / "blobs" / "sha256" / (found[1] if found else "")
-    if found is None or not path.is_file():
+    match = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
+    path = layout / "blobs" / "sha256" / (match[1] if match else "")
+    if match is None or not path.is_file():
         raise LabError(f"{layout} lacks the blob {digest}; copy the image again")
     return path
 
 
-VERBS = re.compile(r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core|rdmacm-utils"
-                   r"|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$")  # fmt: skip
+VERBS = re.compile(
+    r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core"
+    r"|rdmacm-utils|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$"
+)
 """Packages of RDMA's user space, by the names that vendor and distributions share."""
 VENDOR_MAINTAINERS = ("mellanox", "nvidia")
-INSTALLED = ("rdma-core", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
-"""The Bitfusion article's list without libcapstone3, which apt installs where a release needs it."""
+INSTALLED = (
+    "rdma-core",
+    "libibverbs1",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "infiniband-diags",
+    "perftest",
+)
+"""The Bitfusion article's list without libcapstone3, which apt installs where a release needs
+it."""
 OUR_LABEL = "rocelab.dev/verbs=distribution"
 
 
@@ -202,66 +231,87 @@ def judge(files: ImageFiles) -> ImageVerbs:
     name = system.get("ID", "")
     if name not in ("debian", "ubuntu"):
         raise LabError(
-            f"the image is {name or 'of an unknown distribution'}; only Debian and Ubuntu images can be checked"
+            f"the image is {name or 'of an unknown distribution'}; only Debian and Ubuntu images "
+            "can be checked"
         )
     packages = _packages(files)
-    vendor = tuple(sorted(package for package, (version, by) in packages.items() if _is_vendors(version, by)))
+    vendor = tuple(
+        sorted(package for package, (version, by) in packages.items() if _is_vendors(version, by))
+    )
+    of_vendor = re.compile(r"sources\.list\.d/.*(mlnx|mellanox|doca)")
+    sources = tuple(sorted(filter(of_vendor.search, files.names)))
     return ImageVerbs(
         distribution=name,
         codename=system.get("VERSION_CODENAME") or system.get("UBUNTU_CODENAME", ""),
         packages={package: version for package, (version, _) in sorted(packages.items())},
         vendor=vendor,
         reasons=tuple(_reasons(files, packages, vendor)),
-        brings_vendor_packages=any(path.startswith(VENDOR_FOLDER.lstrip("/")) for path in files.names),
-        sources=tuple(
-            sorted(path for path in files.names if re.search(r"sources\.list\.d/.*(mlnx|mellanox|doca)", path))
+        brings_vendor_packages=any(
+            path.startswith(VENDOR_FOLDER.lstrip("/")) for path in files.names
         ),
+        sources=sources,
     )
 
 
-def _reasons(files: ImageFiles, packages: dict[str, tuple[str, str]], vendor: tuple[str, ...]) -> list[str]:
+def _reasons(
+    files: ImageFiles, packages: dict[str, tuple[str, str]], vendor: tuple[str, ...]
+) -> list[str]:
     reasons = []
     if "libibverbs1" not in packages:
         return ["libibverbs1 is not installed, so no program can use RDMA"]
     if vendor:
         listed = ", ".join(f"{name} {packages[name][0]}" for name in vendor)
-        reasons.append(f"the vendor's builds are installed, which do not support {PROVIDER}: {listed}")
-    wanted = _abi(files)
+        reasons.append(
+            f"the vendor's builds are installed, which do not support {PROVIDER}: {listed}"
+        )
+    abi = _abi(files)
     providers = {path.rpartition("/")[2] for path in files.names if "/libibverbs/" in path}
-    found = [name for name in providers if name.startswith(f"lib{PROVIDER}-rdmav")]
-    if f"etc/libibverbs.d/{PROVIDER}.driver" not in files.names or not found:
-        reasons.append(f"ibverbs-providers has no {PROVIDER}: its .driver file or its library is missing")
-    elif wanted and f"lib{PROVIDER}-rdmav{wanted}.so" not in found:
-        reasons.append(f"libibverbs loads providers of rdmav{wanted}, but the image has {' '.join(found)}")
+    of_pvrdma = [name for name in providers if name.startswith(f"lib{PROVIDER}-rdmav")]
+    if f"etc/libibverbs.d/{PROVIDER}.driver" not in files.names or not of_pvrdma:
+        reasons.append(
+            f"ibverbs-providers has no {PROVIDER}: its .driver file or its library is missing"
+        )
+    elif abi and f"lib{PROVIDER}-rdmav{abi}.so" not in of_pvrdma:
+        reasons.append(
+            f"libibverbs loads providers of rdmav{abi}, but the image has {' '.join(of_pvrdma)}"
+        )
     return reasons
 
 
 def _abi(files: ImageFiles) -> str:
-    """The version in the names of the providers that libibverbs loads, a string in the library itself."""
+    """The version in the names of libibverbs' providers, a string in the library itself."""
     for path, content in files.content.items():
-        if "libibverbs.so" in path and (found := re.search(rb"lib%s-rdmav(\d+)\.so", content)):
-            return found[1].decode()
+        provider = re.search(rb"lib%s-rdmav(\d+)\.so", content)
+        if "libibverbs.so" in path and provider:
+            return provider[1].decode()
     return ""
 
 
 def _os_release(files: ImageFiles) -> dict[str, str]:
     text = files.content.get("etc/os-release") or files.content.get("usr/lib/os-release") or b""
-    return dict(re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", text.decode(errors="replace"), re.MULTILINE))
+    return dict(
+        re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", text.decode(errors="replace"), re.MULTILINE)
+    )
 
 
 def _packages(files: ImageFiles) -> dict[str, tuple[str, str]]:
     """Version and maintainer of each installed package of the verbs."""
-    found = {}
+    packages = {}
     for path, content in sorted(files.content.items()):
         if not path.startswith("var/lib/dpkg/status"):
             continue
         for stanza in content.decode(errors="replace").split("\n\n"):
-            fields = dict(re.findall(r"^(Package|Status|Version|Maintainer): (.*)$", stanza, re.MULTILINE))
+            fields = dict(
+                re.findall(r"^(Package|Status|Version|Maintainer): (.*)$", stanza, re.MULTILINE)
+            )
             # distroless images have no Status, and nothing half installed
             there = fields.get("Status", "install ok installed").endswith(" installed")
             if there and VERBS.match(fields.get("Package", "")):
-                found[fields["Package"]] = (fields.get("Version", ""), fields.get("Maintainer", ""))
-    return found
+                packages[fields["Package"]] = (
+                    fields.get("Version", ""),
+                    fields.get("Maintainer", ""),
+                )
+    return packages
 
 
 def _is_vendors(version: str, maintainer: str) -> bool:
@@ -277,7 +327,10 @@ def repair_dockerfile(base: str, verbs: ImageVerbs) -> str:
         LabError: when the image does not name its release.
     """
     if not verbs.codename:
-        raise LabError("the image's os-release has no VERSION_CODENAME, so its release's packages cannot be named")
+        raise LabError(
+            "the image's os-release has no VERSION_CODENAME, so its release's packages cannot be "
+            "named"
+        )
     lines = [
         "# Rendered from the image itself: rocelab image repair",
         f"FROM {base}",
@@ -291,7 +344,10 @@ def repair_dockerfile(base: str, verbs: ImageVerbs) -> str:
         steps.append("rm -f " + " ".join(f"/{path}" for path in verbs.sources))
     if verbs.brings_vendor_packages:
         steps.append(f"rm -rf {VENDOR_FOLDER}")
-    options = f"--yes --no-install-recommends --reinstall --allow-downgrades --target-release {verbs.codename}"
+    options = (
+        "--yes --no-install-recommends --reinstall --allow-downgrades --target-release "
+        f"{verbs.codename}"
+    )
     steps += [
         "apt-get update",
         f"apt-get install {options} {' '.join(INSTALLED)}",
@@ -304,7 +360,7 @@ def repair_dockerfile(base: str, verbs: ImageVerbs) -> str:
 
 
 def client_dockerfile(base: str, verbs: ImageVerbs, client: BitfusionClient) -> str:
-    """The repair, then the Bitfusion article's TensorRT samples and client, for an authorized machine."""
+    """The repair, then the Bitfusion article's TensorRT samples and its client."""
     package = f"/build/{client.package.url.rpartition('/')[2]}"
     samples = "/workspace/tensorrt"
     built = (

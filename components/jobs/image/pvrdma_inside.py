@@ -1,6 +1,9 @@
-"""Whether an image supports PVRDMA, checked inside it: at the end of its build, and when a job's rank starts.
+"""Whether an image supports PVRDMA, checked inside it.
 
-`pvrdma.py` checks an image from outside, in more detail. This check is shell, because an image may have nothing else.
+At the end of its build, and when a job's rank starts.
+
+`pvrdma.py` checks an image from outside, in more detail. This check is shell, because an image may
+have nothing else.
 """
 
 PROVIDER = "vmw_pvrdma"
@@ -12,7 +15,8 @@ VENDOR_LIBRARIES = ("libibverbs*", "ibverbs-*", "librdmacm*", "rdma-core*", "per
 VENDOR = "mlnx|mofed|doca"
 """Pattern in the versions of the vendor's builds, such as 51mlnx1-1.51246; case does not matter."""
 VENDOR_FOLDER = "/opt/mellanox/DEBS"
-"""NGC's entrypoint installs packages from here that fit the host's driver, over those of the image."""
+"""NGC's entrypoint installs packages from here that fit the host's driver, over those of the
+image."""
 _LOOK = (
     'why="{unfound}"',
     "for library in {root}/usr/lib/*/libibverbs.so.1 {root}/usr/lib64/libibverbs.so.1",
@@ -31,16 +35,25 @@ _LOOK = (
 
 
 def at_start(root: str = "") -> str:
-    """For a rank, which it ends with the sentence. NCCL itself fails loudly without libibverbs. `root` is for tests."""
+    """For a rank, which it ends with the sentence.
+
+    NCCL itself fails loudly without libibverbs. `root` is for tests.
+    """
     return "; ".join(_look("", f"; {REMEDY}", root)) + "; "
 
 
 def at_build(root: str = "") -> tuple[str, ...]:
-    """For a Dockerfile's RUN: commands that also fail if a vendor's build is still among the packages."""
+    """For a Dockerfile's RUN.
+
+    Commands that also fail if a vendor's build is still among the packages.
+    """
     looked = "; \\\n      ".join(_look("there is no libibverbs", "", root))
     names = " ".join(f"'{name}'" for name in VENDOR_LIBRARIES)
     # it fails for a name without a package, which is fine
-    listed = f"dpkg-query --show --showformat='${{db:Status-Status}} ${{Package}} ${{Version}}\\n' \\\n      {names}"
+    listed = (
+        "dpkg-query --show --showformat='${db:Status-Status} ${Package} "
+        f"${{Version}}\\n' \\\n      {names}"
+    )
     return (
         f"( {looked} )",
         f"! {{ {listed} 2> /dev/null || true; }} | grep -iE '^installed .*({VENDOR})' >&2",
@@ -49,9 +62,17 @@ def at_build(root: str = "") -> tuple[str, ...]:
 
 def refusal_in(log: str) -> str:
     """The sentence with which a rank ended itself; empty when none did."""
-    return next((line[line.index(REFUSED) :].strip() for line in log.splitlines() if REFUSED in line), "")
+    return next(
+        (line[line.index(REFUSED) :].strip() for line in log.splitlines() if REFUSED in line), ""
+    )
 
 
 def _look(unfound: str, more: str, root: str) -> list[str]:
-    values = {"unfound": unfound, "more": more, "root": root, "provider": PROVIDER, "refused": REFUSED}
+    values = {
+        "unfound": unfound,
+        "more": more,
+        "root": root,
+        "provider": PROVIDER,
+        "refused": REFUSED,
+    }
     return [line.format(**values) for line in _LOOK]

@@ -1,4 +1,4 @@
-"""Dockerfiles of the benchmark images, from the lab file's recipes and the pinned sources of `stacks/images.py`."""
+"""Dockerfiles of the benchmark images, from the lab file's recipes and `stacks/images.py`."""
 
 import hashlib
 
@@ -23,14 +23,24 @@ LABEL = "rocelab.dev/recipe"
 BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
 PROGRAMS = ("all_reduce_perf", "ib_write_bw", "ibv_devinfo", "ping")
 """Programs that the benchmark image needs."""
-DISTRIBUTION_VERBS = ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "perftest", "rdma-core", "rdmacm-utils")
+DISTRIBUTION_VERBS = (
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "libibverbs-dev",
+    "perftest",
+    "rdma-core",
+    "rdmacm-utils",
+)
 VENDOR_VERBS = ("doca-ofed-userspace",)
 VENDOR_KEY = "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"
 SCRIPTS = "/opt/benchmarks"
 
 
 def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
-    """CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd, in one stage: the base has the compiler anyway."""
+    """CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd, in one stage.
+
+    The base has the compiler anyway.
+    """
     vendor = recipe.verbs == "vendor"
     packages = [
         f"libnccl2={recipe.nccl}",
@@ -78,10 +88,15 @@ def training_dockerfile(recipe: TrainingRecipe) -> str:
         [
             *_head(recipe.base),
             *([_without_vendor_verbs()] if distribution else []),
-            _install(sorted((*SSH, "ca-certificates", "git", *(DISTRIBUTION_VERBS if distribution else ())))),
+            _install(
+                sorted(
+                    (*SSH, "ca-certificates", "git", *(DISTRIBUTION_VERBS if distribution else ()))
+                )
+            ),
             run_line(
                 *_fetched(HOROVOD_EXAMPLES, "/build/horovod"),
-                f"install -D -m 0644 -t {SCRIPTS} examples/tensorflow2/tensorflow2_synthetic_benchmark.py",
+                f"install -D -m 0644 -t {SCRIPTS} "
+                "examples/tensorflow2/tensorflow2_synthetic_benchmark.py",
                 "rm -rf /build",
             ),
             run_line(
@@ -127,7 +142,11 @@ def run_line(*commands: str) -> str:
 def _install(packages: list[str]) -> str:
     listed = " \\\n      ".join(packages)
     options = "--yes --no-install-recommends --allow-change-held-packages --allow-downgrades"
-    return run_line("apt-get update", f"apt-get install {options} \\\n      {listed}", "rm -rf /var/lib/apt/lists/*")
+    return run_line(
+        "apt-get update",
+        f"apt-get install {options} \\\n      {listed}",
+        "rm -rf /var/lib/apt/lists/*",
+    )
 
 
 def _vendor_repository(repository: str) -> list[str]:
@@ -146,7 +165,9 @@ def _vendor_repository(repository: str) -> list[str]:
 def _without_vendor_verbs() -> str:
     """Removes the vendor's libraries by name, in any version; Ubuntu's then replace them."""
     names = " ".join(f"'{name}'" for name in VENDOR_LIBRARIES)
-    sources = " ".join(f"/etc/apt/sources.list.d/*{vendor}*" for vendor in ("mlnx", "mellanox", "doca"))
+    sources = " ".join(
+        f"/etc/apt/sources.list.d/*{vendor}*" for vendor in ("mlnx", "mellanox", "doca")
+    )
     return run_line(
         "apt-get update",
         f"apt-get purge --yes --allow-change-held-packages {names}",
@@ -156,7 +177,10 @@ def _without_vendor_verbs() -> str:
 
 
 def _open_mpi() -> list[str]:
-    """Only starts ranks: NCCL moves the data, so MPI gets neither UCX nor verbs and cannot use a rail."""
+    """Only starts ranks.
+
+    NCCL moves the data, so MPI gets neither UCX nor verbs and cannot use a rail.
+    """
     return [
         f"ADD {OPEN_MPI.url} /build/openmpi.tar.bz2",
         run_line(
@@ -175,11 +199,12 @@ def _open_mpi() -> list[str]:
 
 def _nccl_tests(architectures: tuple[int, ...]) -> str:
     # PTX of the newest architecture lets later GPUs run it
-    code = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in architectures]
+    code = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in architectures]
     code.append(f"-gencode=arch=compute_{max(architectures)},code=compute_{max(architectures)}")
     return run_line(
         *_fetched(NCCL_TESTS, "/build/nccl-tests"),
-        f"make -j\"$(nproc)\" MPI=1 MPI_HOME=/usr/local NVCC_GENCODE='{' '.join(code)}' > /build/make.log",
+        f"make -j\"$(nproc)\" MPI=1 MPI_HOME=/usr/local NVCC_GENCODE='{' '.join(code)}' > "
+        "/build/make.log",
         "install -t /usr/local/bin build/*_perf",
         "rm -rf /build",
     )
@@ -199,11 +224,14 @@ def _fetched(source: GitSource, folder: str) -> list[str]:
 def _ssh() -> str:
     server = " ".join(f"'{line}'" for line in SSHD)
     client = " ".join(f"'{line}'" for line in SSH_CLIENT)
-    environment = 'PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"'
+    environment = (
+        'PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"'
+    )
     return run_line(
         "mkdir -p /build /run/sshd",
         f"printf '%s\\n' {server} > /etc/ssh/sshd_config.d/mpi.conf",
-        f'for set in {environment}; do [ -z "${{set#*=}}" ] || printf \' %s\' "$set"; done > /build/set',
+        f'for set in {environment}; do [ -z "${{set#*=}}" ] || printf \' %s\' "$set"; done > '
+        "/build/set",
         'echo "SetEnv$(cat /build/set)" >> /etc/ssh/sshd_config.d/mpi.conf',
         f"printf '%s\\n' {client} > /etc/ssh/ssh_config.d/mpi.conf",
         "rm -rf /build",
