@@ -120,13 +120,15 @@ def test_a_public_key_in_place_of_the_private_one_is_refused(tmp_path: Path) -> 
         read_private_key(ACCESS, tmp_path)
 
 
-@pytest.mark.parametrize("form", [("ed25519",), ("rsa", "-m", "PEM"), ("rsa", "-m", "PKCS8")])
+@pytest.mark.parametrize("form", [("ed25519",), ("ecdsa", "-m", "PEM"), ("ecdsa", "-m", "PKCS8")])
 def test_a_private_key_with_a_passphrase_is_refused_with_the_remedy(tmp_path: Path, form: tuple[str, ...]) -> None:
     made = ["ssh-keygen", "-q", "-f", tmp_path / "key", "-t", *form]
     subprocess.run([*made, "-N", ""], check=True)
     assert "PRIVATE KEY-----" in read_private_key(ACCESS, tmp_path)
 
-    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "locked", *form[1:], "-f", tmp_path / "key"], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-p", "-a", "1", "-P", "", "-N", "locked", *form[1:], "-f", tmp_path / "key"], check=True
+    )
 
     with pytest.raises(LabError, check=stating("access.key_file", "passphrase", "ssh-add", "access.identity: agent")):
         read_private_key(ACCESS, tmp_path)

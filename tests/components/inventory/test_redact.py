@@ -29,8 +29,9 @@ guid = st.builds(
     lambda number: ":".join(f"0c42a1{number:010x}"[i : i + 4] for i in range(0, 16, 4)), st.integers(1, 2**40 - 1)
 )
 uuid = st.uuids().map(str).filter(lambda text: text != "00000000-0000-0000-0000-000000000000")
-name = st.from_regex(r"[a-z]{4,8}-[a-z]{4,8}", fullmatch=True)
-serial = st.from_regex(r"MT[0-9]{4}X[0-9]{5}", fullmatch=True)
+word = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=8)
+name = st.builds("{}-{}".format, word, word)
+serial = st.integers(0, 10**9 - 1).map(lambda number: f"MT{number:09}"[:6] + f"X{number % 10**5:05}")
 FORMS = {
     "ipv4": ["inet {}/24 brd", '"dst":"{}"', "({})", "peer={},x", "nfs:{}:/export", "{}\n"],
     "mac": ["link/ether {} brd", '"address":"{}"', "<{}>", "lladdr {}"],
