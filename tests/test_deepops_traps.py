@@ -1,7 +1,7 @@
 """What breaks in the guide's own automation (the role `roce_backend` of DeepOps, read at its commit 3957a42).
 
-Each test below is one of its traps, held against what this program really renders and does. Traps of its jobs (v1 jobs,
-`cleanPodPolicy` at the root, no sshd in the image) are held in `tests/components/jobs/`.
+Each test below is one of its traps, held against what this program really renders and does. Its other traps are held
+where the thing is tested: jobs, device plugins, images, undo, and the order of reboots.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.cluster.profiles import images_of, networks, programs
+from components.cluster.profiles import networks, programs
 from components.cluster.store import upstream_files
 from components.hosts import delivery
 from components.hosts.calls import command_of
@@ -244,26 +244,6 @@ def test_the_number_of_vfs_belongs_to_a_pf(lab: Lab) -> None:
 # -- cluster
 
 
-def test_the_device_plugin_gets_the_rdma_setting_where_it_reads_it(lab: Lab) -> None:
-    """Since version 3.3 `isRdma` beside the selectors is ignored: VFs come without RDMA, and nothing fails."""
-    config = next(
-        json.loads(text)
-        for program in programs(lab, cluster_of(lab)).values()
-        for manifest in program.objects()
-        if manifest["kind"] == "ConfigMap"
-        for text in manifest["data"].values()
-        if "resourceList" in text
-    )
-
-    assert len(config["resourceList"]) == len(lab.rails)
-    for resource in config["resourceList"]:
-        assert "isRdma" not in resource
-        selectors = resource["selectors"]
-        assert all(
-            selector["isRdma"] is True for selector in (selectors if isinstance(selectors, list) else [selectors])
-        )
-
-
 @pytest.mark.row("A 219-234")
 def test_vfs_are_chosen_by_the_name_of_their_pf_never_by_a_device_id(lab: Lab) -> None:
     """101e is the VF of several ConnectX generations: chosen by it, two rails are mixed."""
@@ -283,14 +263,6 @@ def test_upstream_files_are_pinned_by_release_and_content() -> None:
         assert len(file.sha256) == 64, file
         assert "/master/" not in file.url
         assert "/main/" not in file.url
-
-
-def test_every_image_has_a_version(lab: Lab) -> None:
-    """Its images have no tag, or `latest`."""
-    for image in images_of(lab):
-        tag = image.rpartition("@")[0] or image
-        assert ":" in tag.rpartition("/")[2], image
-        assert not tag.endswith(":latest"), image
 
 
 def test_networks_are_where_the_jobs_are_and_carry_vlan_and_rdma(lab: Lab) -> None:
