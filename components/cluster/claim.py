@@ -49,6 +49,8 @@ class Claim(Resource[ClaimInputs, ClaimState]):
     Everything else in the cluster waits for it.
     """
 
+    delete_before_replace = True
+
     async def check(self, old: ClaimInputs | None, new: ClaimInputs) -> list[Failure]:
         """Refuses already in the first preview. The run asks a server that does not answer yet."""
         if old is not None or not new.cluster:

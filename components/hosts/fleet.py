@@ -91,6 +91,8 @@ class FleetState(FleetInputs):
 class Fleet(Resource[FleetInputs, FleetState]):
     """The hosts of a lab: checked after their commands, repaired, rebooted in a roll, undone."""
 
+    delete_before_replace = True
+
     async def check(self, old: FleetInputs | None, new: FleetInputs) -> list[Failure]:
         """Refuses in the preview what the lab does not allow, and warns of silent hosts."""
         reports = _reports(new)

@@ -116,7 +116,10 @@ class ProviderConfig:
 
         text = self.get("lab")
         if not isinstance(text, str):
-            raise LabError("the stack's configuration has no rocelab:lab")
+            raise LabError(
+                "the stack's configuration has no rocelab:lab: use the project's folder, or name "
+                "the stack file with --config-file"
+            )
         return parse_lab(text, "rocelab:lab")
 
 
@@ -153,6 +156,10 @@ class Resource(Generic[Inputs, State]):
     inputs: ClassVar[type[Properties]]
     state: ClassVar[type[Properties]]
     delete_before_replace: ClassVar[bool] = False
+    """Whether a replacement, which `--target-replace` asks for, deletes the old resource first.
+
+    Set it where both are the same real thing: the old one's deletion would take it from the new.
+    """
 
     def __init_subclass__(cls) -> None:
         # the properties are those in the brackets after `Resource`

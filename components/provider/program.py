@@ -35,9 +35,13 @@ class Declaration(pulumi.CustomResource):
         for key in kind.inputs.marked(SECRET) & known.keys():
             later[key] = pulumi.Output.secret(known[key])
         secrets = sorted(kind.state.marked(SECRET))
-        hidden = pulumi.ResourceOptions(additional_secret_outputs=secrets)
+        ours = pulumi.ResourceOptions(
+            additional_secret_outputs=secrets,
+            # where a person asks for a replacement, the engine does not ask the provider
+            delete_before_replace=kind.delete_before_replace,
+        )
         properties = {**dict.fromkeys(kind.state.model_fields), **known, **later}
-        merged = pulumi.ResourceOptions.merge(opts, hidden)
+        merged = pulumi.ResourceOptions.merge(opts, ours)
         super().__init__(token_of(kind), name, properties, merged)
         for key in kind.state.model_fields:
             setattr(self, key, getattr(self, key).apply(whole_numbers))

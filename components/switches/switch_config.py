@@ -54,6 +54,8 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
     Thin: `work` has the steps, the dialects have the commands.
     """
 
+    delete_before_replace = True
+
     async def check(self, old: SwitchConfigInputs | None, new: SwitchConfigInputs) -> list[Failure]:
         """Before the first change: shows what would change, and refuses ports of others."""
         if old is not None:  # diff reports it from the state

@@ -13,6 +13,7 @@ from simulator.hosts.running import ManyHosts, many_hosts
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import Stack, environment
+from tests.messages import lines_naming
 
 pytestmark = pytest.mark.sim
 
@@ -99,6 +100,51 @@ def test_the_state_of_a_host_stays_small(stack: Stack) -> None:
 
     # what does not grow with hosts is part of it, so with many the figure only falls
     assert state_bytes(exported) / COUNT / 1000 < STATE_KBYTE
+
+
+FLEET = "urn:pulumi:scale::rocelab::rocelab:hosts:Hosts$rocelab:hosts:Fleet::hosts-fleet"
+COMMAND = "urn:pulumi:scale::rocelab::rocelab:hosts:Hosts$command:remote:Command::hosts-gpu0002"
+
+
+def test_one_host_or_the_fleet_alone_is_updated_and_a_replaced_fleet_keeps_its_hosts(
+    hosts: ManyHosts, stack: Stack
+) -> None:
+    def smaller(lab: dict[str, object]) -> None:
+        lab["hosts"] = {"revert_after_s": REVERT_AFTER_S}
+        rails = lab["rails"]
+        assert isinstance(rails, list)
+        rails[0]["mtu_bytes"] = 4200
+
+    with stack.edited(smaller):
+        before = len(hosts.commands())
+        stack.up("--target", COMMAND).succeeded()
+        assert sorted(hosts.commands()[before:]) == ["gpu0002 apply", "gpu0002 confirm"]
+
+        stack.up("--target", FLEET).succeeded()
+        assert {result["status"] for result in stack.outputs()["hosts"].values()} == {"ready"}
+
+        before = len(hosts.commands())
+        stack.up("--target-replace", FLEET).succeeded()
+        last = {line.split()[0]: line.split()[1] for line in hosts.commands()[before:]}
+        assert set(last.values()) == {"confirm"}, "a host was undone after it had been set up"
+        assert len(last) == COUNT
+        stack.up().succeeded()
+        stack.unchanged()
+
+
+def test_a_resource_that_left_the_state_is_made_again_and_none_is_imported(hosts: ManyHosts, stack: Stack) -> None:
+    def soon(lab: dict[str, object]) -> None:
+        lab["hosts"] = {"revert_after_s": REVERT_AFTER_S}
+
+    with stack.edited(soon):
+        stack.up().succeeded()
+        stack.run("pulumi", "state", "delete", FLEET, "--yes", "--stack", stack.name).succeeded()
+        assert "1 created" in stack.up().succeeded().text
+        stack.unchanged()
+
+        words = ["pulumi", "import", "rocelab:hosts:Fleet", "other", "hosts-fleet", "--yes"]
+        refused = stack.run(*words, "--stack", stack.name, "--config-file", str(stack.file)).failed()
+        assert lines_naming(refused.text, "rocelab:hosts:Fleet", "cannot be imported", "pulumi up")
 
 
 ROUTED_COUNT = 64
