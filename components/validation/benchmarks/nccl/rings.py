@@ -17,7 +17,15 @@ from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import LATE
 from components.validation.mpijobs import ClusterRun, JobToRun, run_job
 from components.validation.records import NodeRing, Outcome, RunRecord, outcome_counts
-from components.validation.summary import NOTHING, JudgedTest, function_of_counts, rate, worse_of
+from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
+from components.validation.summary import (
+    NOTHING,
+    JudgedTest,
+    Performance,
+    function_of_counts,
+    rate,
+    worse_of,
+)
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural
@@ -108,6 +116,8 @@ def rings_without_a_run(plan: NcclPlan, outcome: Outcome, reason: str) -> Rings:
 
 
 MOST_NODES = 4
+NOISE_SIGMAS = 6
+"""A node of a lab of 256 lies further from the middle by chance once in millions of runs."""
 
 
 def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
@@ -131,7 +141,11 @@ def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
         return shown
     slowest, middle = _slowest(measured), _middle(measured)
     ratio = slowest.of_itself / middle
-    performance = rate(ratio, benchmarks.verbs.threshold_pair)
+    performance = _rated(slowest, measured, benchmarks)
+    basis = f"{slowest.node} is the slowest of {plural(len(measured), 'node')}, against the middle "
+    basis += "of them"
+    if performance != rate(ratio, benchmarks.verbs.threshold_pair):
+        basis += ", and within their noise"
     if _through_host(plan, record):
         performance = worse_of(performance, "warn")
     return shown.model_copy(
@@ -140,8 +154,7 @@ def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
             "because": "",
             "median": slowest.of_itself,
             "ceiling": round(middle, 3),
-            "basis": f"{slowest.node} is the slowest of {plural(len(measured), 'node')}, "
-            "against the middle of them",
+            "basis": basis,
             "ratio": round(ratio, 4),
         }
     )
@@ -160,9 +173,7 @@ def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iter
     if not measured:
         return
     middle = _middle(measured)
-    slow = [
-        r for r in measured if rate(r.of_itself / middle, benchmarks.verbs.threshold_pair) != "pass"
-    ]
+    slow = [ring for ring in measured if _rated(ring, measured, benchmarks) != "pass"]
     for ring in sorted(slow, key=lambda ring: ring.of_itself)[:MOST_NODES]:
         yield Finding(
             code="NODE_RING_SLOW",
@@ -183,6 +194,18 @@ def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iter
             f"{_rails_gbyte_s(plan, record):.1f}",
             hint=GPU_PEERS_HINT,
         )
+
+
+def _rated(ring: NodeRing, measured: Sequence[NodeRing], benchmarks: Benchmarks) -> Performance:
+    """A node against the others; noise alone, which shows in how they differ, is no warning."""
+    middle = _middle(measured)
+    performance = rate(ring.of_itself / middle, benchmarks.verbs.threshold_pair)
+    if performance != "warn" or len(measured) < LEAST_FOR_INTERVAL:
+        return performance
+    noise = mad([other.of_itself for other in measured]) / NORMAL
+    if middle - ring.of_itself <= NOISE_SIGMAS * noise:
+        return "pass"
+    return performance
 
 
 def _through_host(plan: Plan, record: RunRecord) -> list[NodeRing]:

@@ -84,3 +84,15 @@ def test_a_ring_that_is_missing_or_failed_is_no_pass(lab: Lab, rings: tuple[Node
 def test_a_simulated_lab_has_no_such_test(lab: Lab) -> None:
     assert plan_for(lab).rings == 0
     assert "nccl_one_node" not in [test.test for test in judged(lab, record(plan_for(lab), nccl=reduced())).tests]
+
+
+@pytest.mark.parametrize(("slow_gbyte_s", "performance"), [(341.0, "pass"), (335.0, "warn"), (310.0, "fail")])
+def test_a_node_within_the_noise_of_many_is_no_warning(lab: Lab, slow_gbyte_s: float, performance: str) -> None:
+    """341 of 360 GB/s is below 95 %, and five deviations of 1 % from the middle."""
+    real = with_nodes(hardware(lab), 20)
+    values = [*(360.0 + 2.5 * (number % 5 - 2) for number in range(19)), slow_gbyte_s]
+    rings = tuple(ring(f"gpu{number:02}", value) for number, value in enumerate(values, 1))
+    summary = judged(real, record(plan_for(real), nccl=reduced(24.1)).model_copy(update={"rings": rings}))
+
+    assert row(summary, "nccl_one_node").performance == performance
+    assert ("NODE_RING_SLOW" in {finding.code for finding in summary.findings}) == (performance != "pass")
