@@ -28,6 +28,10 @@ LIMITS = {
     "rx_discards_phy": MOST_DISCARDS_PER_S,
     "packet_seq_err": MOST_RESENT_PER_S,
 }
+SENT, RESENT = "sent_pkts", "rcvd_seq_err"
+"""Of soft-RoCE, which counts packets too and is too slow for limits per second."""
+MOST_RESENT_SHARE, LEAST_RESENT_PER_S = 2e-4, 0.1
+"""From practice: RoCE sends a window again for each lost packet, so a loss of 0.1 % is felt."""
 PAUSES = tuple(f"rx_prio{priority}_pause" for priority in range(8))
 STORMS = ("tx_pause_storm_warning_events", "tx_pause_storm_error_events")
 FEW_PAUSES_PER_S, TIMES_MEDIAN = 100, 10
@@ -39,15 +43,25 @@ is slow itself."""
     "packet-loss",
     Severity.HIGH,
     title="RoCE loses packets",
-    good=", ".join(f"{name} at most {limit}/s" for name, limit in LIMITS.items()),
+    good=", ".join(f"{name} at most {limit}/s" for name, limit in LIMITS.items())
+    + f"; of soft-RoCE {RESENT} at most {MOST_RESENT_SHARE:.2%} of {SENT}",
     why="each loss makes RoCE send a window again and slow down",
     source=THRESHOLDS,
     remedy="compare QoS of NIC and switch first, then cable and optic; look for a pause storm at "
     "the receivers",
 )
 def packet_loss(view: View) -> Iterator[AuditFault]:
-    for port, name, rate, source in view.deltas(LIMITS):
-        if rate > LIMITS[name]:
+    sent_per_s = {}
+    for port, name, rate, source in view.deltas((*LIMITS, SENT, RESENT)):
+        place = (port.node, port.part)
+        if name == SENT:
+            sent_per_s[place] = rate
+        elif name == RESENT:
+            allowed = max(MOST_RESENT_SHARE * sent_per_s.get(place, 0), LEAST_RESENT_PER_S)
+            if rate > allowed:
+                share = f"{rate / max(sent_per_s.get(place, 0), rate):.2%} of packets sent again"
+                yield view.rate_fault(port, source, share, f"at most {MOST_RESENT_SHARE:.2%}")
+        elif rate > LIMITS[name]:
             yield view.rate_fault(port, source, f"{name} {rate:.3g}/s", f"at most {LIMITS[name]}/s")
 
 

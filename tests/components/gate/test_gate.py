@@ -21,7 +21,7 @@ from components.validation.benchmarks.plan import plan_of
 from components.validation.summary import Summary
 from components.validation.verdict import bounds_digest
 from stacks.lab import Lab
-from tests.components.audit.spoilt import counters, earlier, healthy, lab, pf, rdma, switch_port, system
+from tests.components.audit.spoilt import SPOILS, counters, earlier, healthy, lab, pf, rdma, switch_port, system
 from tests.components.inventory.fabricate import changed
 
 MEASURED_LAB = lab(benchmarks={"mode": "enforce"})
@@ -69,7 +69,7 @@ def gate(
     **options: Any,
 ) -> LabGate:
     inventory = inventory or healthy()
-    before = earlier(healthy())
+    before = earlier(inventory)
     nodes = {node.name: node.state for node in of.nodes}
     return decide(
         GateMaterial(
@@ -100,6 +100,13 @@ def test_a_healthy_lab_with_a_fresh_pass_is_open() -> None:
         (pf(carrier=False), "closed: gpu02: link-down ens1np0: no carrier"),
         (pf(rdma=()), "closed: gpu02: rdma-port ens1np0: no RDMA device"),
         (rdma(), None),
+        (SPOILS["gpu-lost"], "closed: gpu02: gpu-lost"),
+        (SPOILS["gpu-xid"], "closed: gpu02: gpu-xid"),
+        (
+            counters(sent_pkts=1_000_000, rcvd_seq_err=1_000),
+            "closed: gpu02: packet-loss ens1np0: 0.10% of packets sent again",
+        ),
+        (counters(sent_pkts=1_000_000, rcvd_seq_err=100), None),
         (counters(packet_seq_err=1_000_000), "closed: gpu02: packet-loss ens1np0: packet_seq_err 278/s"),
         (switch_port(mtu_bytes=1500), "closed: gpu02: mtu-switch leaf1 Ethernet4: 1500"),
     ],
