@@ -89,6 +89,15 @@ def test_many_small_steps_are_reported_against_the_best_of_the_last_runs() -> No
     assert confirmed_losses(entry(4, 91.0), history) == ()
 
 
+@pytest.mark.parametrize(("latency_us", "verdict"), [(2.19, "same"), (2.21, "worse")])
+def test_a_latency_may_rise_more_than_a_bandwidth_may_fall_in_small_steps(latency_us: float, verdict: str) -> None:
+    history = past(entry(1), entry(2, latency_us=2.05), entry(3, latency_us=2.1))
+    comparison = compared(entry(4, latency_us=latency_us), history)
+
+    assert comparison is not None
+    assert comparison.verdict == verdict
+
+
 def test_another_configuration_is_not_comparable_but_its_changes_are_reported() -> None:
     found = compared(entry(2, 80.0, config={"nodes": "2", "driver": "5.5"}), past(entry(1)))
 

@@ -4,6 +4,8 @@ import pytest
 
 from components.validation.benchmarks.part import only, without
 from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.pods.faults import rail_counts
+from components.validation.benchmarks.pods.log import PodFacts
 from components.validation.benchmarks.pods.plan import pods_of
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator
 from stacks.ipam import Static
@@ -85,3 +87,17 @@ def test_a_part_of_a_plan_has_the_check_by_its_name_and_on_the_rails_that_are_na
     assert (alone.stages, alone.nccl, nodes(alone)) == ((), None, [("rail-a", 2), ("rail-b", 2)])
     assert nodes(on_one_rail) == [("rail-b", 2)]
     assert only(plan, ["ib_write_bw"]).pods is None
+
+
+@pytest.mark.parametrize(("heard", "apart"), [(True, 1), (False, 0)])
+def test_silence_on_another_rail_counts_only_where_the_peer_answers_on_its_own(
+    lab: Lab, *, heard: bool, apart: int
+) -> None:
+    plan = pods_of(lab)
+    assert plan
+    rail, other = (rail.name for rail in plan.rails)
+    touched = {(rail, "gpu02", rail): heard, (rail, "gpu02", other): False}
+
+    counts, _ = rail_counts(plan, {"gpu01": PodFacts(touched=touched)}, {})
+
+    assert (counts.rail, counts.apart) == (rail, apart)

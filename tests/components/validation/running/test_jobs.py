@@ -133,6 +133,14 @@ def test_a_job_without_a_recording_is_not_run_and_never_failed(lab: Lab) -> None
     assert results[0].reasons == (NO_RECORDING,)
 
 
+def test_evidence_is_kept_of_a_job_without_a_number_and_not_of_one_with(lab: Lab) -> None:
+    statuses = [true("Failed", "BackoffLimitExceeded"), true("Succeeded")]
+    results, raw = run(compared(lab), FakeApi(statuses=statuses, log=nccl("tagged_debug")))
+
+    with_evidence = {name.split("/")[1] for name in raw if name.startswith("evidence/")}
+    assert with_evidence == {results[0].job}
+
+
 def test_a_job_that_fails_does_not_keep_the_next_from_running(lab: Lab) -> None:
     statuses = [true("Failed", "BackoffLimitExceeded"), true("Succeeded")]
     results, _ = run(compared(lab), FakeApi(statuses=statuses, log=nccl("tagged_debug")))
