@@ -19,6 +19,9 @@ NVLINK_GOOD, NVLINK_SLOW = 0.70, 0.50
 ABOVE_RING = 1.02
 LEAST_PEER_GBYTE_S = 4.0
 """Between GPUs of two sockets over PCIe Gen3; from here on that path may be the limit."""
+FAR_GPUS = (0.45, 0.70)
+"""Share of the NICs without GPUDirect: 29.68 and 46.93 GB/s of 50 (google/dranet,
+hardware-efficiency.md), 25 and 46 (kubernetes-sigs/dranet, BM.GPU.GB200-v3.4)."""
 USUAL_BYTES = 8 * 2**30
 """Of a number without a message size."""
 WHOLE_LOG = "the untouched output of the test"
@@ -255,7 +258,7 @@ def _between_nodes(case: Judged, collective: Collective, model: GpuModel | None)
             "the row of the largest message",
         )
     else:
-        _find_causes(case)
+        _find_causes(case, limits)
 
 
 def _all_to_all_gbyte_s(limits: Limits) -> float:
@@ -443,7 +446,7 @@ def _above_bound(case: Judged, limits: Limits) -> None:
     )
 
 
-def _find_causes(case: Judged) -> None:
+def _find_causes(case: Judged, limits: Limits) -> None:
     assessment, facts, value = case.assessment, case.facts, case.last.value
     nics, line = facts.nics_per_node or 1, facts.nic_gbit_s or 0.0
     if nics > 1 and line:
@@ -455,6 +458,14 @@ def _find_causes(case: Judged) -> None:
                 "NCCL_DEBUG=INFO: `NET/IB : Using`",
             )
     _find_peers_off(case)
+    share = value / limits.ring
+    if FAR_GPUS[0] <= share <= FAR_GPUS[1] and limits.size_bytes >= LARGE_BYTES:
+        assessment.find(
+            "GPU_FAR",
+            f"{share:.0%} of the NICs, as published runs have it whose GPUs and NICs are not near "
+            "each other: 25 to 30 of 50 GB/s, where near ones have 46",
+            "nvidia-smi topo -m: each GPU and its NIC under one PCIe switch; GDRDMA in NCCL's log",
+        )
     if not assessment.has("GPUDIRECT_OFF", "SOCKETS"):
         assessment.gaps.append(
             "NCCL's own lines (NCCL_DEBUG=INFO): transport, GPUDirect, algorithm"
