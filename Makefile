@@ -56,7 +56,7 @@ drift:  ## Shows where hosts and cluster differ from the stack
 	@$(IN) pulumi preview --refresh --diff --stack $(STACK)
 
 RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
-  { echo "the simulator does not run: make up STACK=$(STACK) starts it and configures the hosts" >&2; exit 1; }
+  { echo "the simulator, or a part of it, does not run: make up STACK=$(STACK) starts it and configures the hosts" >&2; exit 1; }
 
 # Does not start the simulator: restarted hosts come back as clean snapshots and would be measured unconfigured.
 validate: MEASURE = $(if $(REBASELINE),rebaseline,again)
