@@ -1,6 +1,6 @@
 """Code that breathes: names of the domain, and statements that a reader takes in at once.
 
-Ruff keeps lines of 100 columns and complexity of 8 in the folders that have a `ruff.toml`.
+Ruff keeps lines of 100 columns and complexity of 8 there (`ruff.toml` of components and stacks).
 """
 
 import ast
@@ -9,11 +9,6 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-NOT_YET = {
-    "components/fabric",
-    "components/hosts",
-}
-"""Folders and files with older code. The list may only get shorter."""
 EMPTY_NAMES = {"found", "asked", "said", "one", "each", "wanted", "seen", "told"}
 """Names that say nothing of the domain; docs/style.md has better ones."""
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -67,14 +62,9 @@ def faults_below(folder: Path) -> Iterator[str]:
 def test_code_uses_plain_statements_and_names_of_the_domain() -> None:
     lines = []
     for folder in folders():
-        if str(folder.relative_to(ROOT)) not in NOT_YET:
-            lines += faults_below(folder)
+        lines += faults_below(folder)
 
     assert lines == []
-
-
-def test_a_folder_without_older_code_is_no_longer_listed() -> None:
-    assert [name for name in sorted(NOT_YET) if not any(faults_below(ROOT / name))] == []
 
 
 def test_every_dense_statement_is_noticed() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pulumi
 import pulumi_vsphere as vsphere
 
-from components.fabric.machines import MANAGEMENT, PVRDMA, set_up
+from components.fabric.machines import MANAGEMENT, PVRDMA, network_interfaces, set_up
 from components.fabric.ovf import Descriptor, Property, read_descriptor
 from stacks.base import LabError
 from stacks.bitfusion import ADAPTER, Bitfusion, BitfusionServer
@@ -95,11 +95,8 @@ def _property_faults(
             yield f"the OVA's {key} is fixed (userConfigurable is false); remove it"
         elif key != password_key and (wrong := _type_fault(known[key], value)):
             yield f"{key}: {value!r} is {wrong}"
-    missing = sorted(
-        entry.key
-        for entry in known.values()
-        if entry.required and entry.configurable and not given.get(entry.key)
-    )
+    required = [entry for entry in known.values() if entry.required and entry.configurable]
+    missing = sorted(entry.key for entry in required if not given.get(entry.key))
     if missing:
         yield (
             f"the OVA requires {', '.join(missing)}; set it in bitfusion.keys or "
@@ -279,10 +276,7 @@ class Appliances(pulumi.ComponentResource):
             memory_reservation=server.memory_mbytes,
             memory_reservation_locked_to_max=True,
             # the OVA has the first; the provider adds the others before it powers the VM on
-            network_interfaces=[
-                vsphere.VirtualMachineNetworkInterfaceArgs(network_id=network, adapter_type=kind)
-                for kind, network in adapters
-            ],
+            network_interfaces=network_interfaces(adapters),
             ovf_deploy=vsphere.VirtualMachineOvfDeployArgs(
                 local_ovf_path=str((args.root / args.bitfusion.ova).absolute()),
                 disk_provisioning="thin",

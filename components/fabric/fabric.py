@@ -3,9 +3,12 @@
 Switches with their uplinks, port groups, vmkernel adapters, PVRDMA's host settings.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,11 @@ from components.fabric.adopt import Adopted
 from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection
-from components.fabric.joining import Joining
 from components.fabric.machines import Machines, MachinesArgs
+from components.fabric.preflight.claims import taken_address
 from components.fabric.settings import HostSettings
 from components.fabric.uplink import Uplink
-from components.fabric.vcenter import session
+from components.fabric.vcenter import client, session
 from components.fabric.vcenter.objects import MEMBER
 from components.provider.program import Declaration
 from stacks.base import LabError
@@ -31,6 +34,9 @@ from stacks.lab import Lab
 
 Fields = Mapping[str, pulumi.Input[str | int | bool]]
 
+HOOKS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="rocelab-look")
+"""Separate threads: each resource in creation holds one of the event loop's until its hooks end, so
+a hook that waited for one of those could deadlock."""
 UPLINK = "uplink1"
 """rocelab sets name, count and order: vCenter's own values would show as differences."""
 
@@ -86,7 +92,7 @@ class VsphereFabric(pulumi.ComponentResource):
         ).id
         self._settings: dict[str, Declaration] = {}
         self._made: list[pulumi.Resource] = []
-        self._joining = Joining(name=name, fabric=fabric, password=args.password)
+        self._password = args.password
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
         self.places = pulumi.Output.from_input({})
         inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
@@ -175,7 +181,8 @@ class VsphereFabric(pulumi.ComponentResource):
             self._read_back(f"{switch.rail}-group", "group", path, vlan, made)
             return made.id
         declared = switch.group_use == "adopt" and switch.declared("vlan_id")
-        return self._existing(f"{switch.rail}-group", "group", path, vlan if declared else {}).moid
+        fields: Fields = vlan if declared else {}
+        return self._existing(f"{switch.rail}-group", "group", path, fields).moid
 
     def _new_group(
         self, switch: DistributedSwitch, uuid: pulumi.Output[str]
@@ -192,7 +199,7 @@ class VsphereFabric(pulumi.ComponentResource):
             # the names of an existing switch's uplinks are unknown; it has one NIC per host
             active_uplinks=active_uplinks,
             standby_uplinks=standby_uplinks,
-            opts=self._child(provider=True, hooks=self._joining.group(switch)),
+            opts=self._child(provider=True),
         )
 
     def _read_back(
@@ -220,22 +227,22 @@ class VsphereFabric(pulumi.ComponentResource):
             active_uplinks=[UPLINK],
             standby_uplinks=[],
             network_resource_control_enabled=switch.network_io_control,
-            hosts=[
-                vsphere.DistributedVirtualSwitchHostArgs(
-                    host_system_id=self._host_id(host), devices=[self._uplink(switch, host).device]
-                )
-                for host in switch.hosts
-            ],
+            hosts=[self._member(switch, host) for host in switch.hosts],
             # its name is unique in the datacenter, so the old one must go first
             opts=pulumi.ResourceOptions.merge(
-                self._child(
-                    provider=True, delete_before_replace=True, hooks=self._joining.switch(switch)
-                ),
+                self._child(provider=True, delete_before_replace=True),
                 # `Adopted` sets it; the provider would show what it missed at creation
                 pulumi.ResourceOptions(
                     ignore_changes=["networkResourceControlEnabled"], depends_on=[*self._made]
                 ),
             ),
+        )
+
+    def _member(
+        self, switch: DistributedSwitch, host: EsxiHost
+    ) -> vsphere.DistributedVirtualSwitchHostArgs:
+        return vsphere.DistributedVirtualSwitchHostArgs(
+            host_system_id=self._host_id(host), devices=[self._uplink(switch, host).device]
         )
 
     def _uplink(self, switch: DistributedSwitch, host: EsxiHost) -> Declaration:
@@ -281,9 +288,31 @@ class VsphereFabric(pulumi.ComponentResource):
             distributed_port_group=group,
             ipv4=(ipv4),
             mtu=switch.mtu_bytes,
-            opts=self._child(provider=True, hooks=self._joining.adapter(switch, host.name)),
+            opts=self._child(provider=True, hooks=self._refuse_a_double(switch, host)),
         )
         return adapter.id.apply(lambda id_: id_.rpartition("_")[2]), []  # <host>_<vmkN>
+
+    def _refuse_a_double(
+        self, switch: DistributedSwitch, host: EsxiHost
+    ) -> pulumi.ResourceHookBinding:
+        """Refuses a vmkernel adapter whose address another adapter of the host has.
+
+        It runs before the creation, when the state has no adapter of this stack. A run after an
+        interrupted one would create a second adapter.
+        """
+
+        async def refuse(_: pulumi.ResourceHookArgs) -> None:
+            password = await pulumi.Output.from_input(self._password).future() or ""
+            peer = session.peer_of(self._fabric, Path.cwd())
+            endpoint = replace(peer, user=self._fabric.user, password=password)
+            loop = asyncio.get_running_loop()
+            context = copy_context()  # it knows where the log goes
+            reason = await loop.run_in_executor(HOOKS, context.run, doubled, endpoint, host)
+            if reason:
+                raise LabError(reason)
+
+        hook = pulumi.ResourceHook(f"{self._name}-{switch.rail}-{host.name}-doubled", refuse)
+        return pulumi.ResourceHookBinding(before_create=[hook])
 
     def _set(
         self, host: EsxiHost, vmknic: pulumi.Input[str], adapter: list[pulumi.Resource]
@@ -319,16 +348,28 @@ class VsphereFabric(pulumi.ComponentResource):
         delete_before_replace: bool = False,
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> pulumi.ResourceOptions:
+        of_vsphere = self.provider if provider else None
         protect = True if provider and not self._lab.simulated else None
         return pulumi.ResourceOptions(
             parent=self,
-            provider=self.provider if provider else None,
+            provider=of_vsphere,
             delete_before_replace=delete_before_replace or None,
             hooks=hooks,
             protect=protect,
             # nothing changes before the preflight has passed
             depends_on=[self.inspection],
         )
+
+
+def doubled(endpoint: session.VcenterEndpoint, host: EsxiHost) -> str:
+    """Why a host cannot have its new vmkernel adapter; empty when its address is free there."""
+    if host.vmkernel is None or host.vmkernel.address is None:
+        return ""
+    with client.session(endpoint, pulumi.log.info) as vcenter:
+        for vmk, address in vcenter.vmkernel_names(vcenter.host(host.name)).items():
+            if address == str(host.vmkernel.address.ip):
+                return taken_address(host.name, vmk, address)
+    return ""
 
 
 def has_own_trust(fabric: Fabric) -> bool:
@@ -379,9 +420,9 @@ def fabric_outline(
         lines[host] = ", ".join(filter(None, [line, vmkernels.get(host, "")]))
     shortened = []
     for text in warnings:
-        shortened.append(
-            text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..."
-        )
+        cut_text = f"{text[: LONGEST_WARNING - 3]}..."
+        shown = cut_text if len(text) > LONGEST_WARNING else text
+        shortened.append(shown)
     for count in range(max(len(lines), len(places)), -1, -1):
         cut: dict[str, JsonValue] = {
             "hosts": _first(lines, count),

@@ -84,16 +84,16 @@ class VcenterHcas:
         sent, received = number_of(row, SENT), number_of(row, RECEIVED)
         lacking = [name for name, value in ((SENT, sent), (RECEIVED, received)) if value is None]
         reported = ", ".join(sorted(row)) or "nothing"
-        why = (
-            f"{host}: esxcli {STATISTICS} reports no {' and no '.join(lacking)}; it reports "
-            f"{reported}"
-        )
+        reason = ""
+        if lacking:
+            missing = " and no ".join(lacking)
+            reason = f"{host}: esxcli {STATISTICS} reports no {missing}; it reports {reported}"
         return HcaCounters(
             host=host,
             device=device,
             sent_bytes=sent,
             received_bytes=received,
-            why=why[:300] if lacking else "",
+            why=reason[:300],
         )
 
     def _device(self, rail: str, host: str) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated
 from components.fabric import login
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.power import is_on
-from components.fabric.vms.halfway import refuse_unready
 from components.fabric.vms.hardware import (
     Hardware,
     HardwareChange,
@@ -71,7 +70,6 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
 
     async def create(self, new: HardwareInputs) -> HardwareState:
         with login.configured_session(self.config) as vcenter:
-            refuse_unready(vcenter, new.machine, new.name, new.guest_s)
             _put(vcenter, new, new=True)
         return HardwareState(**dict(new), now=new.hardware)
 

@@ -16,7 +16,6 @@ from components.fabric.placement import Placement
 from components.fabric.referenced_machines import ReferencedMachines
 from components.fabric.vms.existing import ALL, OPTION, RESERVATION, VGPUS, DeclaredMachine
 from components.fabric.vms.guestinfo import SECRET, SETTINGS, guestinfo
-from components.fabric.vms.halfway import remedy
 from components.provider.program import Declaration
 from stacks.fabric import Fabric
 from stacks.host_keys import HostKey
@@ -65,7 +64,6 @@ class Machines(pulumi.ComponentResource):
             name=args.fabric.cluster, datacenter_id=args.datacenter, opts=args.lookups
         )
         nodes = args.lab.vms
-        self._hooks = clone_hooks(name, args.lab)
         made = {}
         for node in nodes:
             if isinstance(node.machine, Machine):
@@ -77,10 +75,11 @@ class Machines(pulumi.ComponentResource):
         # outside of it
         inside = {host.name for switch in args.fabric.switches for host in switch.hosts}
         rules = self._stay([node for node in new if node.machine.host in inside], made)
+        movable = apart if free(apart) else []
         rules += [
             # two workers on one host exchange data by memory copies: a benchmark would not measure
             # the network
-            *self._rule("apart", apart if free(apart) else [], made, mandatory=True, after=rules),
+            *self._rule("apart", movable, made, mandatory=True, after=rules),
             # a failing host takes one control plane only; with too few hosts they run all the same
             *self._rule("planes-apart", free(planes), made, mandatory=False, after=[]),
         ]
@@ -250,10 +249,7 @@ class Machines(pulumi.ComponentResource):
             memory_reservation=reserved,
             memory_reservation_locked_to_max=bool(reserved),
             extra_config=self._extra_config(node) or None,
-            network_interfaces=[
-                vsphere.VirtualMachineNetworkInterfaceArgs(network_id=network, adapter_type=kind)
-                for kind, network in adapters
-            ],
+            network_interfaces=network_interfaces(adapters),
             disks=[vsphere.VirtualMachineDiskArgs(label="system", size=declared.disk_gbytes)],
             clone=clone_of(
                 node,
@@ -267,7 +263,6 @@ class Machines(pulumi.ComponentResource):
             wait_for_guest_net_timeout=wait_for_guest_net_timeout,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                hooks=self._hooks,
                 depends_on=set_up(args.fabric.hosts_of(node), args.preflight, args.settings),
                 aliases=self._before(node, ""),
                 protect=protect,
@@ -297,35 +292,19 @@ class Machines(pulumi.ComponentResource):
         return [pulumi.Alias(name=f"{self._name}-{node.formerly}{suffix}")] if node.formerly else []
 
 
+def network_interfaces(
+    adapters: Iterable[tuple[str, pulumi.Input[str]]],
+) -> list[vsphere.VirtualMachineNetworkInterfaceArgs]:
+    """Adapters by kind and network, in their order."""
+    interface = vsphere.VirtualMachineNetworkInterfaceArgs
+    return [interface(network_id=network, adapter_type=kind) for kind, network in adapters]
+
+
 def set_up(
     hosts: Iterable[str], preflight: pulumi.Resource, settings: Mapping[str, pulumi.Resource]
 ) -> list[pulumi.Resource]:
     """What must exist before a VM starts on one of the hosts, and as long as the VM exists."""
     return [preflight, *(settings[host] for host in hosts if host in settings)]
-
-
-def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
-    """Adds the remedy to the provider's error when a VM cannot be created. Makes no call."""
-    machines = {}
-    for node in lab.vms:
-        if isinstance(node.machine, Machine):
-            machines[f"{name}-{node.name}"] = (node.name, node.machine)
-
-    def explain(failed: pulumi.ErrorHookArgs) -> bool:
-        """Returns False.
-
-        With True the engine would try again at once, which fixes none of the causes.
-        """
-        known = machines.get(failed.name)  # updates and deletes fail for other reasons
-        if (
-            failed.failed_operation == "create"
-            and known
-            and (said := remedy(*known, failed.errors))
-        ):
-            pulumi.log.error(said)
-        return False
-
-    return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-remedy", explain)])
 
 
 def clone_of(
@@ -344,16 +323,13 @@ def _customization(node: VsphereVm, declared: Machine) -> vsphere.VirtualMachine
     addresses = [(str(node.address), declared.prefix_length)]
     addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
     ipv4_gateway = str(declared.gateway) if declared.gateway else None
+    interface = vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs
+    interfaces = [interface(ipv4_address=ip, ipv4_netmask=length) for ip, length in addresses]
     return vsphere.VirtualMachineCloneCustomizeArgs(
         linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(
             host_name=node.name, domain=declared.domain
         ),
-        network_interfaces=[
-            vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs(
-                ipv4_address=address, ipv4_netmask=length
-            )
-            for address, length in addresses
-        ],
+        network_interfaces=interfaces,
         ipv4_gateway=ipv4_gateway,
         dns_server_lists=[str(server) for server in declared.dns_servers],
         timeout=declared.customize_timeout_minutes,

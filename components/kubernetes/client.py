@@ -49,9 +49,10 @@ class KubernetesApi:
 
     def __init__(self, kubeconfig: str, *, retries: int = 3) -> None:
         # here: it takes a second, and most previews and labs without a cluster never need it
-        from kubernetes.client import Configuration  # noqa: PLC0415
         from kubernetes.config import ConfigException, new_client_from_config_dict  # noqa: PLC0415
         from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
+
+        from kubernetes.client import Configuration  # noqa: PLC0415
 
         settings = Configuration()
         settings.retries = retries

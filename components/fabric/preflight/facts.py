@@ -39,10 +39,9 @@ class Pcie:
 
     def ways(self, device: str, others: Iterable[str]) -> str:
         """All others, seen from the first, such as `2 on its NUMA node, 2 on another NUMA node`."""
-        counted = Counter(way for other in others if (way := self.way(device, other)))
-        return ", ".join(
-            f"{counted[way]} {way}" for way in (ONE_ROOT, ONE_NODE, ACROSS) if counted[way]
-        )
+        counted = Counter(self.way(device, other) for other in others)
+        known = [way for way in (ONE_ROOT, ONE_NODE, ACROSS) if counted[way]]
+        return ", ".join(f"{counted[way]} {way}" for way in known)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

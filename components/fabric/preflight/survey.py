@@ -88,16 +88,14 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     with ThreadPoolExecutor(ABREAST) as pool:
         hosts = list(pool.map(partial(_host, vcenter, scope), rows, cards))
     networks = collect_all(content, vim.Network, ["name"], place)
+    datastores = collect_all(content, vim.Datastore, ["name"], place)
     machines = _machines(content, place) if scope.machines else {}
     return FabricFacts(
         hosts={host.name: host for host in hosts},
         switches={host_row.name: host_row for host_row in _switches(content, place)},
         networks=frozenset(str(host_row["name"]) for _, host_row in networks),
         host_names=frozenset(str(host_row["name"]) for _, host_row in known_hosts),
-        datastores=frozenset(
-            str(host_row["name"])
-            for _, host_row in collect_all(content, vim.Datastore, ["name"], place)
-        ),
+        datastores=frozenset(str(datastore["name"]) for _, datastore in datastores),
         machines=machines,
         under_configuration_profile=bool(cluster.get("configManagerEnabled")),
         lacking=_lacking(
@@ -110,6 +108,10 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
             scope.privileges,
         ),
     )
+
+
+def _vmkernel(nic: Any) -> VmkernelFacts:
+    return VmkernelFacts(address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500)
 
 
 def _host(
@@ -130,6 +132,12 @@ def _host(
     packages = (
         packages_of(entity, name, properties, scope.packages.get(name)) if scope.gpus else None
     )
+    default_graphics = graphics.hostDefaultGraphicsType if graphics else ""
+    gpu_graphics = {}
+    for gpu in properties.get("config.graphicsInfo") or ():
+        # not the management controller's display
+        if "nvidia" in (gpu.vendorName or "").lower():
+            gpu_graphics[gpu.pciId] = gpu.graphicsType or ""
     return HostFacts(
         name=name,
         maintenance=bool(properties.get("runtime.inMaintenanceMode")),
@@ -137,20 +145,11 @@ def _host(
         build=build,
         model=model,
         nics=tuple(with_drivers(entity, name, nics)),
-        vmkernels={
-            nic.device: VmkernelFacts(
-                address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500
-            )
-            for nic in network.vnic or []
-        },
-        graphics=graphics.hostDefaultGraphicsType if graphics else "",
-        gpu_graphics={
-            gpu.pciId: gpu.graphicsType or ""
-            for gpu in properties.get("config.graphicsInfo") or ()
-            if "nvidia" in (gpu.vendorName or "").lower()  # not the management controller's display
-        },
+        vmkernels={nic.device: _vmkernel(nic) for nic in network.vnic or []},
+        graphics=default_graphics,
+        gpu_graphics=gpu_graphics,
         vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),
-        packages=(packages),
+        packages=packages,
         pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
@@ -232,21 +231,20 @@ def _switches(
     for _, row in rows:
         config = row["config"]
         groups = collect(content, row.get("portgroup") or [], ["name", "config.defaultPortConfig"])
+        nics_by_member = {}
+        for member in config.host or []:
+            specs = getattr(member.config.backing, "pnicSpec", None) or []
+            nics_by_member[str(names[member.config.host])] = tuple(nic.pnicDevice for nic in specs)
+        vlans = {}
+        for group in groups:
+            if group:
+                vlans[str(group["name"])] = _vlan(group.get("config.defaultPortConfig"))
         yield SwitchFacts(
             name=str(row["name"]),
             version=config.productInfo.version or "",
             mtu_bytes=getattr(config, "maxMtu", None) or 1500,
-            members={
-                str(names[entity.config.host]): tuple(
-                    nic.pnicDevice for nic in getattr(entity.config.backing, "pnicSpec", None) or []
-                )
-                for entity in config.host or []
-            },
-            port_groups={
-                str(entity["name"]): _vlan(entity.get("config.defaultPortConfig"))
-                for entity in groups
-                if entity
-            },
+            members=nics_by_member,
+            port_groups=vlans,
         )
 
 
@@ -347,11 +345,8 @@ def packages_of(
     """
     product, booted = properties.get("config.product"), properties.get("runtime.bootTime")
     build = str(product.build or "") if product else ""
-    now = HostPackages(
-        driver="",
-        build=build,
-        booted=booted.isoformat() if booted else "",
-    )
+    booted_at = booted.isoformat() if booted else ""
+    now = HostPackages(driver="", build=build, booted=booted_at)
     if (
         before is not None
         and not properties.get("runtime.inMaintenanceMode")

@@ -67,6 +67,9 @@ class Ruleset:
     """False: users may not change it, as vCenter 8.0.2 and newer reports."""
 
 
+PVRDMA = vim.vm.device.VirtualVmxnet3Vrdma
+
+
 class VCenter:
     def __init__(self, instance: vim.ServiceInstance, say: Say = lambda _: None) -> None:
         self.say = say
@@ -110,7 +113,8 @@ class VCenter:
                 f"{name} does not report its NICs; check that it is connected and that fabric.user "
                 "may see it"
             )
-        return nics_of(network, self.rdma(host, name, product.version if product else "", network))
+        version = product.version if product else ""
+        return nics_of(network, self.rdma(host, name, version, network))
 
     def rdma(
         self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo
@@ -228,17 +232,16 @@ class VCenter:
         Changing their vmkernel adapter cuts their connections.
         """
         paths = ("name", "runtime.host", "runtime.powerState", "config.hardware.device")
-        return sorted(
-            str(machine["name"])
-            for machine in self._still_there(known(host, "vm"), paths)
+        names = []
+        for machine in self._still_there(known(host, "vm"), paths):
             # the host's own list may be outdated
-            if machine.get("runtime.host") == host
-            and machine.get("runtime.powerState") == "poweredOn"
-            and any(
-                isinstance(device, vim.vm.device.VirtualVmxnet3Vrdma)
-                for device in machine.get("config.hardware.device", ())
-            )
-        )
+            if machine.get("runtime.host") != host:
+                continue
+            devices = machine.get("config.hardware.device", ())
+            pvrdma = any(isinstance(device, PVRDMA) for device in devices)
+            if pvrdma and machine.get("runtime.powerState") == "poweredOn":
+                names.append(str(machine["name"]))
+        return sorted(names)
 
     def _still_there(
         self, machines: Sequence[vim.VirtualMachine], paths: Sequence[str]

@@ -136,11 +136,9 @@ def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
             yield name, (field.text or "").strip()
         # fields are capitalised; what a list is made of bears the name of its type, such as string
         elif all(_plain(part.tag)[:1].isupper() and _plain(part.tag) != ELEMENT for part in field):
-            yield from (
-                (f"{name}.{_plain(part.tag)}", (part.text or "").strip())
-                for part in field
-                if not len(part)
-            )
+            for part in field:
+                if not len(part):
+                    yield f"{name}.{_plain(part.tag)}", (part.text or "").strip()
 
 
 def number_of(row: Mapping[str, str], name: str) -> int | None:

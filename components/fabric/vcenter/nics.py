@@ -50,16 +50,15 @@ def needs_esxcli(version: str, network: vim.host.NetworkInfo) -> bool:
 def rdma_in(network: vim.host.NetworkInfo) -> RdmaDevices:
     """The devices in the host's network configuration."""
     names: dict[object, str] = {nic.key: nic.device for nic in network.pnic or []}
-    return RdmaDevices(
-        of={
-            names[device.backing.pairedUplink]: RdmaDevice(
-                name=device.device, state=str(device.connectionInfo.state or "").lower()
-            )
-            for device in network.rdmaDevice or []
-            if isinstance(device.backing, vim.host.RdmaDevice.PnicBacking)
-            and device.backing.pairedUplink in names
-        }
-    )
+    devices = {}
+    for device in network.rdmaDevice or []:
+        backing = device.backing
+        if not isinstance(backing, vim.host.RdmaDevice.PnicBacking):
+            continue
+        if backing.pairedUplink in names:
+            state = str(device.connectionInfo.state or "").lower()
+            devices[names[backing.pairedUplink]] = RdmaDevice(name=device.device, state=state)
+    return RdmaDevices(of=devices)
 
 
 def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:

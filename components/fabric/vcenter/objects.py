@@ -178,17 +178,10 @@ class ExistingVmkernel:
         return {"moid": self._device}
 
     def read(self, fields: Values) -> dict[str, object]:
-        nic = next(
-            (
-                adapter
-                for adapter in known(self._host, "config.network").vnic or []
-                if adapter.device == self._device
-            ),
-            None,
-        )
-        if nic is None:
-            raise LabError(f"{self.place}: the host has no such vmkernel adapter")
-        return dict.fromkeys(fields, nic.spec.mtu or 1500)
+        for adapter in known(self._host, "config.network").vnic or []:
+            if adapter.device == self._device:
+                return dict.fromkeys(fields, adapter.spec.mtu or 1500)
+        raise LabError(f"{self.place}: the host has no such vmkernel adapter")
 
     def put(self, changes: Values) -> None:
         """Sets its MTU: fields that a specification leaves out keep their values."""

@@ -45,10 +45,10 @@ class Need:
 
 
 def _needs(part: Part, where: Where, *rows: tuple[str, str, str]) -> tuple[Need, ...]:
-    return tuple(
-        Need(part=part, method=method, privilege=need, where=where, why=why)
-        for method, need, why in rows
-    )
+    needs = []
+    for method, privilege, why in rows:
+        needs.append(Need(part=part, method=method, privilege=privilege, where=where, why=why))
+    return tuple(needs)
 
 
 NEEDS: tuple[Need, ...] = (

@@ -161,11 +161,10 @@ def _where(vcenter: VCenter, properties: Found) -> str:
     folder, host = properties.get("parent"), properties.get("runtime.host")
     names = []
     for entity in (folder, host):
-        names.append(
-            str(collect(vcenter.content, [entity], ["name"])[0].get("name", "?"))
-            if entity is not None
-            else "?"
-        )
+        name = "?"
+        if entity is not None:
+            name = str(collect(vcenter.content, [entity], ["name"])[0].get("name", "?"))
+        names.append(name)
     return f"one in folder {names[0]} on {names[1]}"
 
 

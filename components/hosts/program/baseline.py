@@ -51,7 +51,8 @@ def give_back(host: Host, names: Iterable[str]) -> None:
                 host.changed.append(name)
             del baseline["pfs"][name]
         except (StepError, OSError) as error:
-            failed.append(error if isinstance(error, StepError) else StepError(f"{name}: {error}"))
+            fault = error if isinstance(error, StepError) else StepError(f"{name}: {error}")
+            failed.append(fault)
     _save(host, baseline)
     if failed:
         raise failed[0]

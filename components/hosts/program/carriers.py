@@ -57,20 +57,15 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
         if pf not in host.links():
             known = ", ".join(sorted(name for name in host.links() if name != "lo"))
             real = real_name(host, pf)
+            if real != pf:
+                raise StepError(
+                    f"{pf} is another name (altname) of {real}, and device plugins know a NIC by "
+                    "its first name only",
+                    f"write interface: {real} for this PF",
+                )
             raise StepError(
-                (
-                    f"{pf} is not a network device of this host; it has {known}"
-                    if real == pf
-                    else (
-                        f"{pf} is another name (altname) of {real}, and device plugins know a NIC "
-                        "by its first name only"
-                    )
-                ),
-                (
-                    f"write interface: {real} for this PF"
-                    if real != pf
-                    else "write this PF's interface as the host names it"
-                ),
+                f"{pf} is not a network device of this host; it has {known}",
+                "write this PF's interface as the host names it",
             )
 
 

@@ -81,12 +81,11 @@ class Host:
 
     def addresses(self, netdev: str) -> List[str]:
         """Its IPv4 addresses with prefix length, sorted, without link-local ones."""
-        infos = self.links().get(netdev, {}).get("addr_info", [])
-        return sorted(
-            f"{info['local']}/{info['prefixlen']}"
-            for info in infos
-            if info["family"] == "inet" and info.get("scope") != "link"
-        )
+        addresses = []
+        for info in self.links().get(netdev, {}).get("addr_info", []):
+            if info["family"] == "inet" and info.get("scope") != "link":
+                addresses.append(f"{info['local']}/{info['prefixlen']}")
+        return sorted(addresses)
 
     def is_up(self, netdev: str) -> bool:
         """Whether it is administratively up, with or without a cable."""

@@ -74,16 +74,15 @@ def devices_are_there(host: Host) -> bool:
     A driver makes one after the other.
     """
     machine = host.machine
-    return all(
-        (
-            machine.exists(f"/sys/class/net/{pf['interface']}")
-            or machine.names(
-                f"/sys/bus/pci/devices/{lasting_pci_address(host, pf['interface'])}/net"
-            )
-        )
-        and (pf["driver"] != MODULE or machine.exists(f"/sys/class/infiniband/{pf['rdma_device']}"))
-        for pf in host.pfs
-    )
+    for pf in host.pfs:
+        address = lasting_pci_address(host, pf["interface"])
+        named = machine.exists(f"/sys/class/net/{pf['interface']}")
+        if not named and not machine.names(f"/sys/bus/pci/devices/{address}/net"):
+            return False
+        device = f"/sys/class/infiniband/{pf['rdma_device']}"
+        if pf["driver"] == MODULE and not machine.exists(device):
+            return False
+    return True
 
 
 def restore_names(host: Host) -> None:

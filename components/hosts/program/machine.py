@@ -85,8 +85,9 @@ class Machine:
         """Writes a file atomically: after a crash there is the old one or the new one."""
         target = self.path(path)
         os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+        data = content.encode() if isinstance(content, str) else content
         with open(target + ".new", "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
             _label_as(target, file.fileno())

@@ -65,9 +65,8 @@ def main(arguments: Sequence[str], program: bytes) -> int:
         sys.stderr.write("no confirmed document yet: nothing to do\n")
         return 0
     signal.signal(signal.SIGALRM, lambda *_: _out_of_time(machine))
-    result = perform(
-        verb, machine, machine.read(DOCUMENT_FILE) if verb == "boot" else sys.stdin.read(), program
-    )
+    text = machine.read(DOCUMENT_FILE) if verb == "boot" else sys.stdin.read()
+    result = perform(verb, machine, text, program)
     sys.stdout.write(json.dumps(result, sort_keys=True, separators=(",", ":")) + "\n")
     return 1 if verb == "boot" and result["failed"] else 0
 
@@ -84,8 +83,10 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         document = read_document(text, untrusted=verb == "plan")
         only = document.pop("only", None)
         result["host"] = document["host"]
-        bound_s = document.get("deadline_s", DEADLINE_S)
-        signal.alarm(PROBE_S if verb in ("probe", "plan") else int(bound_s))
+        bound_s = PROBE_S
+        if verb not in ("probe", "plan"):
+            bound_s = int(document.get("deadline_s", DEADLINE_S))
+        signal.alarm(bound_s)
         host = Host(machine, document, program)
         if verb == "boot":
             host, result["failed"] = boot(host, text)
@@ -121,7 +122,8 @@ def _change(verb: str, host: Host, only: Optional[Sequence[str]]) -> Optional[Fa
     with locked(host.machine, verb):
         refuse_another_owner(host)
         if verb == "apply":
-            return apply(host, None if only is None else set(only))
+            fields = None if only is None else set(only)
+            return apply(host, fields)
         changes = {"confirm": confirm, "undo": undo, **CLUSTER_VERBS}
         changes[verb](host)
     return None

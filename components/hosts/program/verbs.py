@@ -91,7 +91,8 @@ def _refusal(host: Host) -> Optional[Failure]:
                 at = step.name
                 step.refuse(host)
         at = "upgrade"
-        refuse_upgrade(host, [] if host.booting else STEPS)
+        if not host.booting:
+            refuse_upgrade(host, STEPS)
     except StepError as error:
         return failure(at, error)
     return None
@@ -179,12 +180,11 @@ def facts(host: Host) -> Dict[str, Any]:
         "boot_id": machine.read(BOOT_ID),
         "kernel": machine.read("/proc/sys/kernel/osrelease"),
         "carrier": {name: machine.read(f"/sys/class/net/{name}/carrier") == "1" for name in names},
-        "vfs_in_use": {
-            f"{name} VF {index}": reason
-            for name in names
-            for index, reason in host.uses(name).items()
-        },
+        "vfs_in_use": {},
     }
+    for name in names:
+        for index, reason in host.uses(name).items():
+            known["vfs_in_use"][f"{name} VF {index}"] = reason
     leaves = lldp.leaves(machine, names)
     if leaves:
         known["leaves"] = leaves

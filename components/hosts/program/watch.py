@@ -121,11 +121,11 @@ def fast(machine: ReadOnly, document: Dict[str, Any], now_s: float) -> Samples:
         samples.add("rocelab_boot_time_seconds", float(booted[1]))
     for port in ports(machine, document):
         try:
-            found = port_samples(machine, port)
+            readings = port_samples(machine, port)
         except OSError as error:
-            found = [("rocelab_port_unread", 1, {})]
+            readings = [("rocelab_port_unread", 1, {})]
             sys.stderr.write(f"{port.rail}: {error}\n")
-        for metric, value, labels in found:
+        for metric, value, labels in readings:
             samples.add(metric, value, rail=port.rail, **labels)
     return samples
 
@@ -144,14 +144,14 @@ class WatchedPort(NamedTuple):
 def ports(machine: ReadOnly, document: Dict[str, Any]) -> List[WatchedPort]:
     """PCI addresses and MACs are those of the first touch: names may change with a driver."""
     known = load_json(machine, NICS_FILE).get("pfs", {})
-    found = []
+    watched = []
     for pf in document["pfs"]:
         name = pf["interface"]
         address, mac = known.get(name, ("", ""))
         address = pf.get("pci") or address
         folder = f"{DEVICES}/{address}" if address else ""
-        found.append(WatchedPort(document["watch"]["rails"][name], name, folder, mac))
-    return found
+        watched.append(WatchedPort(document["watch"]["rails"][name], name, folder, mac))
+    return watched
 
 
 def port_samples(machine: ReadOnly, port: WatchedPort) -> List[Sample]:
@@ -192,10 +192,8 @@ def netdev_of(machine: ReadOnly, port: WatchedPort) -> str:
     names = [f"{port.folder}/net/{name}" for name in _names(machine, f"{port.folder}/net")]
     for entry in _names(machine, port.folder):
         if re.match(r"virtio\d+$", entry):
-            names += [
-                f"{port.folder}/{entry}/net/{name}"
-                for name in _names(machine, f"{port.folder}/{entry}/net")
-            ]
+            folder = f"{port.folder}/{entry}/net"
+            names += [f"{folder}/{name}" for name in _names(machine, folder)]
     own = [path for path in names if os.path.basename(path) == port.interface]
     same = [path for path in names if machine.read(f"{path}/address") == port.mac]
     return os.path.basename((own or same or names or [""])[0])

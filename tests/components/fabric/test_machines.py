@@ -310,4 +310,3 @@ def test_each_wait_for_a_new_machine_has_a_bound_of_its_own() -> None:
     assert (first["clone"]["timeout"], first["clone"]["customize"]["timeout"]) == (45, 20)
     assert (second["clone"]["timeout"], second["clone"]["customize"]["timeout"]) == (30, 10)
     assert first["waitForGuestNetTimeout"] == 0, "a simulated machine's power-on has waited for its guest already"
-    assert "fabric-machines-remedy" in seen.hooks

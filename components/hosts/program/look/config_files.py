@@ -76,11 +76,7 @@ def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
                 rf"""^\s+["']?{re.escape(interface)}["']?\s*:\s*{{.*""", text, re.MULTILINE
             )
             vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join([*block, *braces]))
-            files.append(
-                _file(
-                    path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None
-                )
-            )
+            files.append(_file(path, "netplan", mtu and str(mtu), addresses, vfs and vfs[1]))
     return files
 
 
@@ -156,7 +152,7 @@ def _ifupdown(machine: ReadOnly, interface: str) -> List[Json]:
             text = "\n".join(ours)
             mtu = re.search(r"^\s+mtu\s+(\d+)", text, re.MULTILINE)
             addresses = tuple(re.findall(r"^\s+address\s+(\S+)", text, re.MULTILINE))
-            files.append(_file(path, "ifupdown", mtu[1] if mtu else None, addresses))
+            files.append(_file(path, "ifupdown", mtu and mtu[1], addresses))
     return files
 
 

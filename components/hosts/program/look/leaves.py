@@ -80,7 +80,8 @@ def printed(done: Done) -> str:
     """What a program printed."""
     if done.code:
         lines = (done.err or done.out).strip().splitlines()
-        raise UnknownError(lines[-1] if lines else f"it exited with {done.code}")
+        reason = lines[-1] if lines else f"it exited with {done.code}"
+        raise UnknownError(reason)
     return done.out
 
 

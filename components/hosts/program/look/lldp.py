@@ -32,11 +32,11 @@ def leaves(machine: Machine, interfaces: Iterable[str]) -> Dict[str, List[str]]:
     heard = {}
     for interface in interfaces:
         try:
-            found = _neighbours(machine, done, interface)
+            switches = _neighbours(machine, done, interface)
         except UnknownError:
             continue
-        if len(found) == 1 and found[0]["system"]:
-            heard[interface] = [found[0]["system"], found[0]["port_id"]]
+        if len(switches) == 1 and switches[0]["system"]:
+            heard[interface] = [switches[0]["system"], switches[0]["port_id"]]
     return heard
 
 

@@ -32,11 +32,11 @@ def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
     by_interface = {}
     for link in listed:
         if link.get("ifname"):
-            by_interface[str(link["ifname"])] = sorted(
-                f"{info['local']}/{info['prefixlen']}"
-                for info in link.get("addr_info", [])
-                if info.get("scope") != "link" and "local" in info
-            )
+            prefixed = []
+            for info in link.get("addr_info", []):
+                if info.get("scope") != "link" and "local" in info:
+                    prefixed.append(f"{info['local']}/{info['prefixlen']}")
+            by_interface[str(link["ifname"])] = sorted(prefixed)
     return by_interface
 
 

@@ -467,7 +467,8 @@ def _vf_vlan(info: Json) -> int:
     if not info:
         raise UnknownError("ip reports no such VF")
     vlans = info.get("vlan_list") or []
-    return int(vlans[0]["vlan"] if vlans else info.get("vlan", 0))
+    vlan_id = vlans[0]["vlan"] if vlans else info.get("vlan", 0)
+    return int(vlan_id)
 
 
 def gids(machine: ReadOnly, port: str) -> List[Json]:

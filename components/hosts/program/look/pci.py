@@ -101,14 +101,12 @@ def hexadecimal(machine: ReadOnly, path: str) -> str:
 
 def acs_bridges(machine: Machine) -> List[str]:
     """Bridges above NICs and GPUs that redirect peer-to-peer traffic upstream (ACS)."""
-    above = sorted(
-        {
-            bridge
-            for function in (*nics(machine), *gpu_addresses(machine))
-            for bridge in bridges(machine, function)
-        }
-    )
-    spaces = {address: _configuration(machine, f"{DEVICES}/{address}/config") for address in above}
+    above = set()
+    for function in (*nics(machine), *gpu_addresses(machine)):
+        above.update(bridges(machine, function))
+    spaces = {}
+    for address in sorted(above):
+        spaces[address] = _configuration(machine, f"{DEVICES}/{address}/config")
     return [address for address, space in spaces.items() if redirects_peers(space)]
 
 

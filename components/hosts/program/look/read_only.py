@@ -83,11 +83,8 @@ class ReadOnly(Machine):
             )
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
-            return Done(
-                MISSING,
-                "",
-                f"{words[0]} is not installed" if missing else f"{words[0]}: {error.strerror}",
-            )
+            reason = "is not installed" if missing else f"cannot start: {error.strerror}"
+            return Done(MISSING, "", f"{words[0]} {reason}")
         return self._ended(process, words[0], min(timeout_s, self._program_s))
 
     def _ended(self, process: "subprocess.Popen[bytes]", name: str, within_s: float) -> Done:
@@ -104,12 +101,9 @@ class ReadOnly(Machine):
         if late or out.too_much:
             _kill(process)
             self._hung |= {name} if late else set()
-            reason = (
-                f"did not end within {within_s:.0f} s"
-                if late
-                else f"printed more than {LARGEST_OUTPUT} bytes"
-            )
-            return Done(TOO_LONG if late else TOO_MUCH, "", f"{name} {reason}")
+            if late:
+                return Done(TOO_LONG, "", f"{name} did not end within {within_s:.0f} s")
+            return Done(TOO_MUCH, "", f"{name} printed more than {LARGEST_OUTPUT} bytes")
         err.join(1)
         return Done(process.returncode, out.text(), err.text())
 

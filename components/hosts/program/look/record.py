@@ -274,7 +274,8 @@ def _without_values(text: str) -> str:
             continue
         secret = SECRET.search(line)
         secret_indent = indent if secret else -1
-        lines.append(f"{line[: secret.end()]}REMOVED\n" if secret else line)
+        recorded = f"{line[: secret.end()]}REMOVED\n" if secret else line
+        lines.append(recorded)
     return "".join(lines)
 
 

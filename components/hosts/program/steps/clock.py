@@ -144,8 +144,10 @@ def _has_folder(machine: Machine) -> bool:
 def _sources(machine: Machine) -> List[str]:
     """The directives of rocelab in the file; altered lines are marked."""
     place = SETTINGS[family(machine)]
-    text = machine.content(SOURCES_FILE if _has_folder(machine) else place).decode(errors="replace")
-    lines = text.splitlines() if _has_folder(machine) else block_of(text, place)
+    own_file = _has_folder(machine)
+    file = SOURCES_FILE if own_file else place
+    text = machine.content(file).decode(errors="replace")
+    lines = text.splitlines() if own_file else block_of(text, place)
     good = [line for line in lines if OUR_LINE.match(line)]
     return good if len(good) == len(lines) else [*good, "server (altered)"]
 

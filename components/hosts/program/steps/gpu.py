@@ -82,16 +82,11 @@ class GpuDriverStep(Step):
         declared, machine = host.document["gpu"]["driver"], host.machine
         actual, target = self.observed(host), self.target(host.document)
         if declared["source"] == "keep":
+            runs = f"GPU driver {actual['gpu_driver']} runs, but the lab file sets"
+            if target["gpu_driver"] == WORKS:
+                runs = f"GPU driver: {actual['gpu_driver']}, but the lab file requires that it"
             raise StepError(
-                (
-                    f"GPU driver: {actual['gpu_driver']}, but the lab file requires that it "
-                    f"{target['gpu_driver']}"
-                    if target["gpu_driver"] == WORKS
-                    else (
-                        f"GPU driver {actual['gpu_driver']} runs, but the lab file sets "
-                        f"{target['gpu_driver']}"
-                    )
-                ),
+                f"{runs} {target['gpu_driver']}",
                 "gpu.driver.source: keep only compares; install it yourself, or set source: "
                 "packaged",
             )

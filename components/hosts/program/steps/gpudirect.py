@@ -72,7 +72,8 @@ class GpuDirect(Step):
         return {"peermem_loaded": _peermem_is_loaded(host.machine)}
 
     def undo(self, host: Host, before: Before) -> None:
-        host.machine.unload([] if before["peermem_loaded"] else [PEERMEM])
+        if not before["peermem_loaded"]:
+            host.machine.unload([PEERMEM])
 
 
 def _peermem_is_loaded(machine: Machine) -> bool:

@@ -66,13 +66,13 @@ class GuestNetworkStep(Step):
             return {}
         peers: Dict[str, str] = host.document["guest_network"]["peers"]
         sizes = {pf["interface"]: pf["mtu_bytes"] for pf in host.pfs}
+        answers = {}
+        for name in sorted(peers):
+            answers[name] = ping(host.machine, name, peers[name], sizes[name])
         return {
             "guest_network": {
                 "tool": value_or_reason(lambda: _tool(host)),
-                "ping": {
-                    name: ping(host.machine, name, peers[name], sizes[name])
-                    for name in sorted(peers)
-                },
+                "ping": answers,
             }
         }
 

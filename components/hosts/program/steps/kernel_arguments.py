@@ -118,7 +118,8 @@ def _boot_entries(machine: Machine) -> List[List[str]]:
     if kind == "update-grub":
         text = machine.read("/boot/grub/grub.cfg")
         own = OWN_ENTRIES.search(text)  # other operating systems on this disk do not count
-        lines = BOOT_ENTRY.findall(own[1] if own else text)
+        entry_text = own[1] if own else text
+        lines = BOOT_ENTRY.findall(entry_text)
         entries = []
         for words in (line.split() for line in lines):
             if not {"single", "recovery"} & set(words):

@@ -79,9 +79,10 @@ class KubernetesPackages(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         declared, machine = host.document["kubernetes"], host.machine
         repository = declared.get("repository")
-        installed = _summary(
-            _packages(host) if repository else _programs(machine), NAMES if repository else NEEDED
-        )
+        if repository:
+            installed = _summary(_packages(host), NAMES)
+        else:
+            installed = _summary(_programs(machine), NEEDED)
         if installed != declared["version"] and machine.exists(KUBELET_CONFIG):
             raise StepError(
                 f"this cluster node has {installed}, but cluster.bootstrap.version is "
@@ -160,7 +161,8 @@ def _hold(host: Host, kind: str, held: bool) -> None:
     """On the RHEL family the repository's own file does it, so that no plugin of dnf is needed."""
     there = sorted(_packages(host)) if kind == "debian" else []
     if there:  # apt-mark fails for a package that is in no list
-        host.machine.must("apt-mark", "hold" if held else "unhold", *there)
+        mark = "hold" if held else "unhold"
+        host.machine.must("apt-mark", mark, *there)
 
 
 def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: bool) -> None:

@@ -55,7 +55,8 @@ class RdmaNamespaces(Step):
         The present one if a change needs a reboot that is not allowed.
         """
         waits = FIELD in host.reboot_reasons() and not host.document.get("may_stage")
-        return str(self.observed(host)[FIELD] if waits else host.document["rdma_namespaces"])
+        mode = self.observed(host)[FIELD] if waits else host.document["rdma_namespaces"]
+        return str(mode)
 
     def before(self, host: Host) -> Before:
         return {"rdma_namespaces": self.observed(host)[FIELD]}

@@ -69,7 +69,8 @@ class QualityOfService(Step):
         for pf in host.pfs:
             target, (_, aspects) = _target(host.document, pf), _found(host, pf)
             for aspect, value in target.items():
-                actual = aspects.get(aspect, "none" if aspect in NEVER_LEFT_OUT else value)
+                unset = "none" if aspect in NEVER_LEFT_OUT else value
+                actual = aspects.get(aspect, unset)
                 if aspect == "dscp_map" and aspects["trust"] in TRUSTS:
                     mapping = map_of(actual)
                     actual = (
@@ -202,9 +203,9 @@ def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
 
 def _priority(host: Host, pf: Dict[str, Any]) -> int:
     """Priority of RoCE: at an undo the one that was recorded, else the document's."""
-    return int(
-        pf["priority"] if "priority" in pf else section_of(host.document, "qos").get("priority", 0)
-    )
+    if "priority" in pf:
+        return int(pf["priority"])
+    return int(section_of(host.document, "qos").get("priority", 0))
 
 
 def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:

@@ -115,13 +115,13 @@ def _removal(host: Host, pf: str) -> List[str]:
     own = [route for route in routes if route.get("dev") == pf]
     others = {route["table"] for route in routes if route not in own}
     rules = [rule for rule in _rules(host) if rule["table"] not in others]
-    return [
-        *(
-            f"rule del from {_source(rule)} lookup {rule['table']} preference {rule['priority']}"
-            for rule in rules
-        ),
-        *(f"route del {route['dst']} dev {pf} table {route['table']}" for route in reversed(own)),
-    ]
+    lines = []
+    for rule in rules:
+        place = f"lookup {rule['table']} preference {rule['priority']}"
+        lines.append(f"rule del from {_source(rule)} {place}")
+    for route in reversed(own):
+        lines.append(f"route del {route['dst']} dev {pf} table {route['table']}")
+    return lines
 
 
 def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:

@@ -96,10 +96,8 @@ class ContainerToolkitStep(Step):
             CONFIG_FILE,
             *(f"{CONFIG_DROP_INS}/{name}" for name in machine.names(CONFIG_DROP_INS)),
         ]
-        return any(
-            re.search(r"^\s*\[.*runtimes\.nvidia\]", machine.read(path), re.MULTILINE)
-            for path in files
-        )
+        runtime = re.compile(r"^\s*\[.*runtimes\.nvidia\]", re.MULTILINE)
+        return any(runtime.search(machine.read(path)) for path in files)
 
 
 def toolkit_version(machine: Machine) -> str:

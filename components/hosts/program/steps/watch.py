@@ -59,11 +59,9 @@ class WatchStep(Step):
         machine = host.machine
         files = _files(host.document)
         wrong = machine.faults(files)
-        wrong += [
-            f"{name} is no longer needed"
-            for name in _installed(machine)
-            if f"{UNITS}/{name}" not in files
-        ]
+        for name in _installed(machine):
+            if f"{UNITS}/{name}" not in files:
+                wrong.append(f"{name} is no longer needed")
         timer = _timer(files)
         if not machine.exists(f"{WANTS}/{timer}"):
             wrong.append(f"{timer} not enabled")

@@ -13,8 +13,9 @@ import components.fabric
 from components.fabric.preflight.survey import HOST_PATHS
 from components.fabric.vcenter.properties import collect, knows
 from components.fabric.vms.existing import PATHS
-from components.fabric.vms.halfway import STATUS
 
+STATUS = "guest.customizationInfo"
+"""Only vCenter from 7.0.2 on knows it."""
 SITE = "vim.version.version14"
 """6.7.2, which vCenter 6.7 U2 speaks."""
 OURS = {path: ast.parse(path.read_text()) for path in sorted(Path(components.fabric.__path__[0]).rglob("*.py"))}
@@ -36,9 +37,6 @@ LATER = {
     "connectionInfo": "of rdmaDevice",
     "firmwareVersion": "esxcli network nic get is asked",
     "configManagerEnabled": "there are no vSphere Configuration Profiles",
-    "customizationInfo": "the provider's own wait for the customisation is what there is",
-    "customizationStatus": "of customizationInfo",
-    "errorMsg": "of customizationInfo",
     "userControllable": "the refusal of the call tells it",
 }
 """What 6.7 does not have and the fabric reads, with what stands in for it."""
@@ -48,7 +46,6 @@ def test_the_paths_asked_of_hosts_and_machines_are_real_and_known_to_6_7_but_two
     for kind, paths in ((vim.HostSystem, HOST_PATHS), (vim.VirtualMachine, PATHS)):
         assert [path for path in paths if not is_path(kind, path)] == []
         assert [path for path in paths if not knows(SITE, kind, path)] == []
-    assert not knows(SITE, vim.VirtualMachine, STATUS)
     assert not knows(SITE, vim.ComputeResource, "configManagerEnabled")
     assert not knows(SITE, vim.HostSystem, "config.network.rdmaDevice")
     assert knows("vim.version.v8_0_2_0", vim.ComputeResource, "configManagerEnabled")
@@ -72,7 +69,7 @@ def test_no_path_in_the_fabric_is_newer_than_6_7_but_those_that_are_left_out():
         if is_path(kind, path) and not knows(SITE, kind, path)
     }
 
-    assert newer == {("ClusterComputeResource", "configManagerEnabled"), ("VirtualMachine", STATUS)}
+    assert newer == {("ClusterComputeResource", "configManagerEnabled")}
 
 
 def texts() -> Iterator[str]:
