@@ -11,7 +11,7 @@ import pytest
 
 from components.hosts.records import KEPT_FACTS
 from components.provider.base import UNKNOWN, ProviderConfig, UnknownValueError
-from components.validation import measurement
+from components.validation import measurement, measuring
 from components.validation import verdict as verdict_of
 from components.validation.benchmarks.plan import Plan
 from components.validation.history import history_in
@@ -89,7 +89,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *results: RunRecord, raw: str = "
         plans.append(plan)
         return Run(record=done, raw={"a": raw})
 
-    monkeypatch.setattr(measurement, "measure", measure)
+    monkeypatch.setattr(measuring, "measure", measure)
     return plans
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from components.provider import server
 from components.provider.base import ProviderConfig
-from components.validation import measurement
+from components.validation import measuring
 from components.validation.benchmarks.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.runner import Run
@@ -61,6 +61,6 @@ async def measure(plan: Plan, _access: object, _say: object, fingerprint: str, *
 
 def serve() -> None:
     """The provider, but for the load on a fabric."""
-    measurement.measure = measure  # type: ignore[assignment]  # it is told what it would have measured
+    measuring.measure = measure  # type: ignore[assignment]  # it is told what it would have measured
     ProviderConfig.lab = property(lambda _: lab_told())  # type: ignore[assignment]
     server.main()
