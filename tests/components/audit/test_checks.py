@@ -22,6 +22,7 @@ from tests.components.audit.spoilt import (
     lab,
     on_two_leaves,
     system,
+    with_address,
 )
 from tests.components.inventory.fabricate import changed
 from tests.conftest import ROOT
@@ -52,6 +53,12 @@ def test_nics_of_a_numa_node_that_are_on_as_many_switches_as_the_host_has_are_fi
     spread = on_two_leaves(third=2, fourth=1)
 
     assert [row.code for row in audit(spread).findings] == []
+
+
+def test_an_address_alone_in_its_subnet_has_no_other_end_to_be_swapped_with() -> None:
+    alone = with_address("gpu01", 1, "10.11.0.1/32")(healthy())
+
+    assert "gateway-swapped" not in {row.code for row in audit(alone).findings}
 
 
 def test_no_check_finds_anything_where_no_value_is_known() -> None:

@@ -76,6 +76,7 @@ def test_one_slow_direction_fails_its_rail_and_is_named(lab: Lab) -> None:
     assert any(
         states(reason, "rail-b", "gpu02 to gpu01", "41.00 Gbit/s", "41.8%", "98.01") for reason in summary.reasons
     )
+    assert not any("one_way" in reason for reason in summary.reasons), "that is the usual shape"
 
 
 def test_a_bad_node_among_good_ones_is_found_and_named_as_a_node(lab: Lab) -> None:
