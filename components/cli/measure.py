@@ -13,6 +13,7 @@ from components.validation.runner import shown
     epilog=examples(
         "rocelab measure --stack lab --plan",
         "rocelab measure --stack lab --only ib_write_bw --only rail-a --only gpu01 --only gpu02",
+        "rocelab measure --stack lab --node gpu07",
         "rocelab measure --stack lab --json > run.json",
     )
 )
@@ -30,14 +31,22 @@ from components.validation.runner import shown
     metavar="NAME",
     help="A test, rail or node. Repeat it to combine several.",
 )
+@click.option(
+    "--node",
+    metavar="NAME",
+    help="One node alone, without any network: each NIC writes to itself, each GPU copies to and "
+    "from the host's memory.",
+)
 @json_option
-def command(stack: Stack, only_plan: bool, names: tuple[str, ...], as_json: bool) -> Exit:
+def command(
+    stack: Stack, only_plan: bool, names: tuple[str, ...], node: str | None, as_json: bool
+) -> Exit:
     """Measure a lab and print the verdict, without changing its state.
 
     Exit code 4 means that nothing was measured, because the fabric carries other traffic.
     """
     lab = stack.lab()
-    plan = planned(lab, names)
+    plan = planned(lab, names, node)
     if only_plan:
         documents = dict(plan.documents())
         if as_json:

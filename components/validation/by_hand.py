@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from components.ssh.credentials import LabAccess, Setting, access_to
 from components.stack import Stack
-from components.validation.benchmarks.part import only
+from components.validation.benchmarks.part import alone, only
 from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.records import RunRecord
@@ -142,8 +142,8 @@ class HandRun:
         )
 
 
-def planned(lab: Lab, names: Sequence[str]) -> Plan:
-    """The plan of a lab, or what the names leave of it.
+def planned(lab: Lab, names: Sequence[str], node: str | None = None) -> Plan:
+    """The plan of a lab, what the names leave of it, or the tests of one node alone.
 
     Raises:
         LabError: when there is nothing to measure, or nothing of such a name.
@@ -151,6 +151,8 @@ def planned(lab: Lab, names: Sequence[str]) -> Plan:
     whole = plan_of(lab)
     if whole is None:
         raise LabError("benchmarks: missing, or mode is off: there is nothing to measure")
+    if node:
+        return alone(whole, node)
     return only(whole, names) if names else whole
 
 

@@ -258,6 +258,55 @@ class GpuTransfer(FlowResult):
         return (self.gbit_s or 0.0) / self.host_gbit_s if self.host_gbit_s else 0.0
 
 
+class Loopback(Frozen):
+    """A NIC that wrote to itself, without any network."""
+
+    node: str
+    rail: str
+    outcome: Outcome
+    reason: str = ""
+    gbit_s: float | None = None
+    line_rate_gbit_s: float | None = None
+    pcie_gbit_s: float | None = None
+    gpu: str = ""
+    """PCI address of the nearest GPU; empty where there is none."""
+    far: bool = False
+    """Whether NIC and GPU are on different NUMA nodes."""
+    gpu_gbit_s: float | None = None
+    """The same from and to that GPU's memory."""
+    gpu_reason: str = ""
+    raw: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.node} {self.rail}"
+
+
+class GpuCopy(Frozen):
+    """Copies between the host's pinned memory and a GPU, in 10^9 bytes a second."""
+
+    node: str
+    gpu: str
+    """PCI address; empty for all GPUs of the node."""
+    outcome: Outcome
+    reason: str = ""
+    to_gpu_gbyte_s: float | None = None
+    to_host_gbyte_s: float | None = None
+    ceiling_gbyte_s: float | None = None
+    """What the GPU's PCIe link carries."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.node} {self.gpu or 'GPUs'}"
+
+
+class NodesAlone(Frozen):
+    """Every node by itself."""
+
+    loopbacks: tuple[Loopback, ...] = ()
+    copies: tuple[GpuCopy, ...] = ()
+
+
 class NodeRing(Frozen):
     """The all-reduce within one node alone."""
 
@@ -395,6 +444,7 @@ class RunRecord(RunHead):
     """The measurements of one run, from which the verdict follows."""
 
     plan_digest: str
+    alone: NodesAlone | None = Field(default=None, exclude_if=lambda alone: alone is None)
     transfers: tuple[TransferResult, ...]
     pods: PodRails | None = None
     gpu_memory: tuple[GpuTransfer, ...] = ()

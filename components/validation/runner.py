@@ -20,6 +20,7 @@ from components.validation.benchmarks.nccl.plan import RING_S
 from components.validation.benchmarks.nccl.rings import Rings, rings_without_a_run, run_rings
 from components.validation.benchmarks.nccl.run import run_nccl, run_smaller_ring
 from components.validation.benchmarks.nccl.search import Topology, search_of
+from components.validation.benchmarks.node.run import alone_without_a_run, measure_alone
 from components.validation.benchmarks.on_hosts import launched
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.pods.judge import broken_pods
@@ -140,6 +141,7 @@ async def _results(course: Course, cluster: ClusterRun) -> dict[str, object]:
     no rail.
     """
     plan = course.bench.plan
+    alone = await measure_alone(course.bench, course.say) if plan.alone else None
     transfers = await course.measured()
     pods = await _pods(plan, cluster)
     gpu_memory: tuple[GpuTransfer, ...] = ()
@@ -149,6 +151,7 @@ async def _results(course: Course, cluster: ClusterRun) -> dict[str, object]:
     nccl = await _nccl(plan, cluster, _broken(transfers, rings, None, pods))
     jobs = await _jobs(plan, cluster, _broken(transfers, rings, nccl, pods))
     return {
+        "alone": alone,
         "transfers": tuple(transfers),
         "pods": pods,
         "gpu_memory": gpu_memory,
@@ -314,6 +317,7 @@ def _all(plan: Plan, outcome: Outcome, reason: str) -> dict[str, object]:
     if plan.nccl and plan.rings:
         rings = rings_without_a_run(plan.nccl, outcome, reason)
     return {
+        "alone": alone_without_a_run(plan, outcome, reason),
         "transfers": tuple(transfers),
         "pods": PodRails(outcome=outcome, reason=reason) if plan.pods else None,
         "gpu_memory": tuple(gpu_memory),

@@ -20,6 +20,7 @@ from components.validation.benchmarks.jobs.judge import (
 from components.validation.benchmarks.nccl.judge import judge_nccl, nccl_reasons, network_findings
 from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings, ring_reasons
 from components.validation.benchmarks.nccl.search import slow_parts
+from components.validation.benchmarks.node.judge import alone_findings, alone_reasons, judge_alone
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.pods.judge import judge_pods, pod_findings, pod_reasons
 from components.validation.benchmarks.verbs.judge import (
@@ -112,6 +113,7 @@ class Judgement:
                 because if performance == "not rated" else "",
             )
         reasons = [
+            *alone_reasons(record),
             *transfer_reasons(record),
             *gpu_memory_reasons(record),
             *ring_reasons(record),
@@ -209,7 +211,7 @@ def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str,
 
 
 def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[JudgedTest]:
-    tests = []
+    tests = [*judge_alone(plan, benchmarks, record)]
     for stage in plan.stages:
         for rail in plan.rails:
             if plan.planned(stage, rail.name):
@@ -232,7 +234,7 @@ def _findings(
 
     Test, shape, rail.
     """
-    findings: list[Finding] = []
+    findings: list[Finding] = [*alone_findings(plan, benchmarks, record)]
     states: dict[tuple[str, str, str], Performance] = {}
     where = located(plan, record, topology)
     findings += [fault.finding() for fault in where.faults] if where else []

@@ -92,6 +92,19 @@ def rates(cuda: Cuda, device: int) -> Dict[str, float]:
         cuda.call("cuDevicePrimaryCtxRelease_v2", device)
 
 
+def link(address: str) -> Dict[str, str]:
+    """The PCIe link right after the copies: an idle GPU may slow it down."""
+    texts = {}
+    for name in ("speed", "width"):
+        path = f"/sys/bus/pci/devices/{address}/current_link_{name}"
+        try:
+            with open(path, encoding="ascii") as file:
+                texts[f"link_{name}"] = file.read().strip()
+        except OSError:
+            continue
+    return texts
+
+
 def copy_around() -> int:
     """The verb: it needs no document and takes no lock."""
     try:
@@ -108,7 +121,7 @@ def copy_around() -> int:
         address = address_of(cuda, device)
         run_near(address)
         try:
-            copied[address] = {**rates(cuda, device)}
+            copied[address] = {**rates(cuda, device), **link(address)}
         except CudaError as error:
             copied[address] = {"failed": str(error)}
         os.sched_setaffinity(0, own_cpus)

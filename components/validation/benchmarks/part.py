@@ -47,12 +47,14 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
         nccl = nccl.model_copy(update={"nodes": nodes}) if len(nodes) > 1 else None
         if nccl is None:
             not_run["nccl_all_reduce"] = why
+    alone = tuple(node for node in plan.alone if node not in names)
     update = {
         "rails": rails,
         "pods": pods,
         "gpu_nodes": gpu_nodes,
         "nccl": nccl,
         "not_run": not_run,
+        "alone": alone,
     }
     return plan.model_copy(
         update={**update, "jobs": tuple(_job_without(job, names) for job in plan.jobs)}
@@ -115,12 +117,39 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
             "gpu_nodes": plan.gpu_nodes if not tests or "gpu_memory" in tests else (),
             "nccl": plan.nccl if whole and (not tests or "nccl" in tests) else None,
             "jobs": plan.jobs if whole and not tests else (),
+            "alone": (),
             "not_run": {},
         }
     )
     if not part.stages and part.nccl is None and part.pods is None:
         raise LabError("--only leaves nothing to measure: a rail needs two of its nodes")
     return part
+
+
+def alone(plan: Plan, node: str) -> Plan:
+    """The plan that tests one node by itself.
+
+    Raises:
+        LabError: for a node that the plan does not have, or a lab that measures no writes.
+    """
+    if node not in plan.nodes:
+        raise LabError(f"--node {node}: the plan has no such node: {some(sorted(plan.nodes), 12)}")
+    if "ib_write_bw" not in plan.verbs.tests:
+        raise LabError(
+            "--node: benchmarks.verbs.tests lacks ib_write_bw, which a NIC is tested with"
+        )
+    part = without(plan, plan.nodes - {node})
+    verbs = plan.verbs.model_copy(
+        update={"tests": ("ib_write_bw",), "both_ways": False, "sizes": (), "incast": 0}
+    )
+    nothing: dict[str, object] = {
+        "pods": None,
+        "gpu_nodes": (),
+        "nccl": None,
+        "jobs": (),
+        "not_run": {},
+    }
+    return part.model_copy(update={"verbs": verbs, "alone": (node,), **nothing})
 
 
 JOBS = frozenset({"gpu_memory", "nccl_one_node", "nccl_all_reduce"})
@@ -160,6 +189,7 @@ def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
         "nccl": nccl,
         "pods": None,
         "jobs": (),
+        "alone": (),
         "not_run": {},
     }
     return plan.model_copy(update={"verbs": verbs, "rails": chosen, **also})

@@ -55,6 +55,8 @@ SIMULATED_JOB_S = 8.0
 """All of a job whose pods a simulated kubelet plays."""
 EMULATED_JOB_S = 60.0
 """All of a job, or of the check in pods, on emulated nodes whose pods run."""
+ALONE_S = 8.0
+"""A NIC to itself, from host and GPU memory."""
 NCCL_ITERATIONS = 21 * 2
 """nccl-tests' defaults: 20 and one to warm up, out of place and in place."""
 
@@ -106,6 +108,8 @@ class Plan(Frozen):
     """Whether pods run, on emulated nodes, where each takes long to start."""
     verbs: VerbsPlan
     rails: tuple[PlannedRail, ...]
+    alone: tuple[str, ...] = Field(default=(), exclude_if=lambda nodes: not nodes)
+    """Nodes that are tested by themselves, before any network."""
     pods: PodPlan | None = None
     """The rails from inside pods."""
     gpu_nodes: tuple[str, ...] = Field(default=(), exclude_if=lambda nodes: not nodes)
@@ -132,6 +136,20 @@ class Plan(Frozen):
     def nodes(self) -> frozenset[str]:
         """All nodes of its rails."""
         return frozenset(end.node for rail in self.rails for end in rail.ends)
+
+    def rails_of(self, node: str) -> tuple[str, ...]:
+        """The rails that a node is on."""
+        rails = []
+        for rail in self.rails:
+            if node in [end.node for end in rail.ends]:
+                rails.append(rail.name)
+        return tuple(rails)
+
+    @property
+    def alone_estimate_s(self) -> float:
+        """How long the nodes' own tests take, all nodes at once."""
+        most = max((len(self.rails_of(node)) for node in self.alone), default=0)
+        return most * ALONE_S
 
     @property
     def rounds_in_words(self) -> str:
@@ -229,6 +247,7 @@ class Plan(Frozen):
     def estimate_s(self) -> float:
         """How long it will take, from assumed speeds."""
         total, start_s, pods_s = self.verbs_estimate_s, JOB_START_S, HARDWARE_S
+        total += self.alone_estimate_s
         if self.simulated:
             start_s, pods_s = (
                 (EMULATED_JOB_S, EMULATED_JOB_S)
@@ -291,6 +310,7 @@ def plan_of(lab: Lab) -> Plan | None:
         emulated_pods=lab.simulated and lab.has_real_pods,
         verbs=_verbs(lab, benchmarks, len({end.node for rail in rails for end in rail.ends})),
         rails=rails,
+        alone=_alone(lab, benchmarks),
         pods=pods_of(lab),
         gpu_nodes=gpu_nodes,
         nccl=nccl,
@@ -368,6 +388,15 @@ def _verbs(lab: Lab, benchmarks: Benchmarks, nodes: int) -> VerbsPlan:
         "repeats": benchmarks.repeats,
     }
     return VerbsPlan.model_validate({name: getattr(verbs, name) for name in same} | settled)
+
+
+def _alone(lab: Lab, benchmarks: Benchmarks) -> tuple[str, ...]:
+    """A simulated NIC has no limits of its own, and PVRDMA does not write to itself."""
+    if lab.simulated or "ib_write_bw" not in benchmarks.verbs.tests:
+        return ()
+    return tuple(
+        node.name for node in lab.active_nodes if node.pfs and not isinstance(node, VsphereVm)
+    )
 
 
 def _with_gpus(lab: Lab) -> list[Node]:

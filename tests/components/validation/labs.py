@@ -3,8 +3,10 @@
 from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.records import (
     GpuTransfer,
+    Loopback,
     NcclResult,
     NodeRing,
+    NodesAlone,
     PodRails,
     RailInPods,
     RunRecord,
@@ -101,6 +103,7 @@ def record(
         simulated=plan.simulated,
         plan_digest=plan.digest,
         transfers=tuple(results.values()),
+        alone=nodes_alone(plan),
         pods=rails_in_pods(plan),
         gpu_memory=tuple(
             GpuTransfer(
@@ -125,6 +128,14 @@ def record(
 def function_of(plan: Plan, run: RunRecord) -> str:
     """The function axis of a run's verdict, which no bound changes."""
     return judge(plan, Benchmarks(), run).verdict().function
+
+
+def nodes_alone(plan: Plan) -> NodesAlone | None:
+    """Each NIC reaches to itself what its line allows."""
+    places = [(node, rail) for node in plan.alone for rail in plan.rails_of(node)]
+    good = {"outcome": "measured", "gbit_s": 97.0, "line_rate_gbit_s": 100.0}
+    loopbacks = [Loopback.model_validate({"node": node, "rail": rail, **good}) for node, rail in places]
+    return NodesAlone(loopbacks=tuple(loopbacks)) if places else None
 
 
 def rails_in_pods(plan: Plan) -> PodRails | None:

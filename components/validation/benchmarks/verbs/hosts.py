@@ -120,7 +120,7 @@ async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPort
     )
     output = ""
     try:
-        done = await _answer(connection, verb)
+        done = await answer(connection, verb)
         output = as_raw(["host.pyz", verb], done)
         ports = parse_ports(done.out)
     except LabError as error:
@@ -137,7 +137,7 @@ async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPort
     return node, ports, output
 
 
-async def _answer(connection: Pool, verb: str) -> CommandResult:
+async def answer(connection: Pool, verb: str) -> CommandResult:
     """What the host program prints: of its copy on the host, or else of the program as it is sent.
 
     Raises:

@@ -1,0 +1,141 @@
+"""Judges nodes alone: by the part's own limits, and by the other parts of the same kind. Pure."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from components.finding import Finding
+from components.validation.benchmarks.gpu_memory import HINT as GPUDIRECT
+from components.validation.benchmarks.plan import Plan
+from components.validation.records import GpuCopy, Loopback, NodesAlone, RunRecord, outcome_counts
+from components.validation.summary import (
+    NOTHING,
+    SIMULATED,
+    JudgedTest,
+    function_of_counts,
+    rate,
+    worse_of,
+)
+from stacks.benchmarks import Benchmarks, Threshold
+
+LEAST_COPY_SHARE = 0.8
+"""Of what a GPU's PCIe link carries. From practice: an H100 and an H200 reach 0.95 of it."""
+LEAST_PEER_SHARE = 0.85
+"""Of the median of the same copies on all nodes."""
+FEWEST_PEERS = 3
+NIC_HINT = (
+    "this NIC is slow without any network: compare its PCIe link, slot, NUMA node, read requests "
+    "and relaxed ordering with a peer's, then swap the card"
+)
+COPY_HINT = (
+    "check the GPU's PCIe link and NUMA node (nvidia-smi topo -m), the BIOS settings of its slot, "
+    "and other programs on the GPU; then reseat or swap the card"
+)
+
+
+def judge_alone(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[JudgedTest]:
+    """One test over all NICs and GPUs; each fault is a finding."""
+    if not plan.alone:
+        return
+    alone = record.alone or NodesAlone()
+    loopbacks, copies = alone.loopbacks, alone.copies
+    outcomes = [*(loop.outcome for loop in loopbacks), *(loop.outcome for loop in copies)]
+    counts = outcome_counts(outcomes)
+    planned = sum(len(plan.rails_of(node)) for node in plan.alone) + len(copies)
+    because = NOTHING
+    if record.simulated:
+        because = SIMULATED
+    test = JudgedTest(
+        test="node_alone",
+        shape="",
+        rail=None,
+        function=function_of_counts(planned, **counts),
+        performance="not rated",
+        because=because,
+        unit="Gbit/s",
+        **counts,
+    )
+    ratios = {loop: ratio for loop in loopbacks for ratio in _ratio(plan, loop)}
+    if record.simulated or not ratios:
+        yield test
+        return
+    worst = min(ratios, key=lambda loop: ratios[loop])
+    ratio = ratios[worst]
+    state = rate(ratio, benchmarks.verbs.threshold_pair)
+    if any(_slow_copies(copies)):
+        state = worse_of(state, "warn")
+    basis = f"{worst.place} is the slowest, against its own line and PCIe link"
+    ceiling = round(_ceiling(plan, worst) or 0.0, 2)
+    value = {"median": worst.gbit_s, "ceiling": ceiling, "ratio": round(ratio, 4)}
+    yield test.model_copy(update={"performance": state, "because": "", "basis": basis, **value})
+
+
+def alone_reasons(record: RunRecord) -> Iterator[str]:
+    """Why it is no pass."""
+    alone = record.alone or NodesAlone()
+    parts: tuple[Loopback | GpuCopy, ...] = (*alone.loopbacks, *alone.copies)
+    for part in parts:
+        if part.outcome != "measured":
+            yield f"node_alone {part.place} {part.outcome}: {part.reason}"
+
+
+def alone_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:
+    """Each bad card by its name."""
+    alone = record.alone or NodesAlone()
+    threshold = benchmarks.verbs.threshold_pair
+    for loop in alone.loopbacks:
+        if loop.outcome == "failed":
+            yield _bad("NIC_ALONE_FAILED", loop, loop.reason, NIC_HINT)
+        elif not record.simulated:
+            yield from _slow_loopback(plan, threshold, loop)
+    for copy in alone.copies:
+        if copy.outcome == "failed":
+            yield _bad("GPU_COPY_FAILED", copy, copy.reason, COPY_HINT)
+    for copy, evidence in _slow_copies(alone.copies):
+        yield _bad("GPU_COPY_SLOW", copy, evidence, COPY_HINT)
+
+
+def _bad(code: str, part: Loopback | GpuCopy, evidence: str, hint: str) -> Finding:
+    return Finding(code=code, where=part.place, evidence=evidence, hint=hint)
+
+
+def _slow_loopback(plan: Plan, threshold: Threshold, loop: Loopback) -> Iterator[Finding]:
+    ceiling, host = _ceiling(plan, loop), loop.gbit_s
+    if ceiling and host and rate(host / ceiling, threshold) != "pass":
+        evidence = f"{host:.1f} Gbit/s to itself, {ceiling:.1f} are possible"
+        yield _bad("NIC_ALONE_SLOW", loop, evidence, NIC_HINT)
+    gpu = loop.gpu_gbit_s
+    if gpu and host and not loop.far and rate(gpu / host, threshold) != "pass":
+        evidence = f"{gpu:.1f} Gbit/s with GPU {loop.gpu}, {host:.1f} with the host's memory"
+        yield _bad("GPUDIRECT_ALONE_SLOW", loop, evidence, GPUDIRECT)
+
+
+def _ceiling(plan: Plan, loop: Loopback) -> float | None:
+    """What the port's line and its PCIe link allow."""
+    limits = [loop.pcie_gbit_s] if loop.pcie_gbit_s else []
+    if loop.line_rate_gbit_s:
+        limits.append(loop.line_rate_gbit_s * plan.rail(loop.rail).ceiling_ratio)
+    return min(limits, default=None)
+
+
+def _ratio(plan: Plan, loop: Loopback) -> Iterator[float]:
+    """Its value to its ceiling, where both are known."""
+    ceiling = _ceiling(plan, loop)
+    if loop.gbit_s and ceiling:
+        yield loop.gbit_s / ceiling
+
+
+def _slow_copies(copies: Sequence[GpuCopy]) -> Iterator[tuple[GpuCopy, str]]:
+    for direction in ("to_gpu", "to_host"):
+        rates = {}
+        for copy in copies:
+            value = getattr(copy, f"{direction}_gbyte_s")
+            if value:
+                rates[copy] = value
+        usual = median(rates.values()) if len(rates) >= FEWEST_PEERS else 0.0
+        for copy, value in rates.items():
+            ceiling = copy.ceiling_gbyte_s or 0.0
+            words = f"{value:.1f} GB/s {direction.replace('_', ' ')}"
+            if value < LEAST_COPY_SHARE * ceiling:
+                yield copy, f"{words}, {ceiling:.1f} are possible"
+            elif value < LEAST_PEER_SHARE * usual:
+                yield copy, f"{words}, {usual:.1f} is the median of {len(rates)} GPUs"
