@@ -211,12 +211,13 @@ def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str,
 
 
 def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[JudgedTest]:
-    tests = [*judge_alone(plan, benchmarks, record)]
+    tests = []
     for stage in plan.stages:
         for rail in plan.rails:
             if plan.planned(stage, rail.name):
                 tests.append(judge_stage(plan, benchmarks, stage, rail, record))
     tests += path_tests(plan, record)
+    tests += judge_alone(plan, benchmarks, record)
     tests += judge_pods(plan, record)
     tests += judge_gpu_memory(plan, benchmarks, record)
     if plan.rings:
