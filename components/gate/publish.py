@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from components.gate.decision import GatedNode, LabGate
-from components.kubernetes.client import KubernetesApi, at
+from components.kubernetes.client import ApiError, KubernetesApi, Object, at
 from stacks.base import LabError
 from stacks.files import write_file
 
@@ -16,6 +16,8 @@ TAINT = "rocelab.dev/gate"
 STATUS = {"open": "True", "closed": "False", "unknown": "Unknown"}
 REASON = {"open": "Open", "closed": "Closed", "unknown": "NotRead"}
 LONGEST_MESSAGE = 1024
+CONFLICT, TRIES = 409, 5
+"""Kubelets write to nodes too."""
 
 
 def write_results(gate: LabGate, folder: Path) -> None:
@@ -38,20 +40,27 @@ def publish(
     """
     for node in gate.nodes:
         path = f"/api/v1/nodes/{kube_names.get(node.name, node.name)}"
-        kube_node = api.get(path)
-        if kube_node is None:
-            raise LabError(
-                f"{node.name}: the cluster has no such node, so its gate is not published"
-            )
-        body: dict[str, JsonValue] = {
-            "status": {"conditions": [condition(node, kube_node, gate.read_at, gate.verdict)]}
-        }
-        api.merge_lists(f"{path}/status", body)
-        taints = tainted(node, kube_node, taint=taint)
-        if taints is not None:
-            # the version makes the server refuse a list that another client has changed meanwhile
-            version = at(kube_node, "metadata", "resourceVersion")
-            api.merge(path, {"metadata": {"resourceVersion": version}, "spec": {"taints": taints}})
+        for tries_left in reversed(range(TRIES)):
+            try:
+                kube_node = _with_taints(api, path, node, taint=taint)
+                break
+            except ApiError as error:
+                if error.status != CONFLICT or not tries_left:
+                    raise
+        news = condition(node, kube_node, gate.read_at, gate.verdict)
+        api.merge_lists(f"{path}/status", {"status": {"conditions": [news]}})
+
+
+def _with_taints(api: KubernetesApi, path: str, node: GatedNode, *, taint: bool) -> Object:
+    kube_node = api.get(path)
+    if kube_node is None:
+        raise LabError(f"{node.name}: the cluster has no such node, so its gate is not published")
+    taints = tainted(node, kube_node, taint=taint)
+    if taints is not None:
+        # the server refuses the list if another client has changed the node meanwhile
+        version = at(kube_node, "metadata", "resourceVersion")
+        api.merge(path, {"metadata": {"resourceVersion": version}, "spec": {"taints": taints}})
+    return kube_node
 
 
 def condition(
