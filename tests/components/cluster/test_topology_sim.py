@@ -11,7 +11,8 @@ pytestmark = pytest.mark.sim
 
 
 def test_the_labels_of_nodes_are_applied(api: Api, lab: Lab) -> None:
-    heard = {"gpu01": {"enp5s0": "leaf-1", "enp6s0": "leaf-2"}, "gpu02": {"enp5s0": "leaf-1", "enp6s0": "leaf-9"}}
+    first, second = (pf.interface for pf in lab.nodes[0].pfs)
+    heard = {"gpu01": {first: "leaf-1", second: "leaf-2"}, "gpu02": {first: "leaf-1", second: "leaf-9"}}
 
     for manifest in yaml.safe_load_all(FORMATS["labels"](topology_of(lab, heard))):
         api.apply(f"/api/v1/nodes/{manifest['metadata']['name']}", manifest)
