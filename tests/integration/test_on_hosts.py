@@ -84,7 +84,7 @@ def lab(simulator: Path) -> Iterator[Stack]:
         "timeout_s": 300,
     }
     stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
-    install(OPEN_MPI)
+    install((*OPEN_MPI, *SLURM))
     yield stack
     stack.pulumi("destroy").succeeded()
     assert sim(environment("lab"), "reset").returncode == 0
@@ -112,7 +112,6 @@ def test_mpi_runs_over_the_hosts_ssh_and_over_rdma(lab: Stack) -> None:
 
 
 def test_the_same_job_runs_in_slurm_on_two_nodes(lab: Stack) -> None:
-    install(SLURM)
     cpus = on_node("gpu01", "nproc")
     key = on_node("gpu01", "sudo base64 -w0 /etc/munge/munge.key")
     for node, address in NODES.items():
