@@ -170,10 +170,9 @@ def port_samples(machine: ReadOnly, port: WatchedPort) -> List[Sample]:
         samples.append(
             ("rocelab_port_carrier_down_total", int(machine.text(f"{net}/carrier_down_count")), {})
         )
-    if up:
-        samples.append(
-            ("rocelab_port_speed_bytes", int(machine.text(f"{net}/speed")) * 1e6 / 8, {})
-        )
+    speed_mbit_s = int(machine.text(f"{net}/speed")) if up else 0
+    if speed_mbit_s > 0:  # a virtual port has none
+        samples.append(("rocelab_port_speed_bytes", speed_mbit_s * 1e6 / 8, {}))
     devices = rdma_devices(machine, port, interface)
     active = [
         device for device in devices if "ACTIVE" in machine.text(f"{RDMA}/{device}/ports/1/state")
@@ -268,12 +267,11 @@ def gpu_samples(machine: ReadOnly) -> Iterator[Sample]:
 
     try:
         reported = gpu.reports(machine)
-        log = leaves.printed(machine.run(*system.KERNEL_LOG))
     except leaves.UnknownError as error:
         if machine.exists(gpu.NVIDIA):
             sys.stderr.write(f"GPUs: {error}\n")
-            yield "rocelab_gpus", 0, {}
         return
+    log = machine.run(*system.KERNEL_LOG).out
     yield "rocelab_gpus", len(reported), {}
     for address in pci.gpu_addresses(machine):
         if address in reported:

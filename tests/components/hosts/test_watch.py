@@ -166,6 +166,17 @@ def test_a_gpu_that_the_driver_lost_is_lost(tree: Tree, document: dict[str, Any]
     assert samples[f'rocelab_gpu_state{{gpu="{GPU}",state="lost"}}'] == 1
 
 
+def test_what_the_log_or_a_virtual_port_does_not_say_is_no_fault(tree: Tree, document: dict[str, Any]) -> None:
+    tree.script("journalctl", "exit 1")
+    tree.file("/sys/class/net/ens1np0/speed", "-1\n")
+
+    samples = written(tree, document)
+
+    assert samples["rocelab_gpus{}"] == 1
+    assert not any("xid" in series for series in samples)
+    assert "port_speed_bytes{}" not in of(samples, "rail-1")
+
+
 def test_programs_run_only_when_the_slow_file_is_due(tree: Tree, document: dict[str, Any]) -> None:
     slow = tree.root / FOLDER.lstrip("/") / SLOW_FILE
     written(tree, document, NOW_S)
