@@ -96,7 +96,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         if verb in CLUSTER_VERBS:
             result["facts"] = answer(host)
         elif verb != "undo":
-            result.update(_observed(verb, host))
+            _observe(verb, host, result)
     except RunError as error:
         result["failed"] = failure(_place_of(error, host, verb), error)
     # a fault of this program is data too: other hosts go on
@@ -129,18 +129,19 @@ def _change(verb: str, host: Host, only: Optional[Sequence[str]]) -> Optional[Fa
     return None
 
 
-def _observed(verb: str, host: Host) -> Dict[str, Any]:
-    """Facts and fields after a verb."""
+def _observe(verb: str, host: Host, result: Dict[str, Any]) -> None:
+    """Enters facts and fields after a verb, each at once: a later failure keeps what was read."""
     # an apply is confirmed next: its facts are read then, and once
-    known = facts(host) if verb in ("probe", "plan", "confirm") else {}
+    if verb in ("probe", "plan", "confirm"):
+        result["facts"] = facts(host)
     fields = probe(host)
-    reboots = sorted(reboots_needed(host, fields).values())
+    result["needs_reboot"] = sorted(reboots_needed(host, fields).values())
     if verb == "plan":
-        known.update(plan(host, fields))
+        result["facts"].update(plan(host, fields))
     if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there
         target = target_fields(host.document)
         fields = {key: value for key, value in fields.items() if value != target[key]}
-    return {"facts": known, "fields": fields, "needs_reboot": reboots}
+    result["fields"] = fields
 
 
 def _place_of(error: RunError, host: Optional[Host], verb: str) -> str:

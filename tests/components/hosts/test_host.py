@@ -14,7 +14,7 @@ from components.hosts.calls import parse_report
 from components.hosts.pack import LOADER, SOURCES, START, on_stdin, packed, started
 from components.hosts.program import main as program_main
 from components.hosts.program.host import Host
-from components.hosts.program.machine import Done
+from components.hosts.program.machine import Done, StepError
 from components.hosts.program.main import announce
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_FILE, UNIT_LINK
 from components.hosts.program.pods import CHECKPOINT, live_pods
@@ -94,6 +94,18 @@ def test_a_host_reports_its_facts_once_in_a_run_when_it_is_confirmed(machine, do
 
     assert confirmed["facts"]["machine_id"] == machine.read("/etc/machine-id") != ""
     assert confirmed["fields"] == target_fields(document)
+
+
+def test_facts_stay_in_the_report_when_a_field_cannot_be_read(machine, document, monkeypatch):
+    def unreadable(_host: Host) -> None:
+        raise StepError("no answer")
+
+    monkeypatch.setattr(program_main, "probe", unreadable)
+
+    report = run("probe", machine, document)
+
+    assert report["failed"]["reason"] == "no answer"
+    assert report["facts"]["machine_id"] == machine.read("/etc/machine-id")
 
 
 def test_each_vf_starts_its_driver_once_and_with_its_own_address(machine, document):
