@@ -5,7 +5,9 @@ process, and its result is drawn around a level and repeatable for the same two 
 """
 
 import asyncio
+import json
 import random
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,8 +15,8 @@ from typing import NamedTuple
 
 import asyncssh
 
-QUEUE_PAIRS = "rdma -j resource show qp"
-"""Only the check of a host before the tests runs this."""
+BENCH_FACTS = re.compile(r"\.pyz (bench .+)$")
+"""The host program's verb that reads a host before the tests."""
 LINE_GBIT_S = 1.0
 LEVEL = 0.972
 """Share of the line rate: 99.2 % of what a path MTU of 4096 allows."""
@@ -50,7 +52,8 @@ class Traffic:
     @staticmethod
     def understands(command: str) -> bool:
         """Whether a command is one of the runner's."""
-        return any(mark in command for mark in ("echo @listening", "flock -n -E 75", QUEUE_PAIRS, "ping -q -n"))
+        marks = ("echo @listening", "flock -n -E 75", "ping -q -n")
+        return bool(BENCH_FACTS.search(command)) or any(mark in command for mark in marks)
 
     async def run(self, host: str, process: asyncssh.SSHServerProcess[bytes]) -> str:
         """Answers a command; runs and leases end with their input.
@@ -58,13 +61,14 @@ class Traffic:
         Returns:
             For a client that finished: test and address of the server. Otherwise empty.
         """
+        if reads := BENCH_FACTS.search(process.command or ""):
+            _say(process, self._facts(host, shlex.split(reads[1])[2:]))
+            return ""
         words = shlex.split(process.command or "")
         script = words.index("-c") + 1
         arguments = words[script + 2 :]
         if "flock" in words[script]:
             await self._lease(host, process)
-        elif QUEUE_PAIRS in words[script]:
-            _say(process, self._look(host, arguments[1:]))
         elif "ping -q -n" in words[script]:
             pairs = zip(arguments[::3], arguments[1::3], strict=True)
             _say(process, "".join(f"reached {interface} {address} large\n" for interface, address in pairs))
@@ -84,18 +88,22 @@ class Traffic:
             self.leases.discard(host)
         _say(process, "")
 
-    def _look(self, host: str, words: list[str]) -> str:
+    def _facts(self, host: str, words: list[str]) -> str:
+        """The verb's answer, in the form that a node gave (tests/samples/lab/bench_gpu02.json)."""
         devices = dict(zip(words[::2], words[1::2], strict=True))
-        lines = [f"has ib_{verb}_{what}" for verb in TITLES for what in ("bw", "lat")]
-        lines += ["version Version: 6.06 (simulated)", "kernel simulated", "qps []"]
+        programs = [f"ib_{verb}_{what}" for verb in TITLES for what in ("bw", "lat")]
+        facts = {"programs": programs, "version": "Version: 6.06 (simulated)", "queue_pairs": []}
+        ports = []
         for port in self.ports:
             if port.host == host and port.device in devices:
-                device, quads = port.device, [int(part) for part in port.address.split(".")]
-                mapped = f"0000:0000:0000:0000:0000:ffff:{quads[0]:02x}{quads[1]:02x}:{quads[2]:02x}{quads[3]:02x}"
-                lines += [f"speed {device} {LINE_GBIT_S * 1000:.0f}", f"mtu {device} {port.interface} 9000"]
-                lines += [f"driver {device} simulated", f"nic {device} simulated", f"numa {device} -1"]
-                lines += [f"type {device} 1 RoCE v2", f"ndev {device} 1 {port.interface}", f"gid {device} 1 {mapped}"]
-        return "".join(f"{line}\n" for line in lines)
+                leaves = {
+                    "speed_mbit_s": round(LINE_GBIT_S * 1000),
+                    "mtu_bytes": 9000,
+                    "numa_node": -1,
+                    "gids": [_gid_entry(port)],
+                }
+                ports.append({"device": port.device, "interface": port.interface, "leaves": _leaves(leaves)})
+        return json.dumps({"schema": 1, "host": _leaves(facts), "ports": ports}) + "\n"
 
     async def _bounded(self, host: str, process: asyncssh.SSHServerProcess[bytes], words: list[str]) -> str:
         """One end of a test; a nonzero port marks the server."""
@@ -202,6 +210,16 @@ def _options(words: list[str]) -> dict[str, str]:
 
 def _gid(port: Port) -> str:
     return ":".join(f"{int(part):02}" for part in port.address.split("."))
+
+
+def _leaves(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    return {name: {"value": value, "source": "simulated"} for name, value in values.items()}
+
+
+def _gid_entry(port: Port) -> dict[str, object]:
+    quads = [int(part) for part in port.address.split(".")]
+    mapped = f"0000:0000:0000:0000:0000:ffff:{quads[0]:02x}{quads[1]:02x}:{quads[2]:02x}{quads[3]:02x}"
+    return {"index": 1, "gid": mapped, "type": "RoCE v2", "interface": port.interface, "ipv4": port.address}
 
 
 def _say(process: asyncssh.SSHServerProcess[bytes], out: str, err: str = "", code: int = 0) -> None:

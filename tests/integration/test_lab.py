@@ -88,7 +88,8 @@ def test_the_switch_has_the_guides_line_and_the_nodes_mark_as_it_sorts(stack: St
 def test_the_output_is_small_typed_and_complete(stack: Stack) -> None:
     outputs = stack.outputs()
 
-    assert set(outputs) == {"lab", "hosts", "switches", "cluster", "attachments", "kubeconfig", "ports", "validation"}
+    parts = {"hosts", "switches", "cluster", "attachments", "validation"}
+    assert set(outputs) == {"lab", "kubeconfig", "ports", "topology", *parts}
     assert outputs["cluster"] == {"faults": {}}
     assert len(json.dumps(outputs)) < 16_384
     assert outputs["kubeconfig"] == "[secret]"
