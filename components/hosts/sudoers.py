@@ -1,7 +1,7 @@
 """Lines for sudoers that allow what rocelab runs as root, and nothing else. Pure.
 
 `read` allows programs that root owns and that only read. `build` allows Python to run what the
-login sends: the lines keep other commands out of sudo's log, but whoever may use them is root.
+login sends: the lines keep other commands out of sudo's log, but a user who may use them is root.
 """
 
 from typing import Literal

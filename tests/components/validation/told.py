@@ -61,6 +61,6 @@ async def measure(plan: Plan, _access: object, _say: object, fingerprint: str, *
 
 def serve() -> None:
     """The provider, but for the load on a fabric."""
-    measuring.measure = measure  # type: ignore[assignment]  # it is told what it would have measured
+    measuring.measure = measure  # type: ignore[assignment]  # it receives what it would have measured
     ProviderConfig.lab = property(lambda _: lab_told())  # type: ignore[assignment]
     server.main()
