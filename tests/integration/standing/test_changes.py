@@ -18,21 +18,25 @@ PF = "/sys/class/net/enp5s0"
 
 
 def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(lab_stack: Stack) -> None:
-    on_node("gpu01", "sudo ip netns add pod && sudo ip link set enp5s0v0 netns pod")
+    change = ("gpu01:", "enp5s0.vfs", "4 => 2")
 
     def fewer(lab: dict[str, Any]) -> None:
         lab["nodes"][0]["pfs"][0]["vfs"] = 2
 
+    with lab_stack.edited(fewer):
+        allowed = lab_stack.pulumi("preview", "--diff").succeeded()
+    assert lines_naming(allowed.text, *change, WORDS["pods"], "none", "no reboot", "7"), allowed.text[-4000:]
+    assert lines_naming(allowed.text, "VFs", "device plugin")
+
+    on_node("gpu01", "sudo ip netns add pod && sudo ip link set enp5s0v0 netns pod")
     try:
         assert nodes_named(lab_stack.drift()) == set(), "a VF in a pod is how it should be"
         with lab_stack.edited(fewer):
-            told = lab_stack.pulumi("preview", "--diff").succeeded()
-            refused = lab_stack.pulumi("preview", "--refresh").failed()
+            plain = lab_stack.pulumi("preview", "--diff").failed()
+            refreshed = lab_stack.pulumi("preview", "--refresh").failed()
             done = lab_stack.up()
-        change = ("gpu01:", "enp5s0.vfs", "4 => 2")
-        assert lines_naming(told.text, *change, WORDS["pods"], "none", "no reboot", "7"), told.text[-4000:]
-        assert lines_naming(told.text, "VFs", "device plugin")
-        assert lines_naming(refused.text, *change, "1 in use", "VF 0"), refused.text[-4000:]
+        for refused in (plain, refreshed):
+            assert lines_naming(refused.text, *change, "1 in use", "VF 0"), refused.text[-4000:]
         assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
         assert on_node("gpu01", "sudo ip netns exec pod ip -br link show enp5s0v0").startswith("enp5s0v0")
         assert "in use" in done.text or "in use" in json.dumps(lab_stack.outputs()["hosts"])
