@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from components.discovery.candidates import ports_of
 from components.discovery.draft_cluster import cluster_of, leave_to_operators
 from components.discovery.draft_nodes import plan_of
@@ -13,7 +15,6 @@ from components.discovery.draft_switches import switches_of
 from components.discovery.folding import fold
 from components.discovery.infer_rails import RailOfPorts, infer_rails
 from components.discovery.questions import Answers, DraftPlan, Entry, Evidence, Notice, Question
-from components.discovery.stack_text import stack_text
 from components.inventory.model import Host, Inventory
 from stacks.access import known_hosts_name
 from stacks.base import LabError
@@ -225,15 +226,18 @@ def _refused(text: str, refusal: str) -> Question:
 def _written(lab: Entry, loaded: Lab, plan: DraftPlan) -> tuple[str, Lab]:
     """The text, with groups where they stand for exactly this lab; and the lab as it is written."""
     groups = fold(lab, plan.servers)
-    alone = {"switches": lab["switches"]} if "switches" in lab else {}
-    for shorter in (groups, {**groups, **alone}):
-        try:
-            grouped = parse_lab(json.dumps(shorter), "the draft")
-        except LabError:
-            continue
-        if are_alike(grouped, loaded):
-            return stack_text(shorter, KEY, HEAD), grouped
-    return stack_text(lab, KEY, HEAD), loaded
+    grouped = parse_lab(json.dumps(groups), "the draft")
+    if are_alike(grouped, loaded):
+        return _stack_text(groups), grouped
+    return _stack_text(lab), loaded
+
+
+def _stack_text(lab: Entry) -> str:
+    """The stack file, with a line for each PF or cable."""
+    plain = json.loads(json.dumps(lab))  # what is shared would become an alias
+    return HEAD + yaml.safe_dump(
+        {"config": {KEY: plain}}, sort_keys=False, default_flow_style=None, width=1000
+    )
 
 
 def are_alike(lab: Lab, other: Lab) -> bool:

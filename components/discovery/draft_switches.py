@@ -30,15 +30,11 @@ def switches_of(inventory: Inventory, rails: Sequence[RailOfPorts], plan: DraftP
         return []
     try:
         cables = _cables(rails, plan)
-        switches = [
-            _entry(switch, cables[switch.name], plan) for switch in _used(inventory, cables)
-        ]
+        return [_entry(switch, cables[switch.name], plan) for switch in _used(inventory, cables)]
     except LabError as error:
         text = f"switches are left out: {error}"
         plan.notices.append(Notice(code="no-switches", nodes=(), text=text))
         return []
-    _name_vlans_of_all(switches)
-    return switches
 
 
 def _cables(rails: Sequence[RailOfPorts], plan: DraftPlan) -> Cables:
@@ -88,7 +84,8 @@ def _entry(switch: Switch, cables: Mapping[tuple[str, str], LeafPort], plan: Dra
     entry: Entry = {"name": switch.name, "os": switch.os, "address": switch.address}
     if switch.ssh_port != 22:
         entry["ssh_port"] = switch.ssh_port
-    entry["native_vlans"] = _native_vlans(switch, on_rails)
+    if vlans := _native_vlans(switch, on_rails):
+        entry["native_vlans"] = vlans
     return {**entry, **_mtu(list(ports.values()), plan), "ports": entries}
 
 
@@ -109,21 +106,6 @@ def _native_vlans(switch: Switch, on_rails: Mapping[str, list[SwitchPort]]) -> d
         if vlan != DEFAULT_VLAN:
             vlans[rail] = vlan
     return vlans
-
-
-def _name_vlans_of_all(switches: Sequence[Entry]) -> None:
-    """Names on every switch the VLANs of all rails, as a group does, where a rail has one."""
-    vlans: dict[str, set[int]] = defaultdict(set)
-    for switch in switches:
-        for rail, vlan in switch["native_vlans"].items():
-            vlans[rail].add(vlan)
-    is_same = all(len(numbers) == 1 for numbers in vlans.values())
-    for switch in switches:
-        if is_same:
-            rails = sorted(vlans, key=_as_counted)
-            switch["native_vlans"] = {rail: min(vlans[rail]) for rail in rails}
-        if not switch["native_vlans"]:
-            del switch["native_vlans"]
 
 
 def _mtu(ports: Sequence[SwitchPort], plan: DraftPlan) -> Entry:

@@ -1,4 +1,4 @@
-"""first-up.md: what hosts answered to the draft, else what the inventory tells of it."""
+"""first-up.md: what hosts answered to the draft."""
 
 from dataclasses import replace
 
@@ -10,7 +10,6 @@ from components.inventory.model import Inventory
 from components.inventory.reading import known
 from tests.components.discovery.spoilt import bare, each_pf, one_pf
 from tests.components.hosts.fleet_hosts import conforming
-from tests.components.inventory.fabricate import changed
 from tests.messages import states
 
 
@@ -76,42 +75,11 @@ def test_a_host_that_refuses_or_is_silent_is_named_with_the_reason() -> None:
     assert [line for line in text.splitlines() if states(line, "gpu02", "198.18.0.2:22 does not answer")]
 
 
-def test_the_inventory_alone_shows_what_it_can_and_names_what_it_cannot() -> None:
-    sysctls = {
-        f"net.ipv4.conf.ens{k}np0.{key}": 0 for k in (1, 2) for key in ("arp_ignore", "arp_announce", "rp_filter")
-    }
-    modules = known(("ib_umad", "mlx5_core", "rdma_ucm"), "/proc/modules")
-    inventory = bare(3, 2)
-    for name in ("gpu01", "gpu02", "gpu03"):
-        inventory = changed(inventory, name, lambda host: replace(host, system=replace(host.system, modules=modules)))
-    inventory = changed(
-        inventory, "gpu03", lambda host: replace(host, network=replace(host.network, sysctls=known(sysctls, "/proc")))
-    )
+def test_without_probes_the_page_names_the_command_that_sends_some() -> None:
+    text = as_markdown(drafted(bare(3, 2)), {})
 
-    text = as_markdown(drafted(inventory), {})
-
-    assert states(text, "3 hosts", "inventory")
-    assert "probed" not in text
-    assert [cells(row)[1:] for row in rows(text)] == [["gpu03 ens[1-2]np0", ARP]]
-    assert states(text, "vf_macs of gpu[01-03]")
-
-
-def test_idle_vfs_with_another_mtu_are_a_change_and_those_of_pods_are_not() -> None:
-    def vfs(interfaces: tuple[str, ...]) -> Inventory:
-        return each_pf(
-            bare(2, 1),
-            lambda _n, _k, pf: replace(
-                pf,
-                vfs=pf.vfs.map(
-                    lambda found: tuple(replace(vf, interfaces=interfaces, mtu_bytes=known(1500, "ip")) for vf in found)
-                ),
-            ),
-        )
-
-    idle, in_pods = (as_markdown(drafted(vfs(names)), {}) for names in (("v0",), ()))
-
-    assert states(idle, "vf_mtu_bytes", "1500 → 9000")
-    assert "vf_mtu_bytes" not in in_pods
+    assert states(text, "3 hosts", "0 probed", "rocelab plan")
+    assert rows(text) == []
 
 
 def test_nodes_that_are_left_alone_are_named_and_not_asked() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.discovery.draft import are_alike, draft_of
-from components.discovery.folding import fold, one_set, progression, runs
+from components.discovery.folding import fold
 from components.discovery.questions import Answers
 from components.inventory.model import Inventory
 from components.inventory.reading import known
@@ -59,38 +59,3 @@ def test_a_folded_lab_expands_to_the_very_same_lab(dice: Random, tmp_path_factor
 
     assert are_alike(lab_of(folded), draft.lab)
     assert are_alike(lab_of(flat), draft.lab)
-
-
-@pytest.mark.parametrize(
-    "names", [["gpu01", "gpu02", "gpu04"], ["leaf9", "leaf10"], ["a"], ["rack1-gpu7", "rack1-gpu8"]]
-)
-def test_a_set_holds_its_names_in_their_order(names: list[str]) -> None:
-    assert one_set(names)
-    assert one_set(names[::-1]) == (one_set(names) if len(names) == 1 else None)
-
-
-@pytest.mark.parametrize(
-    ("values", "found"),
-    [
-        ([7, 7, 7], 7),
-        ([7, 8, 9], {"first": 7}),
-        ([7, 9, 11], {"first": 7, "step": 2}),
-        ([9, 8, 7], None),
-        ([7, 8, 10], None),
-    ],
-)
-def test_a_progression_is_one_step_all_the_way(values: list[int], found: object) -> None:
-    assert progression(values) == found
-
-
-@pytest.mark.parametrize(
-    ("numbers", "cut"),
-    [
-        ([1, 2, 3, 7, 8, 9], [[1, 2, 3], [7, 8, 9]]),
-        ([1, 3, 4, 5, 6], [[1], [3, 4, 5, 6]]),
-        ([0, 4, 8, 9], [[0, 4, 8], [9]]),
-        ([], []),
-    ],
-)
-def test_a_run_is_cut_where_the_step_changes(numbers: list[int], cut: list[list[int]]) -> None:
-    assert runs(numbers, lambda number: (number,)) == cut
