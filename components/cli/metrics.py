@@ -5,9 +5,7 @@ import click
 from components.cli.exits import Exit
 from components.cli.options import examples, print_json, stack_options
 from components.gate.state import measured_state
-from components.metrics.alerts import rules_of
-from components.metrics.board import board_of
-from components.metrics.verdict import verdict_text
+from components.metrics.prometheus import board_of, rules_of, verdict_text
 from components.stack import Stack
 from stacks.safe_yaml import to_yaml
 

@@ -14,8 +14,6 @@ from pydantic import JsonValue
 
 from components.cluster import manifests
 from components.cluster.manifests import OBJECT, TEMPLATES, quoted, render, render_all
-from components.metrics.alerts import rules_of
-from components.metrics.board import board_of
 from components.validation.benchmarks.pods.plan import pods_of
 from stacks.lab import Lab
 from stacks.safe_yaml import load_kubernetes_yaml
@@ -77,7 +75,7 @@ def test_each_value_is_a_whole_scalar(file: Path) -> None:
                 assert after.data.startswith(("\n", ",", "]", "}", ": ")), after.data[:30]
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file.parent.name != "metrics"])
+@pytest.mark.parametrize("file", FILES)
 def test_every_object_of_a_template_with_several_has_a_key_of_its_own(file: Path) -> None:
     keys = OBJECT.findall(file.read_text())
 
@@ -108,8 +106,6 @@ def calls(lab: Lab) -> list[Call]:
         for variant in (*variants(lab).values(), Lab.model_validate_json(json.dumps(made_here()))):
             everything(variant)
         rendered(lab)
-        rules_of(lab)
-        board_of(lab)
         pods = pods_of(lab)
         assert pods
         pods.document(pods.nodes[0], lab.name, "r1")

@@ -11,8 +11,7 @@ import pytest
 
 from components.audit.checks.losses import LIMITS
 from components.audit.registry import checks
-from components.metrics.alerts import gpu_alerts, port_alerts, rules_of
-from components.metrics.board import board_of
+from components.metrics.prometheus import board_of, rules_of
 from stacks.lab import Lab
 from stacks.safe_yaml import to_yaml
 from tests.components.audit.spoilt import lab as hardware_lab
@@ -205,18 +204,22 @@ def test_promtool_takes_the_rules_of_hardware_and_simulated_labs(prometheus: Pat
 
 
 def test_an_alert_has_the_code_severity_and_remedy_of_the_audits_check(lab: Lab) -> None:
-    alerts = [*port_alerts(lab), *gpu_alerts(lab)]
+    alerts = {rule["labels"]["code"]: rule for rule in rules_of(lab)["groups"][1]["rules"]}
 
-    for alert in alerts:
-        check = checks()[alert.code]
-        assert (alert.severity, alert.remedy) == (check.severity.word, check.remedy)
-        assert check.title in alert.summary
+    of_checks = checks().keys() & alerts.keys()
+    assert alerts.keys() - of_checks == {"watch-silent", "watch-stale", "port-unread"}
+    for code in of_checks:
+        check, alert = checks()[code], alerts[code]
+        assert alert["labels"]["severity"] == check.severity.word
+        assert alert["annotations"]["remedy"] == check.remedy
+        assert check.title in alert["annotations"]["summary"]
+        assert alert["expr"].endswith(" and on (lab, node) rocelab:expected_node")
 
 
 def test_the_board_shows_every_metric_of_ports_and_gpus_of_this_lab_only() -> None:
     board = board_of(LAB)
-    exprs = [target["expr"] for panel in board["panels"] for target in panel["targets"]]  # type: ignore[union-attr,index,call-overload]
+    exprs = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
 
     assert all('lab="pod1"' in str(expr) for expr in exprs)
-    places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]  # type: ignore[union-attr,index,call-overload]
+    places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
     assert len(set(places)) == len(places)

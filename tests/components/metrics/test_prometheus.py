@@ -16,7 +16,7 @@ import pytest
 from components.hosts.document import host_document
 from components.hosts.program.look.read_only import ReadOnly
 from components.hosts.program.watch import write
-from components.metrics.alerts import rules_of
+from components.metrics.prometheus import rules_of
 from stacks.lab import Lab
 from stacks.safe_yaml import to_yaml
 from tests.components.audit.spoilt import lab as hardware_lab
