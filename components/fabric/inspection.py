@@ -19,11 +19,9 @@ from components.fabric.preflight.claims import (
     refused_supplies,
     refused_versions,
 )
-from components.fabric.preflight.facts import HostPackages
 from components.fabric.preflight.judge import judge, other_branches, unlossless
-from components.fabric.preflight.survey import Scope, survey, without_vmnic
+from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.privileges import needs_of, privileges
 from components.provider import log
 from components.provider.base import Failure, Properties, Resource, changed
 from stacks.base import LabError
@@ -48,8 +46,6 @@ class InspectionInputs(Properties):
     """Names that this stack creates. If they exist, they belong to it."""
     adapters: tuple[str, ...] = ()
     """The vmkernel adapters that this stack creates, as `host: address`."""
-    packages: dict[str, HostPackages] = Field(default_factory=dict)
-    """What need not be read again from a host that has not restarted."""
 
 
 class Inspection(Resource[InspectionInputs, InspectionInputs]):
@@ -95,24 +91,16 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, old: InspectionInputs) -> I
     """Runs the preflight; `old` is what the last run read and made."""
     names = sorted({host.name for switch in fabric.switches for host in switch.hosts})
     vgpu = hosts_with_vgpus(lab, names)
-    needs = needs_of(lab, fabric)
     scope = Scope(
         datacenter=fabric.datacenter,
         cluster=fabric.cluster,
         hosts=names,
-        privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
         machines=lab.bitfusion is not None
         or any(isinstance(node, VsphereVm) for node in lab.nodes),
         gpus=bool(vgpu),
-        packages=old.packages,
     )
     facts = survey(vcenter, scope)
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
-    portless = (
-        without_vmnic(vcenter, [facts.hosts[name] for name in verdict.unlinked])
-        if verdict.unlinked
-        else ()
-    )
     claims = [
         *refused_names(fabric.switches, facts, frozenset(old.made)),
         *refused_adapters(fabric.switches, facts, frozenset(old.adapters)),
@@ -125,19 +113,14 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, old: InspectionInputs) -> I
         *unlossless(lab),
         *other_branches(lab, [facts.hosts[name] for name in sorted(vgpu & facts.hosts.keys())]),
     ]
-    packages = {}
-    for name, host in sorted(facts.hosts.items()):
-        if host.packages is not None and host.packages.lasting:
-            packages[name] = host.packages
     return InspectionInputs(
         datacenter=fabric.datacenter,
         cluster=fabric.cluster,
         hosts=dict(verdict.hosts),
-        faults=(*claims, *verdict.faults, *portless),
+        faults=(*claims, *verdict.faults),
         warnings=tuple(warnings),
         made=tuple(names_made(fabric.switches)),
         adapters=tuple(adapters_made(fabric.switches)),
-        packages=packages,
     )
 
 

@@ -151,10 +151,6 @@ func substituteFor(object mo.Reference, method string) answering {
 			"PerformDvsProductSpecOperation_Task":
 			return &distributedSwitch{dvs: object}
 		}
-	case *simulator.AuthorizationManager:
-		if method == "HasPrivilegeOnEntities" {
-			return &permissions{manager: object}
-		}
 	case *simulator.DistributedVirtualPortgroup:
 		if method == "ReconfigureDVPortgroup_Task" {
 			return &portGroup{group: object}

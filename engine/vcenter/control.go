@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -24,7 +22,6 @@ const (
 	faultExpire = "expire" // ends all sessions at once, or the one that makes a certain call, which is refused
 	faultSlow   = "slow"   // lets a call, or the task that it begins, take its time
 	faultRefuse = "refuse" // refuses a call for want of a privilege
-	faultRevoke = "revoke" // tells whoever asks that our user lacks a privilege
 
 	faultMeanwhile = "meanwhile" // lets somebody else be quicker than a call
 	faultUntold    = "untold"    // makes the next copy of a VM, and tells of a timeout
@@ -143,21 +140,11 @@ func slowDown(wait time.Duration) {
 // openToAll is what a vCenter answers without a session.
 var openToAll = []string{"Login", "Logout", "RetrieveServiceContent"}
 
-// lacks tells whether a privilege has been revoked.
-func (t *troubles) lacks(privilege string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.active, func(one *fault) bool {
-		return one.Kind == faultRevoke && one.Privilege == privilege
-	})
-}
-
 func (t *troubles) add(one *fault) error {
 	needs := map[string]bool{
 		faultExpire: true,
 		faultSlow:   one.Method != "" && one.Seconds > 0,
 		faultRefuse: one.Method != "" && one.Privilege != "",
-		faultRevoke: one.Privilege != "",
 
 		faultMeanwhile: one.Method != "" && one.Does != nil,
 		faultUntold:    true,
@@ -165,7 +152,7 @@ func (t *troubles) add(one *fault) error {
 	}
 	if enough, known := needs[one.Kind]; !known || !enough {
 		return fmt.Errorf("%q wants a kind with what belongs to it: expire (at once, or at a method); slow, method, seconds; "+
-			"refuse, method, privilege; revoke, privilege; meanwhile, method, does; untold; customise", one.Kind)
+			"refuse, method, privilege; meanwhile, method, does; untold; customise", one.Kind)
 	}
 	if one.Method != "" {
 		if err := checkMethod(t.model.Map(), one.Method); err != nil {
@@ -198,24 +185,6 @@ func (t *troubles) expire() {
 		t.expired[key] = true
 	}
 	clear(t.sessions)
-}
-
-// permissions answers who may do what, as the simulator's own does, less what has been revoked.
-type permissions struct {
-	substitute
-	manager *simulator.AuthorizationManager
-}
-
-// HasPrivilegeOnEntities tells what the session's user may do.
-func (p *permissions) HasPrivilegeOnEntities(req *types.HasPrivilegeOnEntities) soap.HasFault {
-	answer := p.manager.HasPrivilegeOnEntities(req).(*methods.HasPrivilegeOnEntitiesBody)
-	for _, entity := range answer.Res.Returnval {
-		for i := range entity.PrivAvailability {
-			one := &entity.PrivAvailability[i]
-			one.IsGranted = one.IsGranted && !trouble.lacks(one.PrivId)
-		}
-	}
-	return answer
 }
 
 // serveControl listens on a unix socket, which only our user may open.

@@ -5,9 +5,6 @@ import (
 	"slices"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -19,7 +16,7 @@ const (
 )
 
 // describe fills in what an administrator has set on a host, and what its neighbours and packages are.
-func describe(registry *simulator.Registry, host *simulator.HostSystem, number int) {
+func describe(registry *simulator.Registry, host *simulator.HostSystem) {
 	setClock(host)
 	host.Config.GraphicsConfig = &types.HostGraphicsConfig{
 		HostDefaultGraphicsType:        "sharedDirect",
@@ -36,12 +33,6 @@ func describe(registry *simulator.Registry, host *simulator.HostSystem, number i
 	}
 	system := registry.Get(*host.ConfigManager.NetworkSystem).(*simulator.HostNetworkSystem)
 	system.QueryNetworkHintResponse = types.QueryNetworkHintResponse{Returnval: hints(host)}
-	images := &packages{}
-	images.Self = types.ManagedObjectReference{
-		Type: "HostImageConfigManager", Value: fmt.Sprintf("imageConfigManager-%d", number),
-	}
-	registry.Put(images)
-	host.ConfigManager.ImageConfigManager = &images.Self
 }
 
 // setClock gives the host a time server and lets its daemon run.
@@ -75,19 +66,8 @@ func hints(host *simulator.HostSystem) []types.PhysicalNicHintInfo {
 	return found
 }
 
-// packages tells what is installed on a host.
-type packages struct{ mo.HostImageConfigManager }
-
 // installed is the packages that matter to RDMA and vGPUs.
 var installed = []types.SoftwarePackage{
 	{Name: "nmlx5-core", Version: "4.23.0.36-8vmw.802", Vendor: "VMW", Type: "bootbank"},
 	{Name: "NVIDIA-VMware_ESXi_8.0_Host_Driver", Version: "535.154.02", Vendor: "NVIDIA", Type: "bootbank"},
-}
-
-// FetchSoftwarePackages lists them.
-func (*packages) FetchSoftwarePackages(
-	*simulator.Context, *types.FetchSoftwarePackages,
-) soap.HasFault {
-	answer := &types.FetchSoftwarePackagesResponse{Returnval: installed}
-	return &methods.FetchSoftwarePackagesBody{Res: answer}
 }

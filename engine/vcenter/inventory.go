@@ -35,7 +35,7 @@ func equip(registry *simulator.Registry) {
 		addFastNics(host, number)
 		ownFirewall(registry, host)
 		addPvrdmaOption(registry, host)
-		describe(registry, host, number)
+		describe(registry, host)
 		addGpus(host)
 		plugIn(host)
 		showDrivers(host)

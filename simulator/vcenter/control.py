@@ -41,7 +41,7 @@ class Control:
         self._path = path
 
     def fault(self, kind: str, **given: object) -> None:
-        """Injects a fault: expire [method]; slow method, seconds; refuse method, privilege; revoke privilege.
+        """Injects a fault: expire [method]; slow method, seconds; refuse method, privilege.
 
         Faults that stop a run half-way: meanwhile method, does: another user acts before a call (`host`: a change as
         below, `delete`: a VM, `leave`: host and switch); untold: a copy succeeds, but a timeout is reported;

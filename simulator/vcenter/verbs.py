@@ -28,7 +28,6 @@ def add_vcenter_verbs(vcenter: argparse.ArgumentParser) -> None:
     refuse = verb("refuse", _refuse, "refuse a call for lack of a privilege", "method", "privilege")
     for limited in (slow, refuse):
         limited.add_argument("--times", type=int, default=0, help="number of affected calls (default: until cleared)")
-    verb("revoke", _revoke, "report that the lab's user lacks a privilege", "privilege")
     verb("clear", _clear, "end all faults")
     verb("calls", _calls, "print the number of calls by name")
     verb("guest", _guest, "start or stop a VM's guest (used by the vCenter, with a request on stdin)")
@@ -57,11 +56,6 @@ def _slow(simulator: Simulator, options: argparse.Namespace) -> int:
 def _refuse(simulator: Simulator, options: argparse.Namespace) -> int:
     given = {"method": options.method, "privilege": options.privilege, "times": options.times}
     _control(simulator).fault("refuse", **given)
-    return 0
-
-
-def _revoke(simulator: Simulator, options: argparse.Namespace) -> int:
-    _control(simulator).fault("revoke", privilege=options.privilege)
     return 0
 
 

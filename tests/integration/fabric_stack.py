@@ -1,8 +1,6 @@
 """A stack with a fabric in a simulated vCenter."""
 
-import json
 import subprocess
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +8,6 @@ from typing import Any
 import yaml
 
 from components.fabric.vcenter.client import OPTION, RULESET, VcenterEndpoint, session
-from components.fabric.vcenter.privileges import Need, needs_of
-from stacks.base import LabError
-from stacks.read import parse_lab
 from tests.conftest import PLUGINS, ROOT
 from tests.integration.stack import environment
 from tests.integration.vcenter import PASSWORD
@@ -52,8 +47,6 @@ class Vsphere:
     hosts: dict[str, Any] = field(default_factory=dict)
     rail_mtu_bytes: int = 9000
     bitfusion: dict[str, Any] = field(default_factory=dict)
-    needs: set[Need] = field(default_factory=set)
-    """What the role has to have for the labs that it was so far."""
 
     def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
         self.write_lab()
@@ -79,10 +72,6 @@ class Vsphere:
         content = yaml.safe_load(path.read_text()) or {}
         content.setdefault("config", {})["rocelab:lab"] = lab
         path.write_text(yaml.safe_dump(content))
-        with suppress(LabError):  # a lab with faults is refused before anything is called
-            parsed = parse_lab(json.dumps(lab), path.name)
-            assert parsed.fabric is not None
-            self.needs.update(needs_of(parsed, parsed.fabric))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of the engine. Whatever it is and however it ends, it never prints the password."""

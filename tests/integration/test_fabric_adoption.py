@@ -219,4 +219,4 @@ def test_nothing_was_called_that_the_role_does_not_have(vsphere: Vsphere) -> Non
     called = Control(vsphere.folder / SOCKET).calls()
 
     assert CALLED["test_fabric_adoption"] - set(called) == set(), "the role has them, and no run here needs them"
-    assert beyond_the_role(called, BY_HAND, vsphere.needs) == []
+    assert beyond_the_role(called, BY_HAND) == []

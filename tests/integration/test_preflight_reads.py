@@ -1,12 +1,11 @@
 """What the preflight reads of hosts' cards and drivers, over the API of a simulated vCenter."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
-from components.fabric.preflight.facts import ACROSS, ONE_NODE, HostFacts, HostPackages
+from components.fabric.preflight.facts import ACROSS, ONE_NODE, HostFacts
 from components.fabric.preflight.judge import unlike
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import session
@@ -23,8 +22,6 @@ pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 H0, H1, H2, H3 = HOSTS
 GPUS = ("0000:5e:00.0", "0000:5e:01.0")
-PACKAGES = "fetchSoftwarePackages"
-"""As it is called on the wire, other than its neighbours in the API."""
 ESXCLI = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 
 
@@ -36,12 +33,8 @@ def vcenter(tmp_path: Path) -> Iterator[tuple[VcenterEndpoint, Control]]:
         yield endpoint, Control(control)
 
 
-def read(
-    endpoint: VcenterEndpoint, *, gpus: bool = True, before: Mapping[str, HostPackages] = MappingProxyType({})
-) -> dict[str, HostFacts]:
-    scope = Scope(
-        datacenter="DC0", cluster="DC0_C0", hosts=HOSTS, privileges={}, machines=False, gpus=gpus, packages=before
-    )
+def read(endpoint: VcenterEndpoint, *, gpus: bool = True) -> dict[str, HostFacts]:
+    scope = Scope(datacenter="DC0", cluster="DC0_C0", hosts=HOSTS, machines=False, gpus=gpus)
     with session(endpoint) as opened:
         return dict(survey(opened, scope).hosts)
 
@@ -65,8 +58,7 @@ def test_cards_drivers_and_places_are_read_and_alike_hosts_give_no_word(
     assert found[H0].vgpu_driver == "NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"
     assert (tuple(found[H0].gpu_graphics), found[H0].pcie.ways(nic.pci, GPUS)) == (GPUS, f"2 {ONE_NODE}")
     assert warnings(found) == []
-    assert PACKAGES in control.calls()
-    assert not set(ESXCLI) & set(control.calls()), "this ESXi tells all of it without"
+    assert control.calls()["ExecuteSoap"] == len(HOSTS), "for the vGPU driver; this ESXi tells the rest without"
 
 
 @pytest.mark.row("B 15-23")
@@ -82,7 +74,7 @@ def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(
     assert nics["vmnic4"] == ("4.21.71.101", "16.35.3006")
     assert nics["vmnic5"] == ("4.23.0.36", "16.35.3006")
     assert nics["vmnic0"] == ("", ""), "it can be nobody's rail"
-    assert control.calls()["ExecuteSoap"] == 2
+    assert control.calls()["ExecuteSoap"] == 2 + len(HOSTS), "besides the vGPU driver"
     (differ,) = [one for one in warnings(found) if "driver version of the uplink" in one]
     assert (differ.partition(": ")[0], differ.rpartition(": ")[2]) == (
         "roce",
@@ -133,7 +125,7 @@ def test_without_permission_the_version_is_unknown_and_the_run_continues(
 ) -> None:
     endpoint, control = vcenter
     control.change_host(H1, version="7.0.3")
-    for method in (*ESXCLI, PACKAGES):
+    for method in ESXCLI:
         control.fault("refuse", method=method, privilege="Host.Config.Image")
 
     found = read(endpoint)
@@ -141,32 +133,6 @@ def test_without_permission_the_version_is_unknown_and_the_run_continues(
     assert {nic.driver_version for nic in found[H1].nics} == {""}
     assert found[H1].vgpu_driver == ""
     assert found[H1].version == "7.0.3"
-
-
-def test_without_the_privilege_for_packages_esxcli_reports_the_vgpu_driver(
-    vcenter: tuple[VcenterEndpoint, Control],
-) -> None:
-    endpoint, control = vcenter
-    control.fault("refuse", method=PACKAGES, privilege="Host.Config.Image")
-
-    assert read(endpoint)[H0].vgpu_driver == "NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"
-
-
-def test_packages_are_read_again_of_hosts_that_have_changed_and_of_no_others(
-    vcenter: tuple[VcenterEndpoint, Control],
-) -> None:
-    endpoint, control = vcenter
-    control.change_host(H3, version="8.0.2", build="1")
-
-    first = read(endpoint)
-    told = {name: host.packages for name, host in first.items() if host.packages is not None}
-    asked = control.calls()[PACKAGES]
-    control.change_host(H3, build="2")
-    again = read(endpoint, before=told)
-
-    assert (asked, control.calls()[PACKAGES]) == (len(HOSTS), len(HOSTS) + 1)
-    assert [name for name, host in again.items() if host.packages != told[name]] == [H3]
-    assert {host.vgpu_driver for host in again.values()} == {"NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"}
 
 
 @pytest.mark.row("B 300")
@@ -189,4 +155,4 @@ def test_cards_are_not_read_where_no_vgpu_is_asked_for(vcenter: tuple[VcenterEnd
     found = read(endpoint, gpus=False)
 
     assert (found[H0].pcie.bridges, found[H0].vgpu_driver) == ({}, "")
-    assert PACKAGES not in control.calls()
+    assert "ExecuteSoap" not in control.calls()

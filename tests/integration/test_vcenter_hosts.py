@@ -47,7 +47,7 @@ def test_a_fault_that_no_call_could_meet_is_refused_with_the_nearest_names(contr
     with pytest.raises(SimulatorError, match=r'"reconfigureDvs_task"; \w+: ReconfigureDvs_Task,'):
         control.fault("expire", method="reconfigureDvs_task")
     with pytest.raises(SimulatorError, match=r'"Host.Config.NetServices"; \w+: Host.Config.NetService,'):
-        control.fault("revoke", privilege="Host.Config.NetServices")
+        control.fault("refuse", method="UpdateOptions", privilege="Host.Config.NetServices")
     with pytest.raises(SimulatorError, match=r'"host.config.network"; \w+: Host.Config.Network,'):
         control.fault("refuse", method="UpdateOptions", privilege="host.config.network")
     with pytest.raises(SimulatorError, match=r'"UpdateOptionsRequestType"; \w+: '):

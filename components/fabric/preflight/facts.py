@@ -51,26 +51,6 @@ class VmkernelFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HostPackages:
-    """What a host reported about its packages, and what shows that it has not changed since."""
-
-    driver: str
-    """Name and version of NVIDIA's host driver; empty: none, or the role may not read the
-    packages."""
-    build: str = ""
-    booted: str = ""
-    """When the host started, in ISO 8601; empty: unknown."""
-
-    @property
-    def lasting(self) -> bool:
-        """Whether to keep it.
-
-        A host without the driver may get it, and one that refused may be read again.
-        """
-        return bool(self.driver and self.build and self.booted)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class HostFacts:
     """An ESXi host. One that is not connected has a name only."""
 
@@ -91,8 +71,8 @@ class HostFacts:
     """Where NICs and GPUs are plugged in."""
     vgpu_profiles: frozenset[str] = frozenset()
     """What NVIDIA's host driver offers; empty: the driver (a VIB) is not there, or found no GPU."""
-    packages: HostPackages | None = None
-    """None: not read."""
+    vgpu_driver: str = ""
+    """Name and version of that driver; empty: none or unknown."""
     ntp_servers: tuple[str, ...] = ()
     ntp_running: bool = False
     pvrdma_allows: tuple[str, ...] | None = None
@@ -101,11 +81,6 @@ class HostFacts:
     """A host profile manages its settings, and would undo rocelab's."""
     neighbour_mtu_bytes: Mapping[str, int] = field(default_factory=dict)
     """By NIC: the largest frame that the physical switch announces (CDP or LLDP), where it does."""
-
-    @property
-    def vgpu_driver(self) -> str:
-        """Name and version of NVIDIA's host driver (a VIB); empty: none or unknown."""
-        return self.packages.driver if self.packages else ""
 
     def nic(self, name: str) -> Nic | None:
         return next((nic for nic in self.nics if nic.name == name), None)
@@ -148,8 +123,6 @@ class FabricFacts:
     under_configuration_profile: bool = False
     """vSphere Configuration Profiles manage the cluster's hosts, and would undo rocelab's
     settings."""
-    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Privileges that `fabric.user` lacks, with the objects."""
 
 
 Release = tuple[int, ...]

@@ -29,9 +29,6 @@ from stacks.words import some
 
 OLDEST = (6, 5, 0)
 """vSphere's first release with PVRDMA."""
-ON_HOSTS = "Host.Config."
-"""Privileges that only the host itself can grant; others may come from a narrower object than the
-preflight checks."""
 WORKING = ("active", "unknown")
 """Prefixes of the states of an RDMA device that is not known to be down, such as `activeDefer`."""
 SHARED_DIRECT = "sharedDirect"
@@ -44,8 +41,6 @@ class Verdict:
     warnings: tuple[str, ...]
     hosts: Mapping[str, str]
     """A line for each host: what it is, and its uplink."""
-    unlinked: tuple[str, ...] = ()
-    """Hosts for which no uplink was found."""
 
 
 def judge(
@@ -65,7 +60,6 @@ def judge(
     faults: list[str] = list(_cluster(facts))
     warnings: list[str] = []
     lines: dict[str, str] = {}
-    unlinked: list[str] = []
     taken: dict[tuple[str, str], list[str]] = {}
     for switch in switches:
         chosen: dict[str, tuple[HostFacts, Nic]] = {}
@@ -79,7 +73,6 @@ def judge(
                 nic = _uplink(switch, declared, host, facts)
             except LabError as error:
                 faults.append(str(error))
-                unlinked.append(host.name)
                 continue
             chosen[host.name] = (host, nic)
             warnings += _far(switch, host, nic) if host.name in vgpu else ()
@@ -93,12 +86,9 @@ def judge(
         if host.connected:
             faults += _host(host, needs_vgpu=host.name in vgpu)
             warnings += _oddities(host, needs_vgpu=host.name in vgpu)
-    warnings += _elsewhere(facts)
     warnings += _vmkernels(switches, facts, rail_mtu_bytes)
     warnings += blocked(switches, facts)
-    return Verdict(
-        faults=_once(faults), warnings=_once(warnings), hosts=lines, unlinked=_once(unlinked)
-    )
+    return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines)
 
 
 def _nics_of_two_switches(switches_of: Mapping[tuple[str, str], list[str]]) -> Iterator[str]:
@@ -117,22 +107,6 @@ def _cluster(facts: FabricFacts) -> Iterator[str]:
             "the pvrdma ruleset at the next remediation; add both to the profile's document, or "
             "move the hosts to a cluster without one"
         )
-    for privilege, objects in sorted(facts.lacking.items()):
-        if privilege.startswith(ON_HOSTS):
-            yield (
-                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; "
-                "docs/vsphere.md lists all that rocelab needs"
-            )
-
-
-def _elsewhere(facts: FabricFacts) -> Iterator[str]:
-    for privilege, objects in sorted(facts.lacking.items()):
-        if not privilege.startswith(ON_HOSTS):
-            yield (
-                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; without it on "
-                "the folders and networks concerned, the vCenter refuses the calls that need it. "
-                "Grant it there"
-            )
 
 
 def _absent(host: HostFacts | None) -> str:

@@ -1,10 +1,8 @@
 """Reads the facts of the preflight: all hosts in one call, all switches in a second."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +11,6 @@ from pyVmomi import vim, vmodl
 from components.fabric.preflight.facts import (
     FabricFacts,
     HostFacts,
-    HostPackages,
     MachineFacts,
     Pcie,
     SwitchFacts,
@@ -22,15 +19,13 @@ from components.fabric.preflight.facts import (
 from components.fabric.vcenter.client import RULESET, VCenter
 from components.fabric.vcenter.esxcli import esxcli
 from components.fabric.vcenter.nics import Nic, nics_of
-from components.fabric.vcenter.privileges import Where
-from components.fabric.vcenter.properties import Found, collect, collect_all, known
+from components.fabric.vcenter.properties import Found, collect, collect_all
 from stacks.base import LabError
 
 HOST_PATHS = (
     "name",
     "runtime.connectionState",
     "runtime.inMaintenanceMode",
-    "runtime.bootTime",
     "complianceCheckState",
     "hardware.systemInfo",
     "config.product",
@@ -42,7 +37,6 @@ HOST_PATHS = (
     "config.firewall",
     "config.service",
     "configManager.networkSystem",
-    "configManager.imageConfigManager",
 )
 ABREAST = 8
 """Hosts read in parallel for what is no property: a vCenter serves some dozens of calls at a
@@ -58,15 +52,10 @@ class Scope:
     datacenter: str
     cluster: str
     hosts: Sequence[str]
-    privileges: Mapping[Where, Sequence[str]]
-    """Privileges that `fabric.user` needs, by kind of object."""
     machines: bool
     """Whether to read VMs and templates, of which a vCenter may have thousands."""
     gpus: bool
-    """Whether to read packages and PCIe devices of the hosts; packages need the privilege
-    Host.Config.Image."""
-    packages: Mapping[str, HostPackages] = field(default_factory=dict)
-    """Packages by host from the last run; a host that has not restarted is not read again."""
+    """Whether to read vGPU drivers and PCIe devices of the hosts."""
 
 
 def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
@@ -80,7 +69,7 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter
     )
     clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
-    owner, cluster = _entry(clusters, "cluster", scope.cluster)
+    _, cluster = _entry(clusters, "cluster", scope.cluster)
     host_names = set(scope.hosts)
     known_hosts = collect_all(content, vim.HostSystem, HOST_PATHS, place)
     rows = [host_row for host_row in known_hosts if host_row[1]["name"] in host_names]
@@ -98,15 +87,6 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         datastores=frozenset(str(datastore["name"]) for _, datastore in datastores),
         machines=machines,
         under_configuration_profile=bool(cluster.get("configManagerEnabled")),
-        lacking=_lacking(
-            content,
-            {
-                "datacenter": [(place, scope.datacenter)],
-                "cluster": [(owner, scope.cluster)],
-                "host": [(host, str(row["name"])) for host, row in rows],
-            },
-            scope.privileges,
-        ),
     )
 
 
@@ -129,9 +109,7 @@ def _host(
     servers = clock.ntpConfig.server if clock is not None and clock.ntpConfig is not None else None
     build = product.build if product else ""
     model = f"{system.vendor} {system.model}".strip() if system else ""
-    packages = (
-        packages_of(entity, name, properties, scope.packages.get(name)) if scope.gpus else None
-    )
+    vgpu_driver = _vgpu_driver(entity, name) if scope.gpus else ""
     default_graphics = graphics.hostDefaultGraphicsType if graphics else ""
     gpu_graphics = {}
     for gpu in properties.get("config.graphicsInfo") or ():
@@ -149,7 +127,7 @@ def _host(
         graphics=default_graphics,
         gpu_graphics=gpu_graphics,
         vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),
-        packages=packages,
+        vgpu_driver=vgpu_driver,
         pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
@@ -172,27 +150,6 @@ def _machines(
                 guest_id=str(properties.get("config.guestId", "")),
             )
     return machines
-
-
-def _lacking(
-    content: vim.ServiceInstanceContent,
-    places: Mapping[Where, Sequence[tuple[vim.ManagedEntity, str]]],
-    privileges: Mapping[Where, Sequence[str]],
-) -> dict[str, tuple[str, ...]]:
-    """Privileges that `fabric.user` lacks, with the objects."""
-    lacking: dict[str, list[str]] = defaultdict(list)
-    login = known(content, "sessionManager.currentSession").key
-    manager = known(content, "authorizationManager")
-    for where, objects in places.items():
-        required = list(privileges.get(where, ()))
-        if not required or not objects:
-            continue
-        names = dict(objects)
-        for answer in manager.HasPrivilegeOnEntities(list(names), login, required):
-            for availability in answer.privAvailability:
-                if not availability.isGranted:
-                    lacking[availability.privId].append(names[answer.entity])
-    return {privilege: tuple(sorted(objects)) for privilege, objects in lacking.items()}
 
 
 def _announced(network: Any) -> Mapping[str, int]:
@@ -329,114 +286,17 @@ def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[N
 VIB_LIST = "software vib list"
 NVIDIA = ("NVIDIA", "NVD")
 """Vendor names in packages."""
-SAME_START_S = 60
-"""A host reports its start time by its own clock, which may shift by seconds; no server restarts
-within a minute."""
-LONGEST_DRIVER = 200
-"""Characters kept of a driver's name and version."""
 
 
-def packages_of(
-    host: vim.HostSystem, name: str, properties: Mapping[str, Any], before: HostPackages | None
-) -> HostPackages:
-    """A host's packages, or those of the last run (`before`) if nothing indicates a change.
-
-    A driver changes with a restart or in maintenance mode, so a host in that mode is always read.
-    """
-    product, booted = properties.get("config.product"), properties.get("runtime.bootTime")
-    build = str(product.build or "") if product else ""
-    booted_at = booted.isoformat() if booted else ""
-    now = HostPackages(driver="", build=build, booted=booted_at)
-    if (
-        before is not None
-        and not properties.get("runtime.inMaintenanceMode")
-        and _unchanged(before, now)
-    ):
-        return before
-    driver = _driver(host, name, properties.get("configManager.imageConfigManager"))[
-        :LONGEST_DRIVER
-    ]
-    return HostPackages(driver=driver, build=now.build, booted=now.booted)
-
-
-def _unchanged(before: HostPackages, now: HostPackages) -> bool:
-    if not before.lasting or before.build != now.build or not now.booted:
-        return False
+def _vgpu_driver(host: vim.HostSystem, name: str) -> str:
+    """NVIDIA's host driver, whose package names change with every generation; empty: unknown."""
     try:
-        apart = datetime.fromisoformat(now.booted) - datetime.fromisoformat(before.booted)
-    except (TypeError, ValueError):  # an edited state: no time, or one without a zone
-        return False
-    return abs(apart.total_seconds()) <= SAME_START_S
-
-
-def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
-    """NVIDIA's host driver, whose package names change with every generation.
-
-    `images` is the host's image manager; without the privilege Host.Config.Image, esxcli lists the
-    packages.
-    """
-    if images is None:
-        return ""
-    try:
-        packages = []
-        for package in images.FetchSoftwarePackages():
-            packages.append((package.vendor, package.name, package.version))
-    except TimeoutError:
-        return ""  # too busy for this means too busy for esxcli
-    except vmodl.MethodFault:
-        packages = _listed(host, name)
-    drivers = []
-    for vendor, driver, version in packages:
-        if vendor in NVIDIA and "nmlx" not in driver:
-            drivers.append((driver, version))
-    return ", ".join(f"{driver} {version}" for driver, version in sorted(drivers))
-
-
-def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
-    try:
-        rows = esxcli(host, name, VIB_LIST)
+        packages = esxcli(host, name, VIB_LIST)
     except LabError:
-        return []
-    return [(row.get("Vendor", ""), row.get("Name", ""), row.get("Version", "")) for row in rows]
-
-
-MELLANOX = 0x15B3
-INFINIBAND, ETHERNET = 0x0207, 0x0200
-"""PCI classes of network controllers: a VPI adapter's port has the class of its port type."""
-WHY_NO_VMNIC = {
-    INFINIBAND: (
-        "its port type is InfiniBand, for which ESXi creates no NIC; set it to Ethernet "
-        "(mlxconfig: LINK_TYPE_P1=2, or P2 for the second port), and reboot"
-    ),
-    ETHERNET: (
-        "it is passed through to VMs, or the ESXi host's driver did not claim it; look for it in "
-        "vmkernel.log"
-    ),
-}
-
-
-def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]:
-    """A sentence per Mellanox port without a vmnic, on hosts without an uplink."""
-    entities = [vcenter.host(host.name) for host in hosts]
-    for host, properties in zip(
-        hosts, collect(vcenter.content, entities, ["hardware.pciDevice"]), strict=True
-    ):
-        known = {nic.pci for nic in host.nics}
-        for port, kind in portless(properties.get("hardware.pciDevice") or (), known):
-            yield f"{host.name}: the Mellanox port at {port} has no vmnic: {WHY_NO_VMNIC[kind]}"
-
-
-def portless(
-    devices: Iterable[vim.host.PciDevice], nics: Collection[str]
-) -> Iterator[tuple[str, int]]:
-    """Address and class of each Mellanox port that is none of these NICs."""
-    for device in devices:
-        # the API's short is signed; VFs belong to VMs, and have no vmnic either
-        if (
-            device.vendorId & 0xFFFF == MELLANOX
-            and device.id not in nics
-            and "Virtual" not in (device.deviceName or "")
-        ):
-            kind = device.classId & 0xFFFF
-            if kind in WHY_NO_VMNIC:
-                yield str(device.id), kind
+        return ""
+    drivers = []
+    for package in packages:
+        driver = package.get("Name", "")
+        if package.get("Vendor") in NVIDIA and "nmlx" not in driver:
+            drivers.append(f"{driver} {package.get('Version', '')}")
+    return ", ".join(sorted(drivers))

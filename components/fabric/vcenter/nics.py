@@ -175,7 +175,10 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
             f"{_esxcli_remedy(unknown)}"
         )
     if not fitting:
-        raise LabError(f"{host}: no NIC matches {_criteria(choice)}; it has {listed}")
+        raise LabError(
+            f"{host}: no NIC matches {_criteria(choice)}; it has {listed}. A VPI port has none "
+            "while its port type is InfiniBand"
+        )
     if len(fitting) > 1:
         raise LabError(
             f"{host}: {len(fitting)} NICs match {_criteria(choice)}: {listed}. PVRDMA allows one "

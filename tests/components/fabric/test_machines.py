@@ -13,7 +13,6 @@ import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.inspection import hosts_with_vgpus
-from components.fabric.vcenter.privileges import needs_of, privileges
 from stacks.host_keys import host_key
 from tests.components.fabric.lookups import LOOKUPS
 from tests.engine import Engine, Recorded
@@ -273,21 +272,6 @@ def test_a_vm_without_declared_fields_gets_no_default() -> None:
     inputs = seen_with(plain)["fabric-machines-existing"].inputs
 
     assert inputs["machines"]["gpu01"]["fields"] == {"memory_reservation_mbytes": "all"}
-
-
-def test_for_existing_vms_nothing_may_be_made_changed_or_removed() -> None:
-    def all_theirs(lab: dict[str, Any]) -> None:
-        for number, node in enumerate(lab["nodes"]):
-            node["machine"] = {"existing": f"corp-{number}"}
-
-    content = copy.deepcopy(LAB)
-    all_theirs(content)
-    lab = lab_of(content)
-    assert lab.fabric is not None
-    found = set(privileges(needs_of(lab, lab.fabric)))
-
-    assert not [one for one in found if one.startswith("VirtualMachine.")]
-    assert "Host.Inventory.EditCluster" not in found, "no rule is made"
 
 
 def test_the_preflight_asks_for_vgpus_where_a_machine_that_is_there_says_to_be() -> None:

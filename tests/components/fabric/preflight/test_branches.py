@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.fabric.preflight.facts import HostFacts, HostPackages
+from components.fabric.preflight.facts import HostFacts
 from components.fabric.preflight.judge import branch_of, other_branches
 from stacks.gpus import Gpu
 from stacks.lab import Lab
@@ -17,7 +17,7 @@ def rdg() -> Lab:
 
 
 def host(name: str, driver: str) -> HostFacts:
-    return HostFacts(name=name, packages=HostPackages(driver=driver))
+    return HostFacts(name=name, vgpu_driver=driver)
 
 
 def asking(lab: Lab, version: str | None) -> Lab:

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from components.fabric.preflight.claims import names_made, refused_mtus, refused_names
 from components.fabric.preflight.facts import FabricFacts, Pcie, SwitchFacts
 from components.fabric.preflight.judge import judge
 from tests.components.fabric.preflight.facts import EXISTING, HOST, NIC, a_switch
@@ -183,20 +182,18 @@ def test_a_host_without_a_vgpu_machine_needs_no_vgpu_driver():
     assert verdict(replace(HOST, vgpu_profiles=frozenset(), graphics="shared"), vgpu=["esx2"]).faults == ()
 
 
-def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults():
+def test_a_host_that_is_not_there_and_a_profile_are_faults():
     alone = FabricFacts(
         hosts={"esx1": HOST},
         switches={},
         under_configuration_profile=True,
-        lacking={"Host.Config.Network": ("esx1",)},
     )
 
     faults = judge([a_switch()], alone, {"pvrdma": 1500}, frozenset()).faults
 
-    assert len(faults) == 3
+    assert len(faults) == 2
     assert any(states(one, "esx2", "fabric.switches") for one in faults)
     assert any(states(one, "Configuration Profiles", "Net.PVRDMAVmknic", "pvrdma") for one in faults)
-    assert any(states(one, "fabric.user", "Host.Config.Network", "esx1", "docs/vsphere.md") for one in faults)
 
 
 @pytest.mark.parametrize(
@@ -237,67 +234,3 @@ def test_two_switches_that_come_to_the_same_nic_of_a_host_are_refused():
     assert len(faults) == 2
     for host, fault in zip(("esx1", "esx2"), faults, strict=True):
         assert states(fault, host, "vmnic4", "roce", "nvme", "uplink.name", "uplink.mac")
-
-
-def test_a_privilege_that_a_folder_may_give_is_a_warning():
-    found = FabricFacts(hosts={"esx1": HOST}, switches={}, lacking={"DVSwitch.Create": ("DC0",)})
-
-    said = judge([a_switch(hosts=[{"name": "esx1"}])], found, {"pvrdma": 1500}, frozenset())
-
-    assert said.faults == ()
-    assert len(said.warnings) == 1
-    assert states(said.warnings[0], "fabric.user", "DVSwitch.Create", "DC0")
-
-
-def test_small_frames_of_a_referenced_adapter_are_a_warning():
-    found = FabricFacts(hosts={name: replace(HOST, name=name) for name in ("esx1", "esx2")}, switches={})
-
-    warnings = judge([a_switch()], found, {"pvrdma": 9000}, frozenset()).warnings
-
-    assert [one for one in warnings if states(one, "esx1", "vmk0", "MTU", 1500, 9000)]
-
-
-def claims(switch, *, ours=(), networks=(), existing=EXISTING):
-    facts = FabricFacts(hosts={}, switches={existing.name: existing} if existing else {}, networks=frozenset(networks))
-    return [*refused_names([switch], facts, frozenset(ours)), *refused_mtus([switch], facts)]
-
-
-def test_a_taken_name_is_refused_with_both_remedies_unless_the_stack_owns_it():
-    said = claims(a_switch(), networks=["pvrdma"])
-
-    assert [line.split(" exists")[0] for line in said] == ["distributed switch roce", "network pvrdma"]
-    assert all("adopt" in line and "reference" in line for line in said)
-    assert claims(a_switch(), networks=["pvrdma"], ours=names_made([a_switch()])) == []
-
-
-USED = {"adopt": "adopted", "reference": "referenced"}
-
-
-@pytest.mark.parametrize("use", USED)
-def test_what_is_to_be_there_and_is_not_is_refused_with_what_there_is(use):
-    elsewhere = replace(EXISTING, name="other")
-
-    [fault] = claims(a_switch(use=use), existing=elsewhere)
-    assert states(fault, "distributed switch roce", USED[use], "other")
-    [fault] = claims(a_switch(use=use, port_group="nvme"))
-    assert states(fault, "port group nvme", USED[use], "roce", "pvrdma")
-
-
-def test_a_referenced_switch_that_is_not_as_the_lab_says_is_refused_and_an_adopted_one_is_set():
-    small = replace(EXISTING, mtu_bytes=1500)
-
-    [mtu] = claims(a_switch(use="reference"), existing=small)
-    assert states(mtu, "distributed switch roce", "MTU", 1500, 9000, "use: adopt")
-    [vlan] = claims(a_switch(use="reference", vlan_id=7))
-    assert states(vlan, "port group pvrdma", "VLAN 0", 7, "vlan_id", "port_group_use: adopt")
-    assert claims(a_switch(use="adopt", vlan_id=7), existing=small) == []
-
-
-def test_a_referenced_switch_has_to_have_the_host_with_one_rdma_uplink():
-    def faults(members):
-        switch = replace(EXISTING, members=members)
-        facts = FabricFacts(hosts={"esx1": HOST, "esx2": replace(HOST, name="esx2")}, switches={"roce": switch})
-        return judge([a_switch(use="reference")], facts, {"pvrdma": 1500}, frozenset()).faults
-
-    assert faults({"esx1": ("vmnic4",), "esx2": ("vmnic4",)}) == ()
-    assert states(faults({"esx1": ("vmnic4",)})[0], "esx2", "0 uplinks", "roce")
