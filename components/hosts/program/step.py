@@ -1,12 +1,13 @@
 """The base class of steps: one aspect of a host that is checked, applied, verified, and undone."""
 
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
 
 from .host import Document, Host
 from .machine import StepError
 
 Value = Union[str, int, List[str]]
 Fields = Dict[str, Value]
+Pf = Dict[str, Any]
 Before = Dict[str, Any]
 """The state before rocelab changed anything, as JSON."""
 
@@ -50,8 +51,8 @@ class Step:
     section where the field has its default. Empty: `hosts/sections/` writes the section."""
     keeps: Tuple[str, ...] = ()
     """Facts that later runs need; they stay in the state."""
-    at_boot = True
-    """Whether the boot unit applies it at each boot; False for what survives a reboot."""
+    at_boot = False
+    """Whether the boot unit applies it at each boot, as for what a reboot loses."""
     waits_for: Tuple[str, ...] = ()
     """Steps whose pending reboot must happen before this one makes sense."""
     effects: Dict[str, str] = {}
@@ -118,6 +119,39 @@ class Step:
 
     def undo(self, host: Host, before: Before) -> None:
         """Restores the rest of the host."""
+
+
+class PfStep(Step):
+    """A step whose fields belong to PFs: the names here are those without the interface."""
+
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        """The target values of a PF; none for a PF that the step leaves alone."""
+        return {}
+
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        """The actual values of a PF."""
+        return {}
+
+    def target(self, document: Document) -> Fields:
+        return _of_pfs(document.get("pfs", ()), lambda pf: self.target_of(document, pf))
+
+    def observed(self, host: Host) -> Fields:
+        pfs = [pf for pf in host.pfs if self.target_of(host.document, pf)]
+        return _of_pfs(pfs, lambda pf: self.observed_of(host, pf))
+
+
+def _of_pfs(pfs: Iterable[Pf], look: Callable[[Pf], Fields]) -> Fields:
+    fields: Fields = {}
+    for pf in pfs:
+        for field, value in look(pf).items():
+            fields[f"{pf['interface']}.{field}"] = value
+    return fields
+
+
+def wrong_pfs(host: Host, wrong: Iterable[str]) -> List[Pf]:
+    """The PFs with a field that deviates."""
+    names = {interface_of(field) for field in wrong}
+    return [pf for pf in host.pfs if pf["interface"] in names]
 
 
 def section_of(document: Document, *path: str) -> Dict[str, Any]:

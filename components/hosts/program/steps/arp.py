@@ -6,27 +6,25 @@ Several NICs of one host must not answer for each other.
 from typing import Set
 
 from ..host import Document, Host
-from ..step import Before, Fields, Step, interface_of
+from ..step import Before, Fields, Pf, PfStep, interface_of
 
 CONF = "/proc/sys/net/ipv4/conf"
 ARP = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 2}
 
 
-class Arp(Step):
+class Arp(PfStep):
     """Each rail answers for its own address only."""
 
     name = "arp"
     order = 440
+    at_boot = True
     effects = {"arp": "none"}
 
-    def target(self, document: Document) -> Fields:
-        fields: Fields = {}
-        for pf in document["pfs"]:
-            fields[f"{pf['interface']}.arp"] = " ".join(f"{key}={ARP[key]}" for key in ARP)
-        return fields
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {"arp": _text({key: str(value) for key, value in ARP.items()})}
 
-    def observed(self, host: Host) -> Fields:
-        return {f"{pf['interface']}.arp": self._found(host, pf["interface"]) for pf in host.pfs}
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        return {"arp": _text(self.before_pf(host, pf["interface"]))}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for field in wrong:
@@ -40,5 +38,6 @@ class Arp(Step):
         for key, value in before.items():
             host.machine.write(f"{CONF}/{pf}/{key}", value)
 
-    def _found(self, host: Host, pf: str) -> str:
-        return " ".join(f"{key}={value}" for key, value in self.before_pf(host, pf).items())
+
+def _text(settings: Before) -> str:
+    return " ".join(f"{key}={value}" for key, value in settings.items())

@@ -40,7 +40,6 @@ class BitfusionClientStep(Step):
     name = "bitfusion"
     order = 620
     keeps = ("bitfusion",)
-    at_boot = False
     effects = {
         "bitfusion_client": "none",
         "bitfusion_token": "none",

@@ -34,7 +34,6 @@ class ClockStep(Step):
     name = "clock"
     order = 220
     setting = "system.clock"
-    at_boot = False
     effects = {"clock": "none", "clock_source": "none"}
     services = tuple(UNITS.values())
     repairs = {"clock_source": "service"}

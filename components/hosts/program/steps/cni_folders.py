@@ -21,7 +21,6 @@ class CniFolders(Step):
 
     name = "cni_folders"
     order = 365
-    at_boot = False
 
     def concerns(self, document: Document) -> bool:
         return bool(document.get("cni_folders"))

@@ -41,7 +41,6 @@ class DriverStep(Step):
     name = "driver"
     order = 310
     keeps = ("driver",)
-    at_boot = False
     effects = {"driver": "reboot", "driver_built": "none", "driver_loaded": "reboot"}
     files = (LINK_FILE.format("*"),)
     services = ("openibd.service",)

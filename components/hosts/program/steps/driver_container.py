@@ -32,7 +32,6 @@ class DriverContainer(Step):
 
     name = "driver_container"
     order = 320
-    at_boot = False
     effects = {"netdev_names": "none"}
     files = (LINK_FILE.format("*"),)
 

@@ -7,12 +7,12 @@ from ..firmware_settings import TOOL_S, Setting, query, tool_of
 from ..host import Document, Host
 from ..machine import StepError, load_json
 from ..places import BOOT_ID, FIRMWARE_BOOTS_FILE
-from ..step import Before, Fields, Step, interface_of, section_of
+from ..step import Before, Fields, Pf, PfStep, interface_of, section_of
 
 NAMES = ("SRIOV_EN", "NUM_OF_VFS")
 
 
-class FirmwareStep(Step):
+class FirmwareStep(PfStep):
     """Set now, and read by the NIC at the next boot.
 
     An undo leaves them: they change nothing until VFs are created, and restoring them would need a
@@ -21,27 +21,22 @@ class FirmwareStep(Step):
 
     name = "firmware"
     order = 330
-    at_boot = False
     effects = {"firmware": "reboot"}
 
-    def target(self, document: Document) -> Fields:
-        declared = document.get("firmware")
-        if not declared:
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        declared = section_of(document, "firmware")
+        if pf["interface"] not in declared.get("pfs", ()):
             return {}
-        return {f"{name}.firmware": _text(declared["vfs"]) for name in declared["pfs"]}
+        return {"firmware": _text(1, declared["vfs"])}
 
-    def observed(self, host: Host) -> Fields:
-        return {
-            f"{name}.firmware": self._found(host, name) for name in host.document["firmware"]["pfs"]
-        }
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        return {"firmware": self._state(host, pf["interface"])}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
+        target = self.target(host.document)
         for field in sorted(wrong):
-            actual, target = (
-                self._found(host, interface_of(field)),
-                self.target(host.document)[field],
-            )
-            set_for_next_boot(host, field, f"{actual} => {target}", self._changes)
+            change = f"{self._state(host, interface_of(field))} => {target[field]}"
+            set_for_next_boot(host, field, change, self._changes)
 
     def before_pf(self, host: Host, pf: str) -> Optional[Before]:
         if pf not in section_of(host.document, "firmware").get("pfs", []):
@@ -52,30 +47,31 @@ class FirmwareStep(Step):
             return None  # apply reports the reason
         return {key: settings[key].now for key in sorted(settings) if key in NAMES}
 
-    def _found(self, host: Host, pf: str) -> str:
-        declared = host.document["firmware"]
+    def _state(self, host: Host, pf: str) -> str:
+        vfs = host.document["firmware"]["vfs"]
         try:
             settings = nic_settings(host, pf)
         except StepError as error:
             return error.reason
-        names = [name for name in NAMES if name in settings]
-        now = _normal({name: settings[name].now for name in names}, declared["vfs"])
-        later = _normal({name: settings[name].next for name in names}, declared["vfs"])
+        none = Setting(0, 0)
+        enabled, count = (settings.get(name, none) for name in NAMES)
+        # more VFs than the lab file has also conform
+        now = _text(enabled.now, min(vfs, count.now))
+        later = _text(enabled.next, min(vfs, count.next))
         if now == later:
             return now
-        when = (
-            "after a power cycle"
-            if _outlived_a_reboot(host, f"{pf}.firmware")
-            else "from the next boot on"
-        )
+        when = "from the next boot on"
+        if _outlived_a_reboot(host, f"{pf}.firmware"):
+            when = "after a power cycle"
         return f"{now}, {when} {later}"
 
     def _changes(self, host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
         """Arguments for `set`: the values that the next boot would not have yet."""
         vfs, changes = host.document["firmware"]["vfs"], []
-        if _value(settings, "SRIOV_EN") != 1:
+        later = {name: setting.next for name, setting in settings.items()}
+        if later.get("SRIOV_EN") != 1:
             changes.append("SRIOV_EN=1")
-        if (_value(settings, "NUM_OF_VFS") or 0) < vfs:
+        if later.get("NUM_OF_VFS", 0) < vfs:
             changes.append(f"NUM_OF_VFS={vfs}")
         return changes
 
@@ -136,16 +132,5 @@ def _outlived_a_reboot(host: Host, field: str) -> bool:
     return bool(load_json(host.machine, FIRMWARE_BOOTS_FILE).get(field, now) != now)
 
 
-def _value(settings: Dict[str, Setting], name: str) -> Optional[int]:
-    return settings[name].next if name in settings else None
-
-
-def _text(vfs: int) -> str:
-    return f"SRIOV_EN=1 NUM_OF_VFS={vfs}"
-
-
-def _normal(values: Dict[str, int], vfs: int) -> str:
-    """In the form of `_text`; more VFs than the lab file has also conform."""
-    return (
-        f"SRIOV_EN={values.get('SRIOV_EN', 0)} NUM_OF_VFS={min(vfs, values.get('NUM_OF_VFS', 0))}"
-    )
+def _text(enabled: int, vfs: int) -> str:
+    return f"SRIOV_EN={enabled} NUM_OF_VFS={vfs}"

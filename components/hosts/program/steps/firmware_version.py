@@ -5,12 +5,12 @@ from typing import Dict
 
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..step import Fields, Step, interface_of, section_of
+from ..step import Fields, Pf, PfStep, section_of
 
 UNKNOWN = "unknown"
 
 
-class FirmwareVersion(Step):
+class FirmwareVersion(PfStep):
     """Only checked.
 
     You update firmware by hand, since an interrupted update can leave a card unusable.
@@ -18,7 +18,6 @@ class FirmwareVersion(Step):
 
     name = "firmware_version"
     order = 120
-    at_boot = False
     effects = {"firmware_version": "none"}
     version_setting = "firmware.version"
     upgrade = (
@@ -26,18 +25,16 @@ class FirmwareVersion(Step):
         "cold boot, kubectl uncordon it"
     )
 
-    def target(self, document: Document) -> Fields:
-        declared: Dict[str, str] = section_of(document, "firmware_versions")
-        return {f"{pf}.firmware_version": declared[pf] for pf in sorted(declared)}
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        version = section_of(document, "firmware_versions").get(pf["interface"])
+        return {"firmware_version": version} if version else {}
 
     def versions(self, document: Document) -> Dict[str, str]:
-        return {field: str(version) for field, version in self.target(document).items()}
+        declared: Dict[str, str] = section_of(document, "firmware_versions")
+        return {f"{pf}.firmware_version": version for pf, version in declared.items()}
 
-    def observed(self, host: Host) -> Fields:
-        fields: Fields = {}
-        for field in self.target(host.document):
-            fields[field] = running(host, interface_of(field)) or UNKNOWN
-        return fields
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        return {"firmware_version": running(host, pf["interface"]) or UNKNOWN}
 
     def refuse(self, host: Host) -> None:
         for pf, version in sorted(host.document["firmware_versions"].items()):
@@ -45,15 +42,18 @@ class FirmwareVersion(Step):
             if not installed:
                 raise StepError(
                     f"{pf} does not report its firmware, but firmware.version is {version}",
-                    f"install ethtool (system.packages); a NIC for which `ethtool -i {pf}` shows "
-                    "no firmware-version cannot be compared: set firmware.version_by_rail for "
-                    "the others instead",
+                    "install ethtool (system.packages), or set firmware.version_by_rail for "
+                    "the other rails only",
                 )
             if installed != version:
+                device = host.pci_address(pf) or "its PCI address"
                 raise StepError(
                     f"{pf} runs firmware {installed}, but firmware.version is "
                     f"{version}{_waiting(host, pf, installed)}",
-                    by_hand(host, pf, version) + f"; or set firmware.version to {installed}",
+                    "rocelab never updates firmware: drain this host, flash the image of "
+                    f"{version} for the card's PSID (mstflint -d {device} query shows it; mstflint "
+                    f"-d {device} -i IMAGE burn), then a cold boot; or set firmware.version to "
+                    f"{installed}",
                 )
 
 
@@ -77,16 +77,6 @@ def parse_flashed(printed: str) -> str:
     """The version in a card's flash, by `mstflint query`; the card runs it after its next reset."""
     version = re.search(r"^FW Version:[ \t]*(\S+)", printed, re.MULTILINE)
     return version[1] if version else ""
-
-
-def by_hand(host: Host, pf: str, version: str) -> str:
-    """What you do by hand; rocelab never does it."""
-    device = host.pci_address(pf) or "its PCI address"
-    return (
-        f"rocelab never updates firmware: drain this host, flash the image of {version} for the "
-        f"card's PSID (mstflint -d {device} query shows it; mstflint -d {device} -i IMAGE burn), "
-        "then a cold boot"
-    )
 
 
 def _of_rdma_device(machine: Machine, pf: str) -> str:

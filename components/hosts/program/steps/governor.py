@@ -17,6 +17,7 @@ class Governor(Step):
 
     name = "cpu_governor"
     order = 260
+    at_boot = True
     setting = "system.cpu_governor"
     keeps = ("cpu_governor",)
     effects = {"cpu_governor": "none"}

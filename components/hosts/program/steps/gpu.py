@@ -39,7 +39,6 @@ class GpuDriverStep(Step):
     name = "gpu_driver"
     order = 350
     keeps = ("gpu",)
-    at_boot = False
     effects = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
     version_setting = "gpu.driver.version"
     upgrade = "kubectl drain it, install the driver, reboot, kubectl uncordon it"

@@ -16,6 +16,7 @@ class GpuDirect(Step):
 
     name = "gpudirect"
     order = 590
+    at_boot = True
     keeps = ("gpudirect", "iommu_groups", "acs_bridges")
     waits_for = ("driver", "gpu_driver")
     effects = {"gpudirect": "none"}

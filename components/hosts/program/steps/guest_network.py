@@ -13,14 +13,14 @@ from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..places import MARK, NETWORK_MANAGER_FILE
 from ..revert import arm_revert
-from ..step import Before, Fields, Step, value_or_reason
+from ..step import Before, Fields, Pf, PfStep, value_or_reason, wrong_pfs
 
 ADDRESS_WAIT_S = 30
 HEADERS_BYTES = 28
 """IPv4 and ICMP headers, which a ping's size leaves out."""
 
 
-class GuestNetworkStep(Step):
+class GuestNetworkStep(PfStep):
     """One file per interface.
 
     Only that interface changes, and the change reverts unless it is confirmed.
@@ -29,7 +29,6 @@ class GuestNetworkStep(Step):
     name = "guest_network"
     order = 530
     keeps = ("guest_network",)
-    at_boot = False
     effects = {"kept": "link"}
     files = (
         f"{guest.NETPLAN}/*",
@@ -38,13 +37,11 @@ class GuestNetworkStep(Step):
         NETWORK_MANAGER_FILE,
     )
 
-    def target(self, document: Document) -> Fields:
-        if not document.get("guest_network"):
-            return {}
-        return {f"{pf['interface']}.kept": _target(pf) for pf in document["pfs"]}
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {"kept": _target(pf)} if document.get("guest_network") else {}
 
-    def observed(self, host: Host) -> Fields:
-        return {f"{pf['interface']}.kept": _found(host, pf) for pf in host.pfs}
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        return {"kept": value_or_reason(lambda: _kept(host, pf))}
 
     def refuse(self, host: Host) -> None:
         refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
@@ -57,9 +54,8 @@ class GuestNetworkStep(Step):
         if host.machine.remove(NETWORK_MANAGER_FILE):  # it kept NetworkManager away from the rails
             for pf in host.pfs:
                 host.machine.run("nmcli", "device", "set", pf["interface"], "managed", "yes")
-        for pf in host.pfs:
-            if f"{pf['interface']}.kept" in wrong:
-                _keep(host, tool, pf)
+        for pf in wrong_pfs(host, wrong):
+            _keep(host, tool, pf)
 
     def facts(self, host: Host) -> Dict[str, Any]:
         if host.booting:
@@ -83,7 +79,7 @@ class GuestNetworkStep(Step):
         _let_go(host, pf)
 
 
-def _target(pf: Dict[str, Any]) -> str:
+def _target(pf: Pf) -> str:
     return f"{pf['address']} mtu {pf['mtu_bytes']}"
 
 
@@ -96,21 +92,12 @@ def _tool(host: Host) -> str:
     )
 
 
-def _found(host: Host, pf: Dict[str, Any]) -> str:
-    try:
-        plan = guest.plan_for(_tool(host), pf)
-    except StepError as error:
-        return error.reason
-    if not host.machine.exists(plan.path):
-        return f"no file {plan.path}"
-    return (
-        _target(pf)
-        if host.machine.content(plan.path) == plan.text.encode()
-        else f"{plan.path} altered"
-    )
+def _kept(host: Host, pf: Pf) -> str:
+    plan = guest.plan_for(_tool(host), pf)
+    return "".join(host.machine.faults({plan.path: plan.text})) or _target(pf)
 
 
-def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
+def _keep(host: Host, tool: str, pf: Pf) -> None:
     machine, name = host.machine, pf["interface"]
     plan = guest.plan_for(tool, pf)
     paths, start, stop = [plan.path], plan.start, plan.stop
@@ -139,7 +126,7 @@ def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
         )
 
 
-def _is_addressed(host: Host, pf: Dict[str, Any]) -> bool:
+def _is_addressed(host: Host, pf: Pf) -> bool:
     host.forget()
     name = pf["interface"]
     return (

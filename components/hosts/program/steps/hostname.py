@@ -21,7 +21,6 @@ class Hostname(Step):
 
     name = "hostname"
     order = 240
-    at_boot = False
     effects = {"hostname": "none"}
     files = (HOSTNAME_FILE, CLOUD_FILE)
 

@@ -23,7 +23,6 @@ class HostsFile(Step):
 
     name = "hosts_file"
     order = 250
-    at_boot = False
     effects = {"hosts_file": "none"}
     files = (HOSTS_FILE, CLOUD_FILE)
 

@@ -26,7 +26,6 @@ class Initramfs(Step):
 
     name = "initramfs"
     order = 820
-    at_boot = False
     effects = {"initramfs": "none"}
 
     def target(self, document: Document) -> Fields:

@@ -35,7 +35,6 @@ class KernelArgumentsStep(Step):
 
     name = FIELD
     order = 230
-    at_boot = False
     effects = {FIELD: "reboot"}
     files = (GRUB_FILE, "/boot/grub*/grub.cfg")
 

@@ -24,7 +24,6 @@ class Kubelet(Step):
 
     name = "kubelet"
     order = 740
-    at_boot = False
     effects = {"kubelet_service": "none", "kubelet_node_ip": "none", "crictl": "none"}
     services = (UNIT,)
     repairs = {"kubelet_node_ip": "service"}

@@ -31,7 +31,6 @@ class KubernetesKernel(Step):
 
     name = FIELD
     order = 720
-    at_boot = False
     effects = {FIELD: "none"}
     files = tuple(FILES)
 

@@ -36,7 +36,6 @@ class KubernetesPackages(Step):
 
     name = FIELD
     order = 730
-    at_boot = False
     effects = {FIELD: "none"}
     repairs = {FIELD: "service"}
     version_setting = "cluster.bootstrap.version"

@@ -37,7 +37,6 @@ class Licence(Step):
     name = "licence"
     order = 610
     keeps = ("licence",)
-    at_boot = False
     effects = {"licence": "none", "licence_settings": "none", "licence_token": "none"}
     files = (SETTINGS_FILE, TOKEN_FILE)
     services = (DAEMON,)

@@ -7,83 +7,70 @@ from ..daemons import managed_netdevs, refuse_defined_rails
 from ..host import Document, Host
 from ..machine import StepError
 from ..revert import arm_revert, link_changes, link_state
-from ..step import Before, Fields, Step, interface_of
+from ..step import Before, Fields, Pf, PfStep, wrong_pfs
 
 LINK_FIELDS = {"mtu_bytes": "mtu_bytes", "up": "link", "addresses": "address"}
 
 
-class LinkStep(Step):
+class LinkStep(PfStep):
     """rocelab owns the PF: other addresses on it are removed."""
 
     name = "link"
     order = 510
+    at_boot = True
     waits_for = ("link_layer",)
     effects = {"mtu_bytes": "link", "link": "link", "address": "link"}
 
-    def target(self, document: Document) -> Fields:
-        fields: Fields = {}
-        for pf in document["pfs"]:
-            name = pf["interface"]
-            fields.update(
-                {
-                    f"{name}.mtu_bytes": pf["mtu_bytes"],
-                    f"{name}.link": "up",
-                    f"{name}.address": pf["address"],
-                }
-            )
-        return fields
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {"mtu_bytes": pf["mtu_bytes"], "link": "up", "address": pf["address"]}
 
-    def observed(self, host: Host) -> Fields:
-        fields: Fields = {}
-        for pf in host.pfs:
-            name = pf["interface"]
-            fields[f"{name}.mtu_bytes"] = host.links().get(name, {}).get("mtu", 0)
-            fields[f"{name}.link"] = "up" if host.is_up(name) else "down"
-            if managed_netdevs(host, name):
-                fields[f"{name}.link"] = "managed by NetworkManager"
-            fields[f"{name}.address"] = " ".join(host.addresses(name)) or "none"
-        return fields
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        name = pf["interface"]
+        state = "up" if host.is_up(name) else "down"
+        return {
+            "mtu_bytes": host.links().get(name, {}).get("mtu", 0),
+            "link": "managed by NetworkManager" if managed_netdevs(host, name) else state,
+            "address": " ".join(host.addresses(name)) or "none",
+        }
 
     def refuse(self, host: Host) -> None:
-        refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
-        refuse_what_others_use(host, [pf["interface"] for pf in host.pfs])
+        names = [pf["interface"] for pf in host.pfs]
+        refuse_what_carries_the_host(host, names)
+        refuse_what_others_use(host, names)
         refuse_defined_rails(host)
         for pf in host.pfs:
-            if host.machine.exists(f"/sys/class/net/{pf['interface']}/bonding_slave"):
-                bond = host.machine.target(f"/sys/class/net/{pf['interface']}/master") or "a bond"
+            name = pf["interface"]
+            if host.machine.exists(f"/sys/class/net/{name}/bonding_slave"):
+                bond = host.machine.target(f"/sys/class/net/{name}/master") or "a bond"
                 raise StepError(
-                    f"{pf['interface']} is a member of {bond}, but a RoCE rail needs a NIC, not a "
-                    "bond",
+                    f"{name} is a member of {bond}, but a RoCE rail needs a NIC, not a bond",
                     f"remove it from {bond} in this host's network configuration, or name "
                     "another NIC",
                 )
-            driver = host.driver(pf["interface"])
+            driver = host.driver(name)
             if driver != pf["driver"]:
                 raise StepError(
-                    f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}",
-                    "set the PF's `driver` in the lab file to the loaded driver, or load the "
-                    "driver in the lab file",
+                    f"{name} runs on {driver or 'no'} driver, not {pf['driver']}",
+                    "set this PF's `driver` to the loaded one, or load the one in the lab file",
                 )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = []
-        concerned = {interface_of(field) for field in wrong}
-        arm_revert(
-            host, concerned
-        )  # before NetworkManager takes its address off a NIC that it gives up
-        for name in sorted(concerned):
-            for netdev in managed_netdevs(host, name):
-                host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
+        pfs = wrong_pfs(host, wrong)
+        names = [pf["interface"] for pf in pfs]
+        # before NetworkManager takes the address off a NIC that it gives up
+        arm_revert(host, names)
+        for netdev in (netdev for name in names for netdev in managed_netdevs(host, name)):
+            host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
         host.forget()
-        for pf in host.pfs:
+        for pf in pfs:
             name = pf["interface"]
-            if name in concerned:
-                target = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
-                chosen = {}
-                for key, field in LINK_FIELDS.items():
-                    if f"{name}.{field}" in wrong:
-                        chosen[key] = target[key]
-                lines += link_changes(host, name, {**link_state(host, name), **chosen})
+            target = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
+            state = link_state(host, name)
+            for key, field in LINK_FIELDS.items():
+                if f"{name}.{field}" in wrong:
+                    state[key] = target[key]
+            lines += link_changes(host, name, state)
         host.ip_batch(lines)
 
     def before_pf(self, host: Host, pf: str) -> Before:

@@ -5,7 +5,7 @@ from typing import Dict, List, Set
 from ..firmware_settings import Setting
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Fields, Step, section_of
+from ..step import Fields, Pf, PfStep, section_of
 from .firmware import set_for_next_boot
 
 ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
@@ -17,26 +17,26 @@ LINK_TYPE_ETHERNET = 2
 """Value of LINK_TYPE_P1 for ETH; IB is 1 (`mstconfig -d DEVICE query`)."""
 
 
-class LinkLayer(Step):
+class LinkLayer(PfStep):
     """A PF with `convert_infiniband` gets its setting; Ethernet waits for the reboot."""
 
     name = "link_layer"
     order = 340
-    at_boot = False
     effects = {"link_layer": "reboot"}
 
     def concerns(self, document: Document) -> bool:
         return True
 
-    def target(self, document: Document) -> Fields:
-        return {f"{name}.link_layer": ETHERNET for name in _converted(document)}
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {"link_layer": ETHERNET} if _is_converted(document, pf) else {}
 
-    def observed(self, host: Host) -> Fields:
-        return {f"{name}.link_layer": link_layer(host, name) for name in _converted(host.document)}
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        return {"link_layer": link_layer(host, pf["interface"])}
 
     def refuse(self, host: Host) -> None:
-        for name in (pf["interface"] for pf in host.pfs):
-            if name not in _converted(host.document) and link_layer(host, name) == INFINIBAND:
+        for pf in host.pfs:
+            name = pf["interface"]
+            if not _is_converted(host.document, pf) and link_layer(host, name) == INFINIBAND:
                 raise StepError(
                     f"{name} is an InfiniBand port, but RoCE needs Ethernet",
                     "name an Ethernet port; or, if this InfiniBand fabric is unused, set "
@@ -58,8 +58,8 @@ def link_layer(host: Host, pf: str) -> str:
     return INFINIBAND if infiniband else ETHERNET
 
 
-def _converted(document: Document) -> List[str]:
-    return list(section_of(document, "firmware").get("convert", []))
+def _is_converted(document: Document, pf: Pf) -> bool:
+    return pf["interface"] in section_of(document, "firmware").get("convert", ())
 
 
 def _changes(host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:

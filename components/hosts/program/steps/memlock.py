@@ -29,7 +29,6 @@ class Memlock(Step):
 
     name = "memlock"
     order = 410
-    at_boot = False
     effects = {"memlock": "none", "login_memlock": "none"}
     files = (LOGINS, DROP_IN)
 

@@ -11,6 +11,7 @@ class Modules(Step):
 
     name = "modules"
     order = 420
+    at_boot = True
     effects = {"modules": "none"}
     repairs = {"modules": "service"}
 

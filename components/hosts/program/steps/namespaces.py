@@ -15,6 +15,7 @@ class RdmaNamespaces(Step):
 
     name = "rdma_namespaces"
     order = 430
+    at_boot = True
     effects = {FIELD: "reboot"}
 
     def target(self, document: Document) -> Fields:

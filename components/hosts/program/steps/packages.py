@@ -13,7 +13,6 @@ class PackagesStep(Step):
     name = "packages"
     order = 210
     setting = "system.packages"
-    at_boot = False
     effects = {"packages": "none"}
     repairs = {
         "packages": "service"

@@ -68,6 +68,7 @@ class Persistence(Step):
 
     name = "unit"
     order = 810
+    at_boot = True
     effects = {"unit": "none"}
 
     def target(self, document: Document) -> Fields:

@@ -29,7 +29,6 @@ class Preflight(Step):
     name = "preflight"
     order = 110
     keeps = ("nics", "os", "iommu", "secure_boot", "kernel_headers", "pcie")
-    at_boot = False
 
     def concerns(self, document: Document) -> bool:
         return True

@@ -9,7 +9,7 @@ from typing import Set
 
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Fields, Step, interface_of
+from ..step import Fields, Pf, PfStep, interface_of
 
 DRIVER = "vmxnet3"
 MODULE = "vmw_pvrdma"
@@ -17,24 +17,24 @@ ACTIVE = "ACTIVE"
 PORT_WAIT_S = 30
 
 
-class PvrdmaStep(Step):
+class PvrdmaStep(PfStep):
     """The port of each PVRDMA device is active."""
 
     name = "pvrdma"
     order = 540
+    at_boot = True
     effects = {"pvrdma_port": "link"}
 
-    def target(self, document: Document) -> Fields:
-        fields: Fields = {}
-        for pf in document["pfs"]:
-            if pf["driver"] == DRIVER:
-                fields[f"{pf['interface']}.pvrdma_port"] = ACTIVE
-        return fields
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {"pvrdma_port": ACTIVE} if pf["driver"] == DRIVER else {}
 
-    def observed(self, host: Host) -> Fields:
-        return {
-            field: self._port(host, interface_of(field)) for field in self.target(host.document)
-        }
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        """State of the port as the kernel words it, without its number."""
+        devices = host.rdma_devices(pf["interface"])
+        if not devices:
+            return {"pvrdma_port": "no device"}
+        state = host.machine.read(f"/sys/class/infiniband/{devices[0]}/ports/1/state")
+        return {"pvrdma_port": state.rpartition(": ")[2] or "unknown"}
 
     def refuse(self, host: Host) -> None:
         if host.machine.exists(f"/sys/module/{MODULE}"):
@@ -63,11 +63,3 @@ class PvrdmaStep(Step):
                 "check that the adapter is of type PVRDMA and on a distributed switch, and that "
                 "the ESXi host has Net.PVRDMAVmknic set",
             )
-
-    def _port(self, host: Host, interface: str) -> str:
-        """State of the port as the kernel words it, without its number."""
-        devices = host.rdma_devices(interface)
-        if not devices:
-            return "no device"
-        state = host.machine.read(f"/sys/class/infiniband/{devices[0]}/ports/1/state")
-        return state.rpartition(": ")[2] or "unknown"

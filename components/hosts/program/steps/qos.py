@@ -28,7 +28,7 @@ from ..qos import (
     set_port,
     set_rdma_cm,
 )
-from ..step import Before, Fields, Step, section_of
+from ..step import Before, Fields, Pf, PfStep, section_of, wrong_pfs
 
 RDMA_CM_ASPECTS = ("roce_mode", "roce_tos")
 PORT_ASPECTS = ("dcbx", "trust", "dscp_map", "pfc")
@@ -40,7 +40,7 @@ NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, "trust", "dscp_map", "pfc")
 """Aspects that every host must be able to set."""
 
 
-class QualityOfService(Step):
+class QualityOfService(PfStep):
     """All of it vanishes at boot, so the unit sets it again.
 
     A soft-RoCE device marks what rdma_cm connects; the NIC under it has no trust, priorities or
@@ -50,6 +50,7 @@ class QualityOfService(Step):
 
     name = "qos"
     order = 580
+    at_boot = True
     keeps = ("qos", "roce_qos")
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {
@@ -57,34 +58,27 @@ class QualityOfService(Step):
         **dict.fromkeys((*RDMA_CM_ASPECTS, "traffic_class", "ecn", "cnp"), "none"),
     }
 
-    def target(self, document: Document) -> Fields:
-        fields: Fields = {}
-        for pf in document["pfs"]:
-            for aspect, value in _target(document, pf).items():
-                fields[f"{pf['interface']}.{aspect}"] = value
-        return fields
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {**_target(document, pf)}
 
-    def observed(self, host: Host) -> Fields:
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        _, aspects = _observed(host, pf)
         fields: Fields = {}
-        for pf in host.pfs:
-            target, (_, aspects) = _target(host.document, pf), _found(host, pf)
-            for aspect, value in target.items():
-                unset = "none" if aspect in NEVER_LEFT_OUT else value
-                actual = aspects.get(aspect, unset)
-                if aspect == "dscp_map" and aspects["trust"] in TRUSTS:
-                    mapping = map_of(actual)
-                    actual = (
-                        map_text({dscp: mapping[dscp] for dscp in map_of(value) if dscp in mapping})
-                        or "none"
-                    )
-                fields[f"{pf['interface']}.{aspect}"] = actual
+        for aspect, value in _target(host.document, pf).items():
+            unset = "none" if aspect in NEVER_LEFT_OUT else value
+            actual = aspects.get(aspect, unset)
+            if aspect == "dscp_map" and aspects["trust"] in TRUSTS:
+                mapping = map_of(actual)
+                ours = {dscp: mapping[dscp] for dscp in map_of(value) if dscp in mapping}
+                actual = map_text(ours) or "none"
+            fields[aspect] = actual
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        for pf in host.pfs:
+        for pf in wrong_pfs(host, wrong):
             name, target = pf["interface"], _target(host.document, pf)
             chosen = {aspect: target[aspect] for aspect in target if f"{name}.{aspect}" in wrong}
-            tool, aspects = _found(host, pf)
+            tool, aspects = _observed(host, pf)
             if set(chosen) & set(PORT_ASPECTS) and not tool:
                 raise StepError(
                     f"{name}: trust and flow control: {aspects['trust']}",
@@ -96,19 +90,16 @@ class QualityOfService(Step):
 
     def facts(self, host: Host) -> Dict[str, Any]:
         """The tool of each PF, what it cannot show, and a summary that differs when settings do."""
-        warnings = {}
+        forms = {}
         for pf in host.pfs:
-            tool, aspects = _found(host, pf)
-            left = ", ".join(
-                aspect for aspect in _target(host.document, pf) if aspect not in aspects
-            )
-            form = (
-                "soft-RoCE: global pause and marks of rdma_cm alone"
-                if pf["soft_roce"]
-                else tool or "no tool"
-            )
-            warnings[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
-        return {"qos": warnings, "roce_qos": _summary(host.document["qos"])}
+            tool, aspects = _observed(host, pf)
+            target = _target(host.document, pf)
+            left = ", ".join(aspect for aspect in target if aspect not in aspects)
+            form = tool or "no tool"
+            if pf["soft_roce"]:
+                form = "soft-RoCE: global pause and marks of rdma_cm alone"
+            forms[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
+        return {"qos": forms, "roce_qos": _summary(host.document["qos"])}
 
     def before_pf(self, host: Host, pf: str) -> Before:
         known = next(known for known in host.pfs if known["interface"] == pf)
@@ -125,49 +116,33 @@ class QualityOfService(Step):
             host.forget()
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
-        tool, current = _found(host, before)
+        tool, current = _observed(host, before)
         aspects = {}
         for key, value in before["aspects"].items():
-            if current.get(key, value) != value:
+            if current.get(key, value) != value and value != "default":
                 aspects[key] = value
         if aspects.get("trust", "dscp") not in TRUSTS or not tool:
             aspects = {key: value for key, value in aspects.items() if key not in PORT_ASPECTS}
         elif "dscp_map" in aspects:
-            aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], current["dscp_map"])
             if tool == DCB:
-                aspects["trust"] = (
-                    "pcp"  # empties the table; restoring a code point restores the trust
-                )
-        _set(
-            host,
-            before,
-            tool,
-            {key: value for key, value in aspects.items() if value != "default"},
-        )
+                # empties the table; restoring a code point restores the trust
+                aspects["trust"] = "pcp"
+            else:
+                old, new = map_of(aspects["dscp_map"]), map_of(current["dscp_map"])
+                changed = {dscp: old[dscp] for dscp in old if new.get(dscp) != old[dscp]}
+                aspects["dscp_map"] = map_text(changed)
+        _set(host, before, tool, aspects)
         host.machine.remove(f"{RDMA_CM}/{before['rdma_device']}")
         host.forget()
 
 
-def _recorded(host: Host, pf: Dict[str, Any]) -> Dict[str, Any]:
+def _recorded(host: Host, pf: Pf) -> Before:
     """What an undo needs, also when the document no longer names the PF."""
     known = {key: pf[key] for key in ("interface", "rdma_device", "soft_roce")}
-    return {**known, "priority": _priority(host, pf), "aspects": _found(host, pf)[1]}
+    return {**known, "priority": _priority(host, pf), "aspects": _observed(host, pf)[1]}
 
 
-def _map_back(tool: str, before: str, now: str) -> str:
-    """Code points that have to be mapped again.
-
-    `dcb` begins with an empty table, `mlnx_qos` with a full one.
-    """
-    old, new = map_of(before), map_of(now)
-    return (
-        before
-        if tool == DCB
-        else map_text({dscp: old[dscp] for dscp in old if new.get(dscp) != old[dscp]})
-    )
-
-
-def _target(document: Document, pf: Dict[str, Any]) -> Aspects:
+def _target(document: Document, pf: Pf) -> Aspects:
     """Every aspect of a PF as the document asks for it; none when it does not."""
     qos = document.get("qos")
     if not qos:
@@ -187,7 +162,7 @@ def _target(document: Document, pf: Dict[str, Any]) -> Aspects:
     }
 
 
-def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
+def _observed(host: Host, pf: Pf) -> Tuple[str, Aspects]:
     name, device = pf["interface"], pf["rdma_device"]
 
     def look() -> Tuple[str, Aspects]:
@@ -201,14 +176,14 @@ def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
     return aspects
 
 
-def _priority(host: Host, pf: Dict[str, Any]) -> int:
+def _priority(host: Host, pf: Pf) -> int:
     """Priority of RoCE: at an undo the one that was recorded, else the document's."""
     if "priority" in pf:
         return int(pf["priority"])
     return int(section_of(host.document, "qos").get("priority", 0))
 
 
-def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:
+def _set(host: Host, pf: Pf, tool: str, chosen: Aspects) -> None:
     name, device, write = pf["interface"], pf["rdma_device"], host.machine.write
     port = {aspect: chosen[aspect] for aspect in PORT_ASPECTS if aspect in chosen}
     if port:

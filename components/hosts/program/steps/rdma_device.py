@@ -4,60 +4,50 @@ from typing import Any, Dict, Set
 
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Pf, PfStep, wrong_pfs
 
 
-class RdmaDeviceStep(Step):
+class RdmaDeviceStep(PfStep):
     """Adds and removes soft-RoCE links; a NIC's own device is only checked."""
 
     name = "rdma_device"
     order = 570
+    at_boot = True
     keeps = ("rdma",)
     effects = {"rdma_device": "link"}
 
-    def target(self, document: Document) -> Fields:
-        return {f"{pf['interface']}.rdma_device": pf["rdma_device"] for pf in document["pfs"]}
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {"rdma_device": pf["rdma_device"]}
 
-    def observed(self, host: Host) -> Fields:
-        fields: Fields = {}
-        for pf in host.pfs:
-            fields[f"{pf['interface']}.rdma_device"] = (
-                " ".join(host.rdma_devices(pf["interface"])) or "none"
-            )
-        return fields
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        return {"rdma_device": " ".join(host.rdma_devices(pf["interface"])) or "none"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        pfs = [pf for pf in host.pfs if f"{pf['interface']}.rdma_device" in wrong]
+        pfs = wrong_pfs(host, wrong)
         for pf in pfs:
             if not pf["soft_roce"]:
-                present = " ".join(host.rdma_devices(pf["interface"])) or "none"
+                present = self.observed_of(host, pf)["rdma_device"]
                 raise StepError(
                     f"{pf['interface']} has RDMA device {present}, not {pf['rdma_device']}",
                     "if it is none, check that mlx5_ib is loaded; otherwise set rdma_device of "
                     "this PF to that name",
                 )
-        parents = host.rdma_parents()
         interfaces, devices = {pf["interface"] for pf in pfs}, {pf["rdma_device"] for pf in pfs}
-        for name, parent in parents.items():
+        for name, parent in host.rdma_parents().items():
             if parent in interfaces or name in devices:
                 delete_soft_link(host, name)
         for pf in pfs:
-            host.machine.must(
-                "rdma", "link", "add", pf["rdma_device"], "type", "rxe", "netdev", pf["interface"]
-            )
+            link = ("type", "rxe", "netdev", pf["interface"])
+            host.machine.must("rdma", "link", "add", pf["rdma_device"], *link)
 
     def before_pf(self, host: Host, pf: str) -> Before:
         return {"rdma_devices": host.rdma_devices(pf)}
 
     def facts(self, host: Host) -> Dict[str, Any]:
         # from the kernel, not from the lab file: the simulator's vmw_pvrdma is really soft-RoCE
-        soft = host.rdma_parents()
-        kinds = {}
-        for pf in host.pfs:
-            kinds[pf["rdma_device"]] = (
-                "soft-RoCE, simulated" if pf["rdma_device"] in soft else pf["driver"]
-            )
-        return {"rdma": kinds}
+        kinds = {pf["rdma_device"]: pf["driver"] for pf in host.pfs}
+        soft = dict.fromkeys(kinds.keys() & host.rdma_parents().keys(), "soft-RoCE, simulated")
+        return {"rdma": {**kinds, **soft}}
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
         for name, parent in host.rdma_parents().items():

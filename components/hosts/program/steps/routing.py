@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Set
 
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Pf, PfStep, wrong_pfs
 
 PROTOCOL = "114"
 """Marks routes and rules of rocelab; others in the same table are left alone."""
@@ -23,7 +23,7 @@ table at 32766."""
 IP = ("ip", "-4", "-j")
 
 
-class Routing(Step):
+class Routing(PfStep):
     """A table and a rule per PF.
 
     No other traffic uses them, so a revert does not need to restore them.
@@ -31,27 +31,21 @@ class Routing(Step):
 
     name = "routing"
     order = 520
+    at_boot = True
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"routing": "link"}
 
-    def target(self, document: Document) -> Fields:
-        routed = any("routing" in pf for pf in document["pfs"])
-        fields: Fields = {}
-        for pf in document["pfs"]:
-            if routed:
-                fields[f"{pf['interface']}.routing"] = "; ".join(_lines(pf)) or "none"
-        return fields
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        routed = any("routing" in other for other in document["pfs"])
+        return {"routing": "; ".join(_lines(pf)) or "none"} if routed else {}
 
-    def observed(self, host: Host) -> Fields:
-        return {
-            f"{pf['interface']}.routing": "; ".join(_found(host, pf)) or "none" for pf in host.pfs
-        }
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        return {"routing": "; ".join(_lines_in_effect(host, pf)) or "none"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        for pf in host.pfs:
-            if f"{pf['interface']}.routing" in wrong:
-                _refuse_a_table_in_use(host, pf)
-                host.ip_batch([*_removal(host, pf["interface"]), *map(_added, _lines(pf))])
+        for pf in wrong_pfs(host, wrong):
+            _refuse_a_table_in_use(host, pf)
+            host.ip_batch([*_removal(host, pf["interface"]), *map(_added, _lines(pf))])
 
     def before_pf(self, host: Host, pf: str) -> Before:
         return {}
@@ -60,7 +54,7 @@ class Routing(Step):
         host.ip_batch(_removal(host, pf))
 
 
-def _lines(pf: Dict[str, Any]) -> List[str]:
+def _lines(pf: Pf) -> List[str]:
     """Routes and rule of a PF, in the words of `ip`; none for a rail without router."""
     if "routing" not in pf:
         return []
@@ -86,27 +80,22 @@ def _added(line: str) -> str:
     return f"route add {line} protocol {PROTOCOL}"
 
 
-def _found(host: Host, pf: Dict[str, Any]) -> List[str]:
+def _lines_in_effect(host: Host, pf: Pf) -> List[str]:
     """The lines in effect, including another router or an extra route."""
-    name = pf["interface"]
-    routes = [route for route in _routes(host) if _is_ours(route) and route.get("dev") == name]
-    tables = (
-        {str(pf["routing"]["table"])} if "routing" in pf else {route["table"] for route in routes}
-    )
-    lines = []
-    for route in routes:
-        lines.append(
-            f"{route['dst']}{' via ' + route['gateway'] if 'gateway' in route else ''} dev {name} "
-            f"table {route['table']}" + (f" metric {route['metric']}" if "metric" in route else "")
-        )
-    rules = []
+    name, lines, tables = pf["interface"], [], set()
+    for route in _routes(host):
+        if _is_ours(route) and route.get("dev") == name:
+            tables.add(route["table"])
+            via = f" via {route['gateway']}" if "gateway" in route else ""
+            metric = f" metric {route['metric']}" if "metric" in route else ""
+            lines.append(f"{route['dst']}{via} dev {name} table {route['table']}{metric}")
+    lines.sort(key=lambda line: (line.startswith("default"), " table main" not in line))
+    if "routing" in pf:
+        tables = {str(pf["routing"]["table"])}
     for rule in _rules(host):
         if rule["table"] in tables:
-            rules.append(f"from {_source(rule)} lookup {rule['table']}")
-    return (
-        sorted(lines, key=lambda line: (line.startswith("default"), " table main" not in line))
-        + rules
-    )
+            lines.append(f"from {_source(rule)} lookup {rule['table']}")
+    return lines
 
 
 def _removal(host: Host, pf: str) -> List[str]:
@@ -124,7 +113,7 @@ def _removal(host: Host, pf: str) -> List[str]:
     return lines
 
 
-def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:
+def _refuse_a_table_in_use(host: Host, pf: Pf) -> None:
     table = str(pf["routing"]["table"]) if "routing" in pf else ""
     foreign = [route for route in _routes(host) if route["table"] == table and not _is_ours(route)]
     if foreign:
@@ -136,18 +125,16 @@ def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:
 
 def _routes(host: Host) -> List[Dict[str, Any]]:
     """Routes of all tables; `ip` leaves main unnamed."""
-    routes = host.remembered(
-        "routes",
-        lambda: json.loads(host.machine.must(*IP, "route", "show", "table", "all") or "[]"),
-    )
-    return [{"table": "main", **route} for route in routes]
+    return [{"table": "main", **route} for route in _listed(host, "route", "show", "table", "all")]
 
 
 def _rules(host: Host) -> List[Dict[str, Any]]:
-    rules = host.remembered(
-        "rules", lambda: json.loads(host.machine.must(*IP, "rule", "show") or "[]")
-    )
-    return [rule for rule in rules if _is_ours(rule)]
+    return [rule for rule in _listed(host, "rule", "show") if _is_ours(rule)]
+
+
+def _listed(host: Host, *words: str) -> List[Dict[str, Any]]:
+    printed = host.remembered(words[0], lambda: host.machine.must(*IP, *words))
+    return list(json.loads(printed or "[]"))
 
 
 def _is_ours(entry: Dict[str, Any]) -> bool:

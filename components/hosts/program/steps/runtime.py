@@ -25,7 +25,6 @@ class ContainerRuntime(Step):
     name = "runtime"
     order = 360
     keeps = ("containerd",)
-    at_boot = False
     effects = {"containerd": "none", "containerd_config": "none", "registry_mirrors": "none"}
     files = (CONFIG_FILE, f"{MIRRORS}/*/hosts.toml")
     services = ("containerd.service",)

@@ -20,6 +20,7 @@ class Swap(Step):
 
     name = "swap"
     order = 710
+    at_boot = True
     effects = {"swap": "none"}
     files = (FSTAB,)
     repairs = {"swap": "service"}

@@ -25,7 +25,6 @@ class ContainerToolkitStep(Step):
     name = "toolkit"
     order = 370
     keeps = ("container_toolkit",)
-    at_boot = False
     effects = {"container_toolkit": "none", "container_toolkit_runtime": "none"}
     files = (CONFIG_FILE, f"{CONFIG_DROP_INS}/*")
     services = ("containerd.service",)

@@ -117,7 +117,6 @@ class Users(Step):
 
     name = "users"
     order = 270
-    at_boot = False
     effects = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
     files = ("/etc/sudoers.d/rocelab-*",)
 

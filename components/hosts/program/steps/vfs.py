@@ -1,19 +1,19 @@
 """Number of VFs, and the address of each idle one."""
 
 import hashlib
-from typing import Any, Dict, Iterable, List, Optional, Set
+from typing import Any, Dict, Iterable, List, Set
 
 from ..daemons import keep_new_vfs_unmanaged
 from ..host import Document, Host, VirtualFunction
 from ..machine import StepError
 from ..places import VF_WAIT_S
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Pf, PfStep, wrong_pfs
 
 OWN_MACS = "own"
 """Each VF has the address of `vf_mac`."""
 
 
-class Vfs(Step):
+class Vfs(PfStep):
     """A VF in use is never removed and never changed.
 
     While the number is wrong, nothing else is compared: addresses and MTU come with the VFs.
@@ -21,56 +21,40 @@ class Vfs(Step):
 
     name = "vfs"
     order = 550
+    at_boot = True
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"vfs": "pods", "vf_macs": "none"}  # addresses: of idle VFs only
     repairs = {"vfs": "link"}  # VFs in use are left alone by the host itself
 
-    def target(self, document: Document) -> Fields:
-        fields: Fields = {}
-        for pf in document["pfs"]:
-            if pf.get("vf_owner"):
-                continue  # the cluster's own agent makes them, and two owners would undo each other
-            fields[f"{pf['interface']}.vfs"] = pf["vfs"]
-            if pf["vfs"]:
-                fields[f"{pf['interface']}.vf_macs"] = OWN_MACS
-        return fields
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        if pf.get("vf_owner"):
+            return {}  # the cluster's own agent makes them, and two owners would undo each other
+        return {"vfs": pf["vfs"], "vf_macs": OWN_MACS} if pf["vfs"] else {"vfs": 0}
 
-    def observed(self, host: Host) -> Fields:
-        fields: Fields = {}
-        for pf in host.pfs:
-            if pf.get("vf_owner"):
-                continue
-            name, vfs = pf["interface"], host.vfs(pf["interface"])
-            fields[f"{name}.vfs"] = len(vfs)
-            if pf["vfs"]:
-                odd = self._with_foreign_address(host, name) if len(vfs) == pf["vfs"] else []
-                fields[f"{name}.vf_macs"] = (
-                    ", ".join(f"VF {vf.number} {self._mac(host, vf)}" for vf in odd) or OWN_MACS
-                )
-        return fields
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        name = pf["interface"]
+        count = len(host.vfs(name))
+        if not pf["vfs"]:
+            return {"vfs": count}
+        odd = self._with_foreign_address(host, name) if count == pf["vfs"] else []
+        macs = ", ".join(f"VF {vf.number} {self._mac(host, vf)}" for vf in odd)
+        return {"vfs": count, "vf_macs": macs or OWN_MACS}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         keep_new_vfs_unmanaged(host)
-        pfs = {pf["interface"]: pf["vfs"] for pf in host.pfs}
-        resized = [name for name in pfs if f"{name}.vfs" in wrong]
-        failed = []
-        for error in (self._resized(host, name, pfs[name]) for name in resized):
-            if error:
-                failed.append(error)
-        self._give_addresses(
-            host, [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong]
-        )
+        names, failed = [], []
+        for pf in wrong_pfs(host, wrong):
+            name = pf["interface"]
+            names.append(name)
+            if f"{name}.vfs" in wrong:
+                try:
+                    refuse_vfs_in_use(host, name, pf["vfs"])
+                    create_vfs(host, name, pf["vfs"])
+                except StepError as error:
+                    failed.append(error)  # the other PFs still get their VFs
+        self._give_addresses(host, names)
         if failed:
             raise failed[0]
-
-    def _resized(self, host: Host, pf: str, count: int) -> Optional[StepError]:
-        """Why a PF did not get its VFs; the other PFs still get theirs."""
-        try:
-            refuse_vfs_in_use(host, pf, count)
-            create_vfs(host, pf, count)
-        except StepError as error:
-            return error
-        return None
 
     def facts(self, host: Host) -> Dict[str, Any]:
         offered = {pf["interface"]: offered_vfs(host, pf["interface"]) for pf in host.pfs}
@@ -106,16 +90,42 @@ class Vfs(Step):
         lines, starting = [], []
         for name in pfs:
             for vf in self._with_foreign_address(host, name):
-                lines.append(
-                    f"link set dev {name} vf {vf.number} mac "
-                    f"{vf_mac(host.document, name, vf.number)}"
-                )
+                mac = vf_mac(host.document, name, vf.number)
+                lines.append(f"link set dev {name} vf {vf.number} mac {mac}")
                 starting.append(vf)
         host.ip_batch(lines)
         for vf in starting:
             if vf.driver:
                 host.machine.write(f"{vf.path}/driver/unbind", vf.pci_address)
         bind_vfs(host, starting)
+
+
+class VfMtu(PfStep):
+    """MTU of idle VFs: a VF does not inherit the PF's, and a pod's interface keeps the VF's."""
+
+    name = "vf_mtu"
+    order = 560
+    at_boot = True
+    waits_for = Vfs.waits_for
+    effects = {"vf_mtu_bytes": "none"}  # idle VFs only
+
+    def target_of(self, document: Document, pf: Pf) -> Fields:
+        return {"vf_mtu_bytes": pf["mtu_bytes"]} if pf["vfs"] else {}
+
+    def observed_of(self, host: Host, pf: Pf) -> Fields:
+        complete = len(host.vfs(pf["interface"])) == pf["vfs"]
+        paths = self._idle(host, pf) if complete else []
+        odd = {int(host.machine.read(path) or 0) for path in paths} - {pf["mtu_bytes"]}
+        return {"vf_mtu_bytes": min(odd, default=pf["mtu_bytes"])}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        for pf in wrong_pfs(host, wrong):
+            for path in self._idle(host, pf):
+                host.machine.write(path, str(pf["mtu_bytes"]))
+
+    def _idle(self, host: Host, pf: Pf) -> List[str]:
+        vfs = host.idle_vfs(pf["interface"])
+        return [f"{vf.path}/net/{vf.netdev}/mtu" for vf in vfs if vf.netdev]
 
 
 def vf_mac(document: Document, pf: str, number: int) -> str:
@@ -157,14 +167,14 @@ def offered_vfs(host: Host, pf: str) -> int:
 def create_vfs(host: Host, pf: str, count: int) -> None:
     """Sets the number of VFs and leaves them without driver: each starts once, addressed."""
     machine, device = host.machine, f"/sys/class/net/{pf}/device"
-    autoprobe = machine.exists(device + "/sriov_drivers_autoprobe")
+    probing = device + "/sriov_drivers_autoprobe"
+    autoprobe = machine.exists(probing)
     try:
         if autoprobe:
-            machine.write(device + "/sriov_drivers_autoprobe", "0")
+            machine.write(probing, "0")
         if host.vfs(pf):
-            machine.write(
-                device + "/sriov_numvfs", "0"
-            )  # the kernel refuses to go from one count to another
+            # the kernel refuses to go from one count to another
+            machine.write(device + "/sriov_numvfs", "0")
         if count:
             machine.write(device + "/sriov_numvfs", str(count))
             if autoprobe:
@@ -178,7 +188,7 @@ def create_vfs(host: Host, pf: str, count: int) -> None:
         ) from None
     finally:
         if autoprobe:
-            machine.write(device + "/sriov_drivers_autoprobe", "1")
+            machine.write(probing, "1")
     if not machine.wait(lambda: len(host.vfs(pf)) == count, VF_WAIT_S):
         raise StepError(
             f"{pf} has {len(host.vfs(pf))} of {count} VFs after {VF_WAIT_S} s",

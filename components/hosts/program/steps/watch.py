@@ -47,7 +47,6 @@ class WatchStep(Step):
 
     name = "watch"
     order = 830
-    at_boot = False
     effects = {"watch": "none"}
     files = (f"{UNITS}/rocelab-watch-*", f"{WANTS}/rocelab-watch-*")
     services = ("rocelab-watch-*.timer",)
