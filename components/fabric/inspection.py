@@ -17,9 +17,8 @@ from components.fabric.preflight.claims import (
     refused_mtus,
     refused_names,
     refused_supplies,
-    refused_versions,
 )
-from components.fabric.preflight.judge import judge, other_branches, unlossless
+from components.fabric.preflight.judge import judge, unlossless
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import VCenter
 from components.provider import log
@@ -105,14 +104,9 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, old: InspectionInputs) -> I
         *refused_names(fabric.switches, facts, frozenset(old.made)),
         *refused_adapters(fabric.switches, facts, frozenset(old.adapters)),
         *refused_mtus(fabric.switches, facts),
-        *refused_versions(fabric.switches, facts),
         *refused_supplies(lab, facts),
     ]
-    warnings = [
-        *verdict.warnings,
-        *unlossless(lab),
-        *other_branches(lab, [facts.hosts[name] for name in sorted(vgpu & facts.hosts.keys())]),
-    ]
+    warnings = [*verdict.warnings, *unlossless(lab)]
     return InspectionInputs(
         datacenter=fabric.datacenter,
         cluster=fabric.cluster,

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from components.fabric.preflight.facts import FabricFacts, SwitchFacts, newest_hardware, release_of
-from components.fabric.vcenter.objects import older
+from components.fabric.preflight.facts import FabricFacts, SwitchFacts, newest_hardware
 from stacks.fabric import DistributedSwitch
 from stacks.lab import Lab
 from stacks.machines import Machine
@@ -63,9 +62,8 @@ def refused_adapters(
 def taken_address(host: str, vmk: str, address: str) -> str:
     """The fault of an address that another adapter of the host has."""
     return (
-        f"{host}: {vmk} already has {address}, but does not belong to this stack; to use it, set "
-        f"vmkernel: {{existing: {vmk}}} instead of the address; otherwise remove {vmk} there, or "
-        "set another address"
+        f"{host}: {vmk} already has {address}, but does not belong to this stack; use it with "
+        f"vmkernel: {{existing: {vmk}}}, remove it there, or set another address"
     )
 
 
@@ -96,8 +94,7 @@ def refused_names(
             if existing is not None and switch.name not in ours:
                 yield (
                     f"distributed switch {switch.name} exists, but does not belong to this stack; "
-                    "set use: adopt to manage it, set use: reference to only use it, or choose "
-                    "another name"
+                    "set use: adopt or use: reference, or choose another name"
                 )
         elif existing is None:
             others = ", ".join(sorted(facts.switches)) or "none"
@@ -118,9 +115,8 @@ def _group(
     if switch.group_use == "create":
         if switch.port_group in facts.networks and f"{switch.name}/{switch.port_group}" not in ours:
             yield (
-                f"network {switch.port_group} exists, but does not belong to this stack; if it is "
-                f"on {switch.name}, set port_group_use: adopt to manage it or reference to only "
-                "use it; otherwise choose another name"
+                f"network {switch.port_group} exists, but does not belong to this stack; set "
+                "port_group_use: adopt or port_group_use: reference, or choose another name"
             )
     elif existing is not None and switch.port_group not in groups:
         yield (
@@ -132,8 +128,7 @@ def _group(
         if vlan_id != switch.vlan_id:
             yield (
                 f"port group {switch.port_group} has {_vlan(vlan_id)}, but the lab file sets "
-                f"{switch.vlan_id}; correct vlan_id in the lab file, or set port_group_use: adopt "
-                "to change the port group"
+                f"{switch.vlan_id}; correct vlan_id, or set port_group_use: adopt"
             )
 
 
@@ -150,17 +145,6 @@ def refused_mtus(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> I
                 f"distributed switch {switch.name} has an MTU of {existing.mtu_bytes}, less than "
                 f"the {switch.mtu_bytes} of the lab file; raise it in vCenter, or set use: adopt"
             )
-
-
-def refused_versions(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterator[str]:
-    """A sentence for each adopted switch that is newer than the lab declares it."""
-    for switch in switches:
-        existing = facts.switches.get(switch.name)
-        if switch.use != "adopt" or not switch.declared("version") or existing is None:
-            continue
-        now, declared = release_of(existing.version), release_of(switch.version)
-        if now and declared and now > declared:
-            yield older(switch.name, existing.version, switch.version)
 
 
 def _past(use: str) -> str:
@@ -237,13 +221,12 @@ def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:
         if template.firmware not in ("", machine.firmware):
             yield (
                 f"nodes.{node.name}.machine.firmware: {machine.firmware}, but template "
-                f"{machine.template} was installed for {template.firmware} and would not boot; set "
-                f"{template.firmware}, or use another template"
+                f"{machine.template} has {template.firmware} and would not boot"
             )
         if template.guest_id not in ("", machine.guest_id):
             yield (
                 f"nodes.{node.name}.machine.guest_id: {machine.guest_id}, but template "
-                f"{machine.template} has {template.guest_id}; set guest_id to that"
+                f"{machine.template} has {template.guest_id}"
             )
 
 

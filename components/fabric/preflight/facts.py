@@ -64,9 +64,8 @@ class HostFacts:
     vmkernels: Mapping[str, VmkernelFacts] = field(default_factory=dict)
     graphics: str = ""
     """Default graphics type, such as `sharedDirect`; empty: unknown."""
-    gpu_graphics: Mapping[str, str] = field(default_factory=dict)
-    """Current graphics type of each NVIDIA GPU, by PCI address; a new setting takes effect when
-    Xorg restarts."""
+    gpus: tuple[str, ...] = ()
+    """PCI addresses of the NVIDIA GPUs, sorted."""
     pcie: Pcie = field(default_factory=Pcie)
     """Where NICs and GPUs are plugged in."""
     vgpu_profiles: frozenset[str] = frozenset()

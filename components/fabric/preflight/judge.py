@@ -5,9 +5,8 @@ such as ESXi hosts that differ, makes results hard to compare and is a warning. 
 sentences out.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
@@ -85,7 +84,7 @@ def judge(
     for host in facts.hosts.values():
         if host.connected:
             faults += _host(host, needs_vgpu=host.name in vgpu)
-            warnings += _oddities(host, needs_vgpu=host.name in vgpu)
+            warnings += _oddities(host)
     warnings += _vmkernels(switches, facts, rail_mtu_bytes)
     warnings += blocked(switches, facts)
     return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines)
@@ -103,18 +102,14 @@ def _nics_of_two_switches(switches_of: Mapping[tuple[str, str], list[str]]) -> I
 def _cluster(facts: FabricFacts) -> Iterator[str]:
     if facts.under_configuration_profile:
         yield (
-            "vSphere Configuration Profiles manage the cluster and would undo Net.PVRDMAVmknic and "
-            "the pvrdma ruleset at the next remediation; add both to the profile's document, or "
-            "move the hosts to a cluster without one"
+            "vSphere Configuration Profiles would undo Net.PVRDMAVmknic and the pvrdma ruleset; "
+            "add both to the cluster's profile, or use a cluster without one"
         )
 
 
 def _absent(host: HostFacts | None) -> str:
     if host is None:
-        return (
-            "the datacenter has no such host that fabric.user may see; correct its name in "
-            "fabric.switches"
-        )
+        return "fabric.user sees no such host; correct its name in fabric.switches"
     return "is not connected to the vCenter; reconnect it, or remove it from fabric.switches"
 
 
@@ -135,8 +130,7 @@ def _uplink(
     if len(nics) != 1:
         raise LabError(
             f"{name}: has {len(nics)} uplinks on {switch.name}, but PVRDMA needs exactly one; "
-            f"{'add the host with its NIC' if not nics else 'remove the others'} there, or remove "
-            "the host from the lab"
+            "correct that in vCenter, or remove the host from the lab"
         )
     if rdma:
         refuse_without_rdma(name, nics[0])
@@ -156,22 +150,20 @@ def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) 
         )
     if not nic.speed_mbit:
         yield (
-            f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link; plug the cable "
-            "in, enable the switch port, and set a VPI adapter's port type to Ethernet"
+            f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link; check cable, "
+            "switch port, and a VPI adapter's port type"
         )
     elif switch.carries_pvrdma and nic.rdma_state and not nic.rdma_state.startswith(WORKING):
         yield (
             f"{host.name}: {nic.rdma_device} of {nic.name}, its uplink on {switch.name}, is "
-            f"{nic.rdma_state} and not active, so PVRDMA would silently fall back to TCP; look "
-            "for the RDMA driver's messages in the host's vmkernel.log, and check that the "
-            "firmware fits the driver"
+            f"{nic.rdma_state} and not active, so PVRDMA would fall back to TCP; see the host's "
+            "vmkernel.log"
         )
     announced = host.neighbour_mtu_bytes.get(nic.name)
     if announced is not None and announced < mtu_bytes:
         yield (
             f"{host.name}: the physical switch at {nic.name} announces an MTU of {announced}, less "
-            f"than the {mtu_bytes} of {switch.rail}, so frames would be lost; raise it on the "
-            "port"
+            f"than the {mtu_bytes} of {switch.rail}; raise it on the port"
         )
 
 
@@ -181,41 +173,22 @@ def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
         yield f"{host.name}: ESXi {host.version} has no PVRDMA; upgrade to 6.5 or newer"
     if host.under_profile:
         yield (
-            f"{host.name}: its host profile would undo rocelab's settings at the next remediation; "
-            "add them to the profile, or detach it"
+            f"{host.name}: its host profile would undo rocelab's settings at the next "
+            "remediation; add them to it, or detach it"
         )
     if needs_vgpu and not host.vgpu_profiles:
         yield (
-            f"{host.name}: offers no vGPU, but a VM of this lab needs one; install NVIDIA's host "
-            "driver (VIB) for this ESXi build, and reboot"
+            f"{host.name}: offers no vGPU, but a VM needs one; install NVIDIA's host driver "
+            "(VIB), set Host Graphics to Shared Direct, and reboot"
         )
     if needs_vgpu and host.graphics not in (SHARED_DIRECT, ""):
         yield (
             f"{host.name}: its graphics type is {host.graphics}, but vGPUs need {SHARED_DIRECT}; "
             "set Host Graphics to Shared Direct, and restart Xorg or reboot"
         )
-    elif needs_vgpu and (idle := _idle(host)) and len(idle) == len(host.gpu_graphics):
-        yield (
-            f"{host.name}: the graphics type of GPU {some(idle, 3)} is still "
-            f"{host.gpu_graphics[idle[0]]}, but vGPUs need {SHARED_DIRECT}; set it for the GPU "
-            "too if it has its own setting, then restart Xorg or reboot"
-        )
 
 
-def _idle(host: HostFacts) -> list[str]:
-    """GPUs that offer no vGPU now, whatever is set for them.
-
-    Those with an unknown type do not count.
-    """
-    return sorted(pci for pci, kind in host.gpu_graphics.items() if kind not in (SHARED_DIRECT, ""))
-
-
-def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
-    if needs_vgpu and 0 < len(idle := _idle(host)) < len(host.gpu_graphics):
-        yield (
-            f"{host.name}: the graphics type of GPU {some(idle, 3)} is not {SHARED_DIRECT} now, so "
-            "it offers no vGPU; to use it, set the type, then restart Xorg or reboot"
-        )
+def _oddities(host: HostFacts) -> Iterator[str]:
     if host.maintenance:
         yield f"{host.name}: is in maintenance mode, so no VM starts there"
     if not host.ntp_servers:
@@ -242,18 +215,15 @@ def _vmkernels(
             ):
                 yield (
                     f"{declared.name}: {name} has an MTU of {vmkernel.mtu_bytes}, the rail "
-                    f"{rail_mtu_bytes[switch.rail]}: PVRDMA's control traffic works, but other "
-                    "traffic of the adapter uses small frames"
+                    f"{rail_mtu_bytes[switch.rail]}"
                 )
 
 
 def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
-    gpus = sorted(host.gpu_graphics)
-    if gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in gpus):
+    if host.gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in host.gpus):
         yield (
             f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than "
-            f"GPU {some(gpus, 3)}: traffic of VMs with a vGPU crosses between NUMA nodes; choose "
-            "a NIC on the GPUs' node if there is one"
+            f"GPU {some(host.gpus, 3)}, which slows vGPU VMs; choose a NIC on the GPUs' node"
         )
 
 
@@ -262,7 +232,7 @@ def _line(host: HostFacts, nic: Nic | None = None) -> str:
         f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}" if nic else ""
     )
     speed = f" {nic.speed_mbit} Mbit/s" if nic else ""
-    ways = host.pcie.ways(nic.pci, host.gpu_graphics) if nic else ""
+    ways = host.pcie.ways(nic.pci, host.gpus) if nic else ""
     return (
         f"ESXi {host.version} build {host.build}{uplink}{speed}{', GPUs: ' if ways else ''}{ways}"
     )
@@ -286,11 +256,8 @@ ALIKE: Mapping[str, Kinds] = {
     "graphics type": lambda host, _: host.graphics,
 }
 ALIKE_WITH_GPUS: Mapping[str, Kinds] = {
-    "PCIe placement of the GPUs": lambda host, _: ", ".join(sorted(host.gpu_graphics)),
-    "way from the uplink to the GPUs": lambda host, nic: host.pcie.ways(nic.pci, host.gpu_graphics),
-    "graphics type of the GPUs now": lambda host, _: ", ".join(
-        sorted(set(host.gpu_graphics.values()))
-    ),
+    "PCIe placement of the GPUs": lambda host, _: ", ".join(host.gpus),
+    "way from the uplink to the GPUs": lambda host, nic: host.pcie.ways(nic.pci, host.gpus),
 }
 """Compared only between ESXi hosts that may get a VM with a vGPU; GPUs of other ESXi hosts may
 differ."""
@@ -342,9 +309,9 @@ def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterat
             if out:
                 yield (
                     f"{name}: its firewall ruleset {RULESET} allows "
-                    f"{', '.join(host.pvrdma_allows) or 'nothing'}, but not {some(out, 3)}, so "
-                    "PVRDMA between them fails. Add the network (esxcli network firewall ruleset "
-                    f"allowedip add -r {RULESET} -i ...), or allow all addresses"
+                    f"{', '.join(host.pvrdma_allows) or 'nothing'}, but not {some(out, 3)}; add "
+                    f"the network (esxcli network firewall ruleset allowedip add -r {RULESET} -i "
+                    "...), or allow all"
                 )
 
 
@@ -368,43 +335,6 @@ def within(address: str, listed: Sequence[str]) -> bool:
     return any(ip_address(address) in ip_network(network, strict=False) for network in listed)
 
 
-# A guest's driver speaks to that of its host, and NVIDIA releases both together: 535.154.02 on the
-# host and 535.154.05 in the guest are one branch. A newer host takes guests of the branch before as
-# well, so another branch is a warning.
-MOST_HOSTS = 3
-
-
-def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
-    """A line per driver branch on the hosts that differs from `gpu.driver.version`."""
-    guest = lab.gpu.driver.version if lab.gpu else None
-    if guest is None or not any(node.vgpu for node in lab.vms):
-        return
-    by_branch: dict[str, list[str]] = {}
-    for host in hosts:
-        branches = set()
-        for package in host.vgpu_driver.split(", "):
-            if package.strip():
-                branches.add(branch_of(package.split()[-1]))
-        known = branches - {""}
-        if known and branch_of(guest) not in known:
-            by_branch.setdefault(max(known), []).append(host.name)
-    for branch, names in sorted(by_branch.items()):
-        yield (
-            f"vGPU driver of branch {branch} on {some(names, MOST_HOSTS)}, but gpu.driver.version "
-            f"sets {guest} for the guests; use drivers of one vGPU release (nvidia-smi on the "
-            "ESXi host shows its version)"
-        )
-
-
-def branch_of(version: str) -> str:
-    """The branch of a driver's version, such as `535` of `535.154.02-1OEM.800.1.0`.
-
-    Empty for other texts.
-    """
-    number = re.match(r"(\d{3,4})\.\d", version)
-    return number[1] if number else ""
-
-
 def unlossless(lab: Lab) -> Iterator[str]:
     """A warning if nothing in the lab makes the network between ESXi hosts lossless.
 
@@ -421,7 +351,7 @@ def unlossless(lab: Lab) -> Iterator[str]:
     ):
         return
     yield (
-        "PVRDMA needs a lossless network, but this lab does not configure one (switches and "
-        "qos.mode: lossless); enable priority flow control or global pause on the physical "
-        "switches and on each ESXi host's HCA (nmlx5_core: pfctx and pfcrx)"
+        "PVRDMA needs a lossless network, but this lab configures none (switches and qos.mode: "
+        "lossless); enable flow control on the switches and on each ESXi host's HCA (nmlx5_core: "
+        "pfctx and pfcrx)"
     )

@@ -111,11 +111,11 @@ def _host(
     model = f"{system.vendor} {system.model}".strip() if system else ""
     vgpu_driver = _vgpu_driver(entity, name) if scope.gpus else ""
     default_graphics = graphics.hostDefaultGraphicsType if graphics else ""
-    gpu_graphics = {}
+    gpus = []
     for gpu in properties.get("config.graphicsInfo") or ():
         # not the management controller's display
         if "nvidia" in (gpu.vendorName or "").lower():
-            gpu_graphics[gpu.pciId] = gpu.graphicsType or ""
+            gpus.append(str(gpu.pciId))
     return HostFacts(
         name=name,
         maintenance=bool(properties.get("runtime.inMaintenanceMode")),
@@ -125,7 +125,7 @@ def _host(
         nics=tuple(with_drivers(entity, name, nics)),
         vmkernels={nic.device: _vmkernel(nic) for nic in network.vnic or []},
         graphics=default_graphics,
-        gpu_graphics=gpu_graphics,
+        gpus=tuple(sorted(gpus)),
         vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),
         vgpu_driver=vgpu_driver,
         pcie=cards or Pcie(),

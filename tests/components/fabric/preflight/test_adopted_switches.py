@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from components.fabric.preflight.claims import refused_versions
 from components.fabric.preflight.facts import FabricFacts
 from components.fabric.preflight.judge import judge
 from components.fabric.vcenter.objects import MEMBER, ExistingSwitch
@@ -41,16 +40,6 @@ def test_a_host_with_the_lab_s_nic_or_without_one_is_passed() -> None:
 def test_a_host_with_two_uplinks_is_refused_although_one_of_them_is_the_lab_s() -> None:
     [said] = faults("vmnic4", "vmnic5")
     assert states(said, "esx1", "2 uplinks", "roce", "PVRDMA")
-
-
-@pytest.mark.parametrize(("now", "said"), [("7.0.3", ["7.0.3"]), ("7.0.2", []), ("6.6.0", []), ("own", [])])
-def test_a_version_that_would_go_back_is_refused_in_the_preview(now: str, said: list[str]) -> None:
-    facts = FabricFacts(hosts={}, switches={"roce": replace(EXISTING, version=now)})
-
-    refused = list(refused_versions([adopted(version="7.0.2")], facts))
-    assert len(refused) == len(said)
-    assert all(states(fault, "roce", now, "7.0.2", f"set version: {now}") for fault in refused)
-    assert list(refused_versions([adopted()], facts)) == [], "a version that nobody declares is nobody's wish"
 
 
 def test_an_uplink_that_was_swapped_after_the_preview_is_not_swapped_back() -> None:

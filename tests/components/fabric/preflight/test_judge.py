@@ -80,44 +80,10 @@ def test_what_is_only_odd_is_a_warning(change, said):
     assert [warning for warning in found.warnings if re.search(said, warning)]
 
 
-def test_gpus_that_still_have_the_old_graphics_type_are_a_fault_although_the_default_is_right():
-    found = verdict(replace(HOST, gpu_graphics={"0000:5e:00.0": "shared", "0000:af:00.0": "direct"}), vgpu=["esx1"])
-
-    assert found.warnings == ()
-    assert len(found.faults) == 1
-    assert states(found.faults[0], "esx1", "0000:5e:00.0", "0000:af:00.0", "shared", "sharedDirect", "Xorg", "reboot")
-
-
-def test_one_gpu_of_several_with_another_graphics_type_is_a_warning():
-    gpus = {"0000:5e:00.0": "sharedDirect", "0000:af:00.0": "direct"}
-
-    found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=["esx1"])
-
-    assert found.faults == ()
-    assert [states(one, "esx1", "0000:af:00.0", "sharedDirect") for one in found.warnings] == [True]
-    assert "0000:5e:00.0" not in found.warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("gpus", "vgpu"),
-    [
-        ({}, ["esx1"]),
-        ({"0000:5e:00.0": "sharedDirect"}, ["esx1"]),
-        ({"0000:5e:00.0": ""}, ["esx1"]),
-        ({"0000:5e:00.0": "shared"}, ["esx2"]),
-        ({"0000:5e:00.0": "shared", "0000:af:00.0": "sharedDirect"}, []),
-    ],
-)
-def test_gpus_that_fit_report_nothing_or_have_no_requirement_pass(gpus, vgpu):
-    found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=vgpu)
-
-    assert (found.faults, found.warnings) == ((), ())
-
-
 def with_gpus(*gpus, numa_node=0, **others):
     """The host with GPUs at these addresses, all at one processor; its NIC stands at the first."""
     pcie = Pcie(numa_nodes={NIC.pci: 0} | dict.fromkeys(gpus, numa_node))
-    return replace(HOST, gpu_graphics=dict.fromkeys(gpus, "sharedDirect"), pcie=pcie, **others)
+    return replace(HOST, gpus=gpus, pcie=pcie, **others)
 
 
 def test_the_gpus_of_a_host_are_listed_with_their_way_from_its_uplink():
@@ -146,7 +112,7 @@ def test_an_uplink_far_from_all_gpus_is_a_warning_where_a_vgpu_machine_may_run()
             with_gpus("0000:5e:00.0", numa_node=1),
             r"way from the uplink to the GPUs .*\banother .* esx2; .*\bits .* esx1$",
         ),
-        (replace(HOST, gpu_graphics={}), r"PCIe placement of the GPUs .*\bnone .* esx2; \S+:5e:00\.0 on esx1$"),
+        (replace(HOST, gpus=()), r"PCIe placement of the GPUs .*\bnone .* esx2; \S+:5e:00\.0 on esx1$"),
     ],
 )
 def test_hosts_of_vgpu_machines_with_other_gpus_are_named(second, said):
@@ -167,15 +133,6 @@ def test_the_one_host_that_is_unlike_the_others_is_named_first():
 
     assert len(said) == 1
     assert re.search(r"^roce: driver version .*\b4\.21 on esx2; 4\.23\.0\.36 on esx1, esx3$", said[0])
-
-
-def test_a_wrong_default_and_wrong_gpus_are_one_fault():
-    found = verdict(replace(HOST, graphics="shared", gpu_graphics={"0000:5e:00.0": "shared"}), vgpu=["esx1"])
-
-    assert len(found.faults) == 1
-    assert states(found.faults[0], "esx1", "Shared Direct"), (
-        "the default comes first: GPUs without their own setting follow it"
-    )
 
 
 def test_a_host_without_a_vgpu_machine_needs_no_vgpu_driver():
