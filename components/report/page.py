@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from components.report.charts.nodes import node_chart
 from components.report.charts.pairs import pair_chart
-from components.report.charts.sizes import bandwidth_chart, busbw_chart, latency_chart, time_chart
+from components.report.charts.sizes import Line, lines_chart, size_chart
 from components.report.charts.trend import trend_chart
 from components.report.frame import environment
 from components.report.lines import (
@@ -34,7 +34,6 @@ from components.report.sources import Material, RawFile
 from components.validation.benchmarks.jobs.judge import comparisons
 from components.validation.benchmarks.jobs.plan import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.records import (
-    CurvePoint,
     JobResult,
     LogResult,
     MeasuredHost,
@@ -371,18 +370,16 @@ def _sizes(record: RunRecord) -> Shown | None:
     charts = []
     for index, test in enumerate(sizes(record)):
         pairs = max(band.curves for band in test.bands)
-        note = (
-            f"median of {pairs} pairs a rail, with their range" if pairs > 1 else "one pair a rail"
-        )
-        latency = test.unit == "us"
-        dashed = ""
-        if latency:
-            dashed = "; dashed: p99"
+        note = "one pair a rail"
+        if pairs > 1:
+            note = f"median of {pairs} pairs a rail, with their range"
+        if test.latency:
+            note += "; dashed: p99"
         elif test.line_rate_gbit_s:
-            dashed = "; dashed: the ceiling of a path MTU"
-        drawn = (latency_chart if latency else bandwidth_chart)(test, f"size{index}")
-        kind = "latency" if latency else "bandwidth"
-        charts.append(Chart(caption=f"{test.test}: {kind}", note=note + dashed, svg=_svg(drawn)))
+            note += "; dashed: the ceiling of a path MTU"
+        kind = "latency" if test.latency else "bandwidth"
+        drawn = size_chart(test, f"size{index}")
+        charts.append(Chart(caption=f"{test.test}: {kind}", note=note, svg=_svg(drawn)))
     curves = [t for t in record.transfers if t.curve and t.outcome == "measured"][:MOST_CURVES]
     by_size: dict[int, dict[int, float]] = {}
     for at, t in enumerate(curves):
@@ -396,9 +393,9 @@ def _sizes(record: RunRecord) -> Shown | None:
 
 def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
     """All-reduce and applications, and what the transports gained."""
-    charts = []
+    charts: list[Chart] = []
     for program, caption in ((ALL_REDUCE, "NCCL all-reduce"), (MPI_ALL_REDUCE, "MPI all-reduce")):
-        curves: dict[str, Sequence[CurvePoint]] = {}
+        curves: dict[str, LogResult] = {}
         if record.nccl and program == ALL_REDUCE:
             _add_curve(curves, "fabric", record.nccl)
         for job in record.jobs:
@@ -411,30 +408,41 @@ def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
     return shown if charts or record.jobs else None
 
 
-def _add_curve(curves: dict[str, Sequence[CurvePoint]], name: str, result: LogResult) -> None:
+def _add_curve(curves: dict[str, LogResult], name: str, result: LogResult) -> None:
     """A logarithmic axis has no room for a curve of zeros."""
     if any(point.value > 0 for point in result.curve):
-        curves[f"{name}{REPLAYED if result.replayed else ''}"] = result.curve
-
-
-def _is_timed(points: Sequence[CurvePoint]) -> bool:
-    return any(point.time_us for point in points)
+        curves[f"{name}{REPLAYED if result.replayed else ''}"] = result
 
 
 def _all_reduce(
-    program: str,
-    caption: str,
-    curves: Mapping[str, Sequence[CurvePoint]],
-    ceiling_gbyte_s: float | None,
-) -> list[Chart]:
-    """Bus bandwidth and, where the run kept it, time."""
-    note = "out of place; both axes logarithmic"
+    program: str, caption: str, curves: Mapping[str, LogResult], ceiling_gbyte_s: float | None
+) -> Iterator[Chart]:
+    """Bus bandwidth and, where the run kept it, time: a line per transport over message sizes."""
+    busbw: dict[str, Line] = {}
+    times: dict[str, Line] = {}
+    for label, result in curves.items():
+        busbw[label] = [(p.message_bytes, p.value) for p in result.curve if p.value > 0]
+        timed = [(p.message_bytes, p.time_us) for p in result.curve if p.time_us]
+        if timed:
+            times[label] = timed
+    ceilings: dict[str, Line] = {}
+    if ceiling_gbyte_s:
+        measured = [size for points in busbw.values() for size, _ in points]
+        ends = (min(measured), max(measured))
+        ceilings["ceiling"] = [(size, ceiling_gbyte_s) for size in ends]
     kind = "replayed" if any(label.endswith(REPLAYED) for label in curves) else ""
-    drawn = [(f"{caption}: bandwidth", busbw_chart(curves, ceiling_gbyte_s, program))]
-    timed = {label: points for label, points in curves.items() if _is_timed(points)}
-    if timed:
-        drawn.append((f"{caption}: time", time_chart(timed, f"{program}_time")))
-    return [Chart(caption=title, note=note, svg=_svg(svg), kind=kind) for title, svg in drawn]
+    drawings = (("bandwidth", busbw, "busbw, GB/s"), ("time", times, "time, µs"))
+    for what, lines, unit in drawings:
+        if lines:
+            label = f"{what} of the all-reduce against message size"
+            bounds = ceilings if lines is busbw else {}
+            drawn = lines_chart(lines, bounds, unit, f"{program}_{what}", label)
+            yield Chart(
+                caption=f"{caption}: {what}",
+                note="out of place; both axes logarithmic",
+                svg=_svg(drawn),
+                kind=kind,
+            )
 
 
 def _said(job: JobResult) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median, quantiles
+from statistics import median
 
 from components.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.report.lines import test_name
@@ -54,15 +54,12 @@ class Matrix:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Band:
-    """Curves of one test on one rail over message sizes, put together."""
+    """Curves of one test on one rail, put together: the values of each message size."""
 
     rail: str
-    sizes_bytes: tuple[int, ...]
-    middle: tuple[float, ...]
-    least: tuple[float, ...]
-    greatest: tuple[float, ...]
-    tail: tuple[float, ...] | None
-    """Median of the 99th percentiles; None where the tool prints none."""
+    values: dict[int, list[float]]
+    tails: dict[int, list[float]]
+    """The 99th percentiles; empty where the tool does not print one of each size."""
     curves: int
 
 
@@ -78,22 +75,26 @@ class Sizes:
     is drawn."""
 
     @property
-    def ceiling_sizes_bytes(self) -> tuple[int, ...]:
-        """Powers of two from the least to the greatest size."""
-        measured = [size for band in self.bands for size in band.sizes_bytes]
-        low, high = min(measured), max(measured)
-        between = [2**power for power in range(low.bit_length(), high.bit_length())]
-        return (low, *(size for size in between if low < size < high), high)
+    def latency(self) -> bool:
+        return self.unit == "us"
 
-    def ceilings(self) -> dict[int, tuple[float, ...]]:
-        """The most that a port of this rate can carry at `ceiling_sizes_bytes`, by path MTU."""
+    @property
+    def sizes_bytes(self) -> list[int]:
+        return [size for band in self.bands for size in band.values]
+
+    def ceilings(self) -> dict[int, list[tuple[int, float]]]:
+        """By path MTU, the most that a port of this rate can carry at each power of two."""
         if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
             return {}
+        low, high = min(self.sizes_bytes), max(self.sizes_bytes)
+        between = [2**power for power in range(low.bit_length(), (high - 1).bit_length())]
         ceilings = {}
         for mtu_bytes in SHOWN_MTUS_BYTES:
             path = Path(line_rate_gbit_s=self.line_rate_gbit_s, path_mtu_bytes=mtu_bytes)
-            paths = [replace(path, message_bytes=size) for size in self.ceiling_sizes_bytes]
-            ceilings[mtu_bytes] = tuple(bandwidth_ceiling(path).value for path in paths)
+            points = []
+            for size in (low, *between, high):
+                points.append((size, bandwidth_ceiling(replace(path, message_bytes=size)).value))
+            ceilings[mtu_bytes] = points
         return ceilings
 
 
@@ -189,26 +190,20 @@ def _sizes(transfers: list[TransferResult], *, simulated: bool) -> Sizes:
 
 
 def _band(rail: str, curves: list[tuple[CurvePoint, ...]]) -> Band:
+    points = sorted((point for curve in curves for point in curve), key=_size_of)
     values: dict[int, list[float]] = {}
     tails: dict[int, list[float]] = {}
-    for curve in curves:
-        for point in curve:
-            values.setdefault(point.message_bytes, []).append(point.value)
-            if point.tail is not None:
-                tails.setdefault(point.message_bytes, []).append(point.tail)
-    by_size = sorted(values.items())
-    tail = None
-    if tails.keys() == values.keys():
-        tail = tuple(median(of_size) for _, of_size in sorted(tails.items()))
-    return Band(
-        rail=rail,
-        sizes_bytes=tuple(sorted(values)),
-        middle=tuple(median(of_size) for _, of_size in by_size),
-        least=tuple(min(of_size) for _, of_size in by_size),
-        greatest=tuple(max(of_size) for _, of_size in by_size),
-        tail=tail,
-        curves=len(curves),
-    )
+    for point in points:
+        values.setdefault(point.message_bytes, []).append(point.value)
+        if point.tail is not None:
+            tails.setdefault(point.message_bytes, []).append(point.tail)
+    if tails.keys() != values.keys():
+        tails = {}
+    return Band(rail=rail, values=values, tails=tails, curves=len(curves))
+
+
+def _size_of(point: CurvePoint) -> int:
+    return point.message_bytes
 
 
 def mtu_chains(document: RunDocument) -> list[tuple[MtuLink, ...]]:
@@ -316,17 +311,6 @@ def _parts(runs: Sequence[Entry]) -> Iterator[int]:
         part += run.config != before
         before = run.config
         yield part
-
-
-def quartiles(values: list[float]) -> tuple[float, float, float, float, float]:
-    """Least, first quartile, median, third quartile and greatest.
-
-    Quartiles by linear interpolation.
-    """
-    first, middle, third = (
-        quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    )
-    return min(values), first, middle, third, max(values)
 
 
 def short(name: str, most: int = 12) -> str:

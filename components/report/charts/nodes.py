@@ -1,11 +1,14 @@
 """How each node does over all its pairs: a box plot per node, a panel per rail."""
 
+import numpy as np
+
 from components.report.charts.canvas import FAILED, INK, SMALL, Canvas, frame, series_colour
-from components.report.shapes import Matrix, quartiles, short
+from components.report.shapes import Matrix, short
 
 PANEL = 96
 MOST_UPRIGHT = 12
 GAP = 26
+QUARTILES = (0, 25, 50, 75, 100)
 OUTLIER_SHARE, LATENCY_OUTLIER_SHARE = 0.05, 0.15
 """A node whose median is this much worse than that of all nodes is marked."""
 
@@ -17,7 +20,7 @@ def node_chart(matrices: list[Matrix], name: str) -> str:
     below = 14 + (int(longest * 6.4) if len(nodes) > 12 else 14)
     width = min(1000, max(460, 90 + 14 * len(nodes)))
     height = 24 + below + len(matrices) * (PANEL + GAP) - GAP
-    canvas = Canvas(width, height, (46, 12, 24, below))
+    canvas = Canvas(name, width, height, (46, 12, 24, below))
     lows = [share for matrix in matrices for share in map(matrix.share, matrix.values)]
     bottom = min(0.85, min(lows, default=1.0) - 0.02)
     top = max(1.02, max(lows, default=1.0) + 0.02)
@@ -38,9 +41,7 @@ def node_chart(matrices: list[Matrix], name: str) -> str:
         else:
             axes.set_xticks([])
     first = matrices[0]
-    return canvas.svg(
-        name, f"{first.test} per node: spread over its pairs, as share of {first.basis}"
-    )
+    return canvas.svg(f"{first.test} per node: spread over its pairs, as share of {first.basis}")
 
 
 def _panel(canvas: Canvas, matrix: Matrix, nodes: list[str], colour: str) -> None:
@@ -49,7 +50,7 @@ def _panel(canvas: Canvas, matrix: Matrix, nodes: list[str], colour: str) -> Non
     for at, node in enumerate(nodes):
         shares = matrix.of_node(node)
         if shares:
-            boxes[at] = quartiles(shares)
+            boxes[at] = np.percentile(shares, QUARTILES)
     if not boxes:
         return
     middle = sorted(box[2] for box in boxes.values())[len(boxes) // 2]

@@ -1,10 +1,10 @@
 """A heatmap of one test on one rail: how well each pair performs."""
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.colors import Normalize
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from components.report.charts.canvas import FAILED, INK, MUTED, SMALL, UNTESTED, Canvas
+from components.report.charts.canvas import FAILED, INK, SMALL, UNTESTED, Canvas
 from components.report.shapes import Matrix, short, three
 from stacks.words import plural
 
@@ -13,6 +13,7 @@ MOST_NUMBERS = 8
 """Nodes up to which each cell has its number."""
 SIDE, CELL = 320, 72
 """Size of the square, and largest size of a cell."""
+TICKS = MaxNLocator(8, steps=(1, 5, 10))
 LOWEST_SHARE = 0.8
 """The colours span at least this to 1, so that noise between good pairs looks like noise."""
 
@@ -26,7 +27,7 @@ def pair_chart(matrix: Matrix, name: str) -> str:
     longest = max(len(short(node)) for node in matrix.nodes)
     margin = 34 + int(longest * 6.4)
     side = min(SIDE, CELL * count)
-    canvas = Canvas(margin + side + 76, margin + side + 12, (margin, 76, 12, margin))
+    canvas = Canvas(name, margin + side + 76, margin + side + 12, (margin, 76, 12, margin))
     axes = canvas.axes()
     shares = np.full((count, count), np.nan)
     place = {node: index for index, node in enumerate(matrix.nodes)}
@@ -34,11 +35,9 @@ def pair_chart(matrix: Matrix, name: str) -> str:
         shares[place[client], place[server]] = matrix.share((client, server))
     floor = min(LOWEST_SHARE, float(np.nanmin(shares)))
     top = max(1.0, float(np.nanmax(shares)))
-    scale, colours = Normalize(floor, top), colormaps["cividis"]
     axes.set_facecolor(UNTESTED)
-    axes.imshow(
-        np.ma.masked_invalid(shares), cmap=colours, norm=scale, interpolation="none", aspect="auto"
-    )
+    cells, scale = np.ma.masked_invalid(shares), Normalize(floor, top)
+    image = axes.imshow(cells, cmap="cividis", norm=scale, aspect="auto", interpolation="none")
     for client, server in sorted(matrix.failed):
         axes.plot(
             place[server],
@@ -57,13 +56,15 @@ def pair_chart(matrix: Matrix, name: str) -> str:
     axes.set_ylabel("client")
     axes.set_xlabel("server")
     axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    _bar(canvas, (floor, top))
+    axes.spines[:].set_visible(False)
+    beside = canvas.axes_at(margin + side + 16, margin, 12, side)
+    bar = canvas.figure.colorbar(image, cax=beside, format=PercentFormatter(1, 0), ticks=TICKS)
+    bar.outline.set_visible(False)
+    beside.tick_params(length=0)
+    beside.axhline(1.0, color=INK, linewidth=1)
     return canvas.svg(
-        name,
         f"{matrix.test} on {matrix.rail}: {plural(len(matrix.values), 'pair')} of {count} nodes, "
-        f"from {floor if not matrix.values else float(np.nanmin(shares)):.1%} of {matrix.basis}",
+        f"from {float(np.nanmin(shares)):.1%} of {matrix.basis}"
     )
 
 
@@ -80,26 +81,3 @@ def _numbers(
         colour = "#ffffff" if dark else "#111111"
         x, y = place[pair[1]], place[pair[0]]
         axes.text(x, y, text, ha="center", va="center", fontsize=size, color=colour)
-
-
-def _bar(canvas: Canvas, span: tuple[float, float]) -> None:
-    """The legend of the colours."""
-    left = (canvas.width - 60) / canvas.width
-    inner = canvas.height - canvas.top - canvas.bottom
-    box = (left, canvas.bottom / canvas.height, 12 / canvas.width, inner / canvas.height)
-    axes = canvas.figure.add_axes(box)
-    steps = np.linspace(span[0], span[1], 64).reshape(-1, 1)
-    extent = (0.0, 1.0, span[0], span[1])
-    axes.imshow(
-        steps, cmap="cividis", origin="lower", aspect="auto", extent=extent, interpolation="none"
-    )
-    axes.yaxis.tick_right()
-    step = 0.05 if span[1] - span[0] < 0.45 else 0.1
-    marks = [count * step for count in range(round(span[0] / step), round(span[1] / step) + 1)]
-    shown = [mark for mark in marks if span[0] <= mark <= span[1] + 1e-9]
-    axes.set_yticks(shown, [f"{mark:.0%}" for mark in shown])
-    axes.set_xticks([])
-    axes.tick_params(length=0, labelcolor=MUTED)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.axhline(1.0, color=INK, linewidth=1)

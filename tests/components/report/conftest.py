@@ -23,7 +23,7 @@ def trends_alone_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def collectives_alone_are_drawn() -> Iterator[None]:
     """For tests of what the charts of an all-reduce show."""
     with pytest.MonkeyPatch.context() as patch:
-        _draw_only(patch, "busbw_chart", "time_chart")
+        _draw_only(patch, "lines_chart")
         yield
 
 
