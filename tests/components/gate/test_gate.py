@@ -14,8 +14,11 @@ from components.cli.app import main
 from components.finding import Finding
 from components.gate.decision import GateMaterial, LabGate, decide
 from components.gate.measured import MeasuredState
+from components.hosts.program.look.read_only import ReadOnly
+from components.hosts.program.look.run import look
+from components.inventory.answer import host_of
 from components.inventory.document import save
-from components.inventory.model import Inventory, Pf
+from components.inventory.model import Host, Inventory, Pf
 from components.inventory.reading import known
 from components.validation.benchmarks.plan import plan_of
 from components.validation.summary import Summary
@@ -23,6 +26,8 @@ from components.validation.verdict import bounds_digest
 from stacks.lab import Lab
 from tests.components.audit.spoilt import SPOILS, counters, earlier, healthy, lab, pf, rdma, switch_port, system
 from tests.components.inventory.fabricate import changed
+from tests.components.inventory.tree import GPU, Tree
+from tests.conftest import ROOT
 
 MEASURED_LAB = lab(benchmarks={"mode": "enforce"})
 BOOT = "00000000-0000-4000-8000-{:012}"
@@ -260,6 +265,47 @@ def test_the_command_ends_with_1_and_writes_a_line_per_node(
     assert {name: words[0] for name, words in results.items()} == {
         name: "closed" if name == "gpu02" else "open" for name in NODES
     }
+
+
+ENDED_AT_A_GPU = "Unable to determine the device handle for GPU0000:1A:00.0: Unknown Error"
+"""nvidia-smi on a host that had lost a GPU (meta-llama/llama-models#200), with the address of this one."""
+OTHER_GPU = (ROOT / "tests/samples/gpu/h100_idle.xml").read_text()
+"""Recorded on an H100, at another address than the server's."""
+
+
+@pytest.mark.parametrize("smi", [f"echo '{ENDED_AT_A_GPU}'; exit 15", f"cat <<'X'\n{OTHER_GPU}X"])
+def test_a_gpu_that_recorded_output_shows_lost_closes_the_gate_of_its_node(
+    smi: str, files: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    server = Tree(tmp_path / "server")
+
+    def read() -> Host:
+        return host_of(json.dumps(look(ReadOnly(str(server.root), str(server.programs)), deadline_s=60)), host)
+
+    def with_gpu_of(reading: Host, host: Host) -> Host:
+        first, *others = host.gpus.or_else(())
+        first = replace(first, pci=GPU, health=reading.gpus.or_else(())[0].health)
+        return replace(host, gpus=known((first, *others), "lspci"))
+
+    host = healthy().hosts[0]
+    sound = read()
+    inventory = replace(healthy(), hosts=tuple(with_gpu_of(sound, host) for host in healthy().hosts))
+    server.script("nvidia-smi", smi)
+    broken = read()
+
+    def lose(host: Host) -> Host:
+        return replace(with_gpu_of(broken, host), system=replace(host.system, xids=broken.system.xids))
+
+    options = files(changed(inventory, "gpu02", lose), verdict(lab="pod1"))
+
+    assert main([*options, "--allow-stale", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    reasons = document["nodes"]["gpu02"]["reasons"]
+    assert [(reason["code"], GPU.removesuffix(".0") in reason["text"].lower()) for reason in reasons] == [
+        ("gpu-lost", True),
+        ("gpu-xid", True),
+    ]
+    assert {name for name, node in document["nodes"].items() if node["gate"] != "open"} == {"gpu02"}
 
 
 def test_one_node_can_be_open_while_another_is_closed(

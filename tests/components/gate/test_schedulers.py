@@ -14,6 +14,8 @@ from components.cli.app import main
 from components.gate.decision import GatedNode, LabGate
 from components.gate.measured import GateReason
 from components.gate.publish import condition, tainted, write_results
+from engine.parts import KUBERNETES_RELEASE
+from stacks.bill import pause_image
 
 READ_AT = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 DOWN = GatedNode(name="gpu02", reasons=(GateReason(code="link-down", text="ens1np0: no carrier"),))
@@ -111,3 +113,13 @@ def test_a_taint_comes_only_if_asked_and_goes_when_the_gate_opens(
     node: GatedNode, before: list[Any], taint: bool, after: list[Any] | None
 ) -> None:
     assert tainted(node, {"spec": {"taints": before}}, taint=taint) == after
+
+
+def test_the_job_runs_images_of_the_kubernetes_release_that_tests_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """build/server-image/kubectl of each release is published as kubectl, whose entrypoint is kubectl itself."""
+    job = [*yaml.safe_load_all(printed(capsys, "job"))][-1]["spec"]["template"]["spec"]
+
+    assert [container["image"] for container in job["initContainers"] + job["containers"]] == [
+        f"registry.k8s.io/kubectl:v{KUBERNETES_RELEASE}",
+        pause_image(KUBERNETES_RELEASE),
+    ]
