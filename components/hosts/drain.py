@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from components.kubernetes.client import ApiError, KubernetesApi, Object, at
 
@@ -13,14 +12,6 @@ DRAIN_S = 300
 
 class DrainError(Exception):
     """Pods that cannot be evicted, by name, or an API server that refuses or does not answer."""
-
-
-class Drainer(Protocol):
-    """What a rolling reboot needs from a cluster; see `NodeDrainer`."""
-
-    def cordon(self, node: str) -> bool: ...
-    def empty(self, node: str) -> None: ...
-    def uncordon(self, node: str) -> None: ...
 
 
 class NodeDrainer:

@@ -4,12 +4,13 @@ The state holds each record twice, as input and as output. Sections that all hos
 therefore written once, and fields only where they differ from what the document asks for.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, cast
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from components.hosts.calls import Report
 from components.hosts.program import steps
@@ -223,33 +224,30 @@ def kept(report: Report) -> Facts:
 
 def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
     """A line for each reason why PFs cannot have the lab's quality of service."""
-    by_form: dict[str, list[str]] = {}
+    pfs: dict[str, list[str]] = defaultdict(list)
     for name, known in sorted(facts.items()):
-        forms = known.get("qos")
-        for pf, form in as_mapping(forms).items():
-            if str(form) not in ("mlnx_qos", "dcb"):
-                by_form.setdefault(str(form), []).append(f"{name} {pf}")
-    for form, pfs in by_form.items():
-        yield f"qos: {form} ({some(pfs, 1)})"
+        for pf, form in as_mapping(known.get("qos")).items():
+            pfs[str(form)].append(f"{name} {pf}")
+    for form, places in pfs.items():
+        if form not in ("mlnx_qos", "dcb"):
+            yield f"qos: {form} ({some(places, 1)})"
 
 
 def warnings_of(facts: Mapping[str, Facts]) -> Iterator[str]:
     """A line for each warning; a warning of several hosts appears once."""
-    by_text: dict[str, list[str]] = {}
+    hosts: dict[str, list[str]] = defaultdict(list)
     for name, known in sorted(facts.items()):
-        texts = known.get("warnings")
-        for text in as_list(texts):
-            by_text.setdefault(str(text), []).append(name)
-    for text, names in by_text.items():
+        for text in as_list(known.get("warnings")):
+            hosts[str(text)].append(name)
+    for text, names in hosts.items():
         yield f"{some(names, 1)}: {text}"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    in_use: Mapping[str, str]
+class Known(BaseModel):
+    in_use: dict[str, str] = Field(alias=IN_USE)
     """Per PF, how many and why; PFs without are left out."""
-    offered: Mapping[str, int]
-    read_at: datetime
+    offered: dict[str, int] = Field(alias=OFFERED)
+    read_at: datetime = Field(alias=SEEN)
 
     def age(self, now: datetime) -> str:
         """The age of the facts, as text."""
@@ -267,10 +265,10 @@ def vf_facts(facts: Mapping[str, JsonValue], now: datetime) -> dict[str, JsonVal
     uses, offered = facts.get(IN_USE), facts.get(OFFERED)
     if not isinstance(uses, dict) or offered is None:
         return {}
-    by_pf: dict[str, list[str]] = {}
+    by_pf: dict[str, list[str]] = defaultdict(list)
     for vf, reason in uses.items():
         pf, _, number = vf.partition(" ")
-        by_pf.setdefault(pf, []).append(f"{number}: {reason}")
+        by_pf[pf].append(f"{number}: {reason}")
     in_use: dict[str, JsonValue] = {}
     for pf, vfs in by_pf.items():
         in_use[pf] = f"{len(vfs)} in use, such as {vfs[0]}"[:LONGEST_REASON]
@@ -279,16 +277,9 @@ def vf_facts(facts: Mapping[str, JsonValue], now: datetime) -> dict[str, JsonVal
 
 def known_of(facts: object) -> Known | None:
     """What the facts contain about VFs; None when something is missing."""
-    if not isinstance(facts, Mapping):
-        return None
-    in_use, offered = facts.get(IN_USE), facts.get(OFFERED)
-    if not isinstance(in_use, Mapping) or not isinstance(offered, Mapping):
-        return None
     try:
-        read_at = datetime.strptime(facts[SEEN], MINUTE).replace(tzinfo=UTC)
-        uses = {str(pf): str(use) for pf, use in in_use.items()}
-        return Known(uses, {str(pf): int(count) for pf, count in offered.items()}, read_at)
-    except (KeyError, ValueError, TypeError):
+        return Known.model_validate(facts)
+    except ValidationError:
         return None
 
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from components.hosts.calls import Crew, HostCalls, Report, StuckError, announced, each
 from components.hosts.changes import follows_a_reboot, may_repair, repair_class, shorten
-from components.hosts.drain import Drainer, DrainError
+from components.hosts.drain import DrainError, NodeDrainer
 from components.hosts.records import (
     Document,
     Facts,
@@ -170,7 +170,7 @@ async def leave(
             report = await crew.hosts.call(record.endpoint, "undo", record.document)
     except (NoAnswerError, TimeoutError) as error:
         return _left_behind(error)
-    if _is_anothers(report):
+    if _failed_in(report, "owner"):
         return {"status": "undone", **(report.failed or {})}
     return {"status": "failed", **report.failed} if report.failed else {"status": "undone"}
 
@@ -194,7 +194,7 @@ def _left_behind(error: NoAnswerError | TimeoutError) -> Result:
 
 def _nameless(report: Report) -> Result:
     failed = report.failed or {"reason": "it does not report its machine ID"}
-    if _cannot_run(report):
+    if _failed_in(report, "program"):
         return {"status": "left", "reason": f"{failed['reason']}: nothing can be undone there"}
     return {"status": "failed", **failed}
 
@@ -249,10 +249,8 @@ def _only_waits(report: Report, wrong: Collection[str]) -> bool:
 
 def reverted(report: Report, wrong: Sequence[str]) -> str:
     """Names the links that the host itself has reverted."""
-    links = []
-    for link in as_list(report.facts.get("reverted")):
-        if any(key.startswith(f"{link}.") for key in wrong):
-            links.append(str(link))
+    deviating = {key.rpartition(".")[0] for key in wrong}
+    links = [str(link) for link in as_list(report.facts.get("reverted")) if link in deviating]
     if not links:
         return ""
     return f"its change of {', '.join(links)} was reverted: no new connection confirmed it in time"
@@ -281,7 +279,8 @@ async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
         # the command of this run has tried it, or done all that can be done before the reboot
         done = reported is not None and (reported.failed is not None or _only_waits(report, wrong))
         repairs = ", ".join(key for key in wrong if key in only)
-        if repairs and not (done or _is_anothers(report) or _cannot_run(report)):
+        refused = _failed_in(report, "owner") or _failed_in(report, "program")
+        if repairs and not (done or refused):
             crew.say(f"{name}: repairs {repairs}")
             outcome.repaired.add(name)
             limited = {**document, "only": list[JsonValue](only)}
@@ -298,14 +297,12 @@ async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
     outcome.note(name, current, result, report)
 
 
-def _is_anothers(report: Report) -> bool:
-    """Whether the host belongs to another stack; it reports that before anything changes."""
-    return report.failed is not None and report.failed["step"] == "owner"
+def _failed_in(report: Report, step: str) -> bool:
+    """Whether the host refused at once.
 
-
-def _cannot_run(report: Report) -> bool:
-    """Whether the host's python3 is too old for the program, so nothing was read."""
-    return report.failed is not None and report.failed["step"] == "program"
+    As `owner` it belongs to another stack; as `program` its python3 is too old.
+    """
+    return report.failed is not None and report.failed["step"] == step
 
 
 def _machine_id(facts: Facts, name: str) -> str:
@@ -373,7 +370,7 @@ class Roll:
     crew: Crew
     records: Mapping[str, HostRecord]
     """All active hosts: those that reboot, and their peers on the rails."""
-    drainer: Drainer | None
+    drainer: NodeDrainer | None
     """None: the lab has no cluster."""
 
     async def run(self, names: Sequence[str], outcome: Outcome) -> None:
@@ -504,11 +501,8 @@ def batches(
 
 
 def _control_planes(records: Mapping[str, HostRecord]) -> set[str]:
-    planes = set()
-    for name, record in records.items():
-        if as_mapping(record.document.get("kubernetes")).get("role") == "control_plane":
-            planes.add(name)
-    return planes
+    roles = {name: as_mapping(host.document.get("kubernetes")) for name, host in records.items()}
+    return {name for name, section in roles.items() if section.get("role") == "control_plane"}
 
 
 def rail_peers(name: str, records: Mapping[str, HostRecord]) -> Iterator[tuple[str, list[str]]]:

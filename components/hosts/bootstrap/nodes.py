@@ -6,12 +6,12 @@ so the node object goes last. With an existing cluster, this file does nothing.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from components.hosts.bootstrap.decide import Refusal, failed_join
 from components.hosts.bootstrap.join import remembered_ca, unite
 from components.hosts.calls import Crew, Say
-from components.hosts.drain import Drainer, DrainError, NodeDrainer
+from components.hosts.drain import DrainError, NodeDrainer
 from components.hosts.records import Facts, HostRecord, Outcome
 from components.ssh.connection import answers
 from components.ssh.credentials import Login, admin_config, control_planes_of
@@ -19,16 +19,6 @@ from stacks.base import LabError
 from stacks.lab import Lab
 
 GREETING_S = 5.0
-
-
-class Leaver(Drainer, Protocol):
-    """What a node's removal needs besides a drain."""
-
-    def knows(self, node: str) -> bool:
-        """Whether there is such a node."""
-
-    def forget(self, node: str) -> None:
-        """Deletes the node object; fine when it is gone."""
 
 
 def leaving(
@@ -42,7 +32,9 @@ def leaving(
     return {name: record for name, record in gone.items() if _is_node(record)}
 
 
-async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dict[str, Refusal]:
+async def part(
+    cluster: NodeDrainer, say: Say, gone: Mapping[str, HostRecord]
+) -> dict[str, Refusal]:
     """Drains the nodes; returns those that keep their pods, with the reason.
 
     They must not be undone.
@@ -65,7 +57,7 @@ async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dic
     return kept
 
 
-async def forget(cluster: Leaver, gone: Mapping[str, HostRecord], outcome: Outcome) -> None:
+async def forget(cluster: NodeDrainer, gone: Mapping[str, HostRecord], outcome: Outcome) -> None:
     """Deletes the node objects of undone hosts; a failure becomes part of their result."""
     for name in gone:
         result = outcome.results.get(name, {})
@@ -141,7 +133,7 @@ class Nodes:
         if self._made_here:
             await unite(self._crew, self._way_in()[0], records, outcome, facts)
 
-    async def drainer(self, kubeconfig: str | None, facts: Facts) -> Drainer | None:
+    async def drainer(self, kubeconfig: str | None, facts: Facts) -> NodeDrainer | None:
         """Drains nodes before a reboot; None while there is no cluster.
 
         Args:
@@ -167,7 +159,7 @@ class Nodes:
         return await admin_config(planes, login.keys) if planes else None
 
 
-class _NoWayIn:
+class _NoWayIn(NodeDrainer):
     """A cluster that does not answer, so that no node of it may be rebooted or undone."""
 
     def __init__(self, reason: str) -> None:
@@ -175,12 +167,6 @@ class _NoWayIn:
 
     def cordon(self, node: str) -> bool:
         raise DrainError(f"{node} cannot be drained: {self._reason}")
-
-    def empty(self, node: str) -> None:
-        self.cordon(node)
-
-    def uncordon(self, node: str) -> None:
-        self.cordon(node)
 
 
 def without(records: Mapping[str, T], names: Mapping[str, object]) -> dict[str, T]:

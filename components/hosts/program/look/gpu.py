@@ -5,7 +5,7 @@ from functools import partial
 from typing import Dict, List, Optional
 from xml.etree import ElementTree as ET
 
-from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, reading
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, read
 from .pci import DEVICES, bridges, gpu_addresses, hexadecimal
 from .read_only import ReadOnly
 
@@ -34,26 +34,25 @@ def gpus(machine: ReadOnly) -> List[Json]:
 def _gpu(machine: ReadOnly, address: str) -> Json:
     device, information = f"{DEVICES}/{address}", f"/proc/driver/nvidia/gpus/{address}/information"
     query = " ".join(QUERY)
+    total = "fb_memory_usage/total"
     leaves = [
-        *file_leaves(machine, {"numa_node": (f"{device}/numa_node", number)}),
+        *file_leaves(
+            machine,
+            {"numa_node": (f"{device}/numa_node", number), "model": (information, _model)},
+        ),
         Leaf("bridges", device, partial(bridges, machine, address)),
-        Leaf(
-            "model",
-            information,
-            lambda: matched(r"^Model:\s*(.+)$", machine.text(information), "it names none"),
-        ),
-        Leaf(
-            "memory_mib",
-            query,
-            lambda: _number(_reported(machine, address), "fb_memory_usage/total"),
-        ),
+        Leaf("memory_mib", query, lambda: _number(_reported(machine, address), total)),
         Leaf("health", query, lambda: health(_reported(machine, address))),
         Leaf("nvlinks", " ".join(NVLINK), partial(nvlinks, machine, address)),
     ]
-    gpu: Json = {leaf.name: reading(leaf.source, leaf.probe) for leaf in leaves}
+    gpu = read(leaves)
     gpu.update(pci=address, vendor_id=hexadecimal(machine, f"{device}/vendor"))
     gpu.update(device_id=hexadecimal(machine, f"{device}/device"))
     return gpu
+
+
+def _model(machine: ReadOnly, path: str) -> str:
+    return matched(r"^Model:\s*(.+)$", machine.text(path), "it names none")
 
 
 def reports(machine: ReadOnly) -> Dict[str, ET.Element]:

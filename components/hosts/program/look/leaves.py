@@ -3,7 +3,7 @@
 import json
 import re
 from functools import partial
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Tuple
 
 from ..machine import Done
 from .read_only import ReadOnly
@@ -65,6 +65,11 @@ def reading(source: str, probe: Callable[[], Any]) -> Json:
     return {"unknown": reason[:LONGEST_REASON] or "no reason given", "source": source}
 
 
+def read(leaves: Iterable[Leaf]) -> Json:
+    """The readings of an object whose leaves cannot hang each for itself."""
+    return {leaf.name: reading(leaf.source, leaf.probe) for leaf in leaves}
+
+
 def matched(pattern: str, text: str, otherwise: str) -> str:
     """The first group of a pattern in a text of several lines.
 
@@ -102,8 +107,13 @@ def number(machine: ReadOnly, path: str) -> int:
         raise UnknownError(f"it contains {text[:40]!r}, not a number") from None
 
 
+def program_leaf(machine: ReadOnly, name: str, words: str, take: Callable[[str], Any]) -> Leaf:
+    """A leaf in what a program prints."""
+    return Leaf(name, words, lambda: take(printed(machine.once(*words.split()))))
+
+
 def file_leaves(
-    machine: ReadOnly, files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]]
+    machine: ReadOnly, files: Mapping[str, Tuple[str, Callable[[ReadOnly, str], Any]]]
 ) -> List[Leaf]:
     """Leaves that are one file each: name, path and what reads it."""
     return [Leaf(name, path, partial(take, machine, path)) for name, (path, take) in files.items()]

@@ -13,7 +13,17 @@ from ..machine import MISSING, StepError
 from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects, traffic_class
 from . import lldp, network, pci
 from .config_files import SOURCE, config_files
-from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, reading
+from .leaves import (
+    Json,
+    Leaf,
+    UnknownError,
+    file_leaves,
+    matched,
+    number,
+    printed,
+    program_leaf,
+    read,
+)
 from .read_only import ReadOnly
 from .system import uptime_s
 
@@ -74,40 +84,31 @@ class NicReader:
 
     def qos_leaves(self) -> List[Leaf]:
         """What the port does with marked packets."""
-        tool, aspects = "", {}  # type: ignore[var-annotated]  # by the probe below
-
-        def asked(aspect: str, take: Callable[[str], Any]) -> Any:
-            nonlocal tool, aspects
-            self._needs_interface()
-            if not aspects:
-                tool, aspects = port_aspects(self.host, self.name)
-            text = aspects.get(aspect, "")
-            if (
-                not aspects
-                or aspect not in aspects
-                or text.startswith(("unknown", "not supported"))
-            ):
-                raise UnknownError(text or "the driver does not report it")
-            return take(text)
-
-        source = (
-            f"{MLNX_QOS} -i {self.name}" if self._has_mlnx_qos() else f"dcb show dev {self.name}"
-        )
-        ecn = f"{self.net}/ecn"
-        cnp = cnp_files(self.host, self.name)
+        source = f"dcb show dev {self.name}"
+        if self._has_mlnx_qos():
+            source = f"{MLNX_QOS} -i {self.name}"
+        ecn, pause = f"{self.net}/ecn", f"ethtool -a {self.name}"
+        dscp, priority = cnp_files(self.host, self.name)
+        files = {"cnp_dscp": (dscp, number), "cnp_priority": (priority, number)}
         return [
-            Leaf("trust", source, lambda: asked("trust", str)),
-            Leaf("pfc_priorities", source, lambda: asked("pfc", _numbers)),
-            Leaf("dscp_priority", source, lambda: asked("dscp_map", map_of)),
-            Leaf("dcbx_mode", source, lambda: asked("dcbx", str)),
-            Leaf("pause_rx", f"ethtool -a {self.name}", lambda: "rx" in self._pause()),
-            Leaf("pause_tx", f"ethtool -a {self.name}", lambda: "tx" in self._pause()),
+            Leaf("trust", source, lambda: self._aspect("trust")),
+            Leaf("pfc_priorities", source, lambda: _numbers(self._aspect("pfc"))),
+            Leaf("dscp_priority", source, lambda: map_of(self._aspect("dscp_map"))),
+            Leaf("dcbx_mode", source, lambda: self._aspect("dcbx")),
+            Leaf("pause_rx", pause, lambda: "rx" in self._pause()),
+            Leaf("pause_tx", pause, lambda: "tx" in self._pause()),
             Leaf("ecn_np_priorities", f"{ecn}/roce_np/enable", lambda: self._ecn("np")),
             Leaf("ecn_rp_priorities", f"{ecn}/roce_rp/enable", lambda: self._ecn("rp")),
-            *file_leaves(
-                self.machine, {"cnp_dscp": (cnp[0], number), "cnp_priority": (cnp[1], number)}
-            ),
+            *file_leaves(self.machine, files),
         ]
+
+    def _aspect(self, aspect: str) -> str:
+        self._needs_interface()
+        _, aspects = self.host.remembered("port", lambda: port_aspects(self.host, self.name))
+        text = str(aspects.get(aspect, "unknown"))
+        if text.startswith(("unknown", "not supported")):
+            raise UnknownError(aspects.get(aspect) or "the driver does not report it")
+        return text
 
     def pci_leaves(self) -> List[Leaf]:
         machine, device = self.machine, self.device
@@ -155,153 +156,104 @@ class NicReader:
             "mtu_bytes": (f"{net}/mtu", number),
         }
         leaves = file_leaves(self.machine, {"mac": (self._mac_file(), _mac), **files})
-        return [Leaf(leaf.name, leaf.source, self._with_interface(leaf.probe)) for leaf in leaves]
+        return [self._with_interface(leaf) for leaf in leaves]
 
     def _of_programs(self) -> List[Leaf]:
         machine, name = self.machine, self.name
-        of_rdma = self._rdma_leaves()
+        words = f"devlink -j dev eswitch show pci/{self.address}"
+        of_the_interface = [
+            Leaf("master", f"{self.net}/master", lambda: machine.target(f"{self.net}/master")),
+            Leaf("addresses", " ".join(network.ADDRESSES), self._addresses),
+            Leaf("lldp", " ".join(lldp.LLDPCTL), lambda: lldp.neighbours(machine, name)),
+            program_leaf(machine, "supported_speeds_mbit_s", f"ethtool {name}", supported_speeds),
+            program_leaf(machine, "fec", f"ethtool --show-fec {name}", active_fec),
+            Leaf("counters", f"ethtool -S {name}, statistics, hw_counters", self._counters),
+        ]
         return [
-            *of_rdma,
-            Leaf(
-                "master",
-                f"{self.net}/master",
-                self._with_interface(lambda: machine.target(f"{self.net}/master")),
-            ),
-            Leaf("addresses", " ".join(network.ADDRESSES), self._with_interface(self._addresses)),
+            *self._rdma_leaves(),
             Leaf("vfs", f"{self.device}/virtfn*", self._vfs),
             Leaf(
                 "config_files",
                 SOURCE,
                 lambda: config_files(machine, name, self._mac(), self.address),
             ),
-            Leaf(
-                "lldp",
-                " ".join(lldp.LLDPCTL),
-                self._with_interface(lambda: lldp.neighbours(machine, name)),
-            ),
-            Leaf(
-                "supported_speeds_mbit_s",
-                f"ethtool {name}",
-                self._with_interface(
-                    lambda: supported_speeds(printed(machine.run("ethtool", name)))
-                ),
-            ),
-            Leaf(
-                "fec",
-                f"ethtool --show-fec {name}",
-                self._with_interface(
-                    lambda: active_fec(printed(machine.run("ethtool", "--show-fec", name)))
-                ),
-            ),
-            Leaf(
-                "counters",
-                f"ethtool -S {name}, statistics, hw_counters",
-                self._with_interface(self._counters),
-            ),
-            Leaf(
-                "eswitch_mode",
-                f"devlink -j dev eswitch show pci/{self.address}",
-                lambda: pci.eswitch_mode(machine, self.address),
-            ),
+            *map(self._with_interface, of_the_interface),
+            Leaf("eswitch_mode", words, lambda: pci.eswitch_mode(machine, self.address)),
         ]
 
     def _rdma_leaves(self) -> List[Leaf]:
-        machine = self.machine
-        own = machine.names(f"{self.device}/infiniband")
-        folder = f"/sys/class/infiniband/{own[0]}" if own else f"{self.device}/infiniband/*"
-
-        def of_the_device(file: str) -> Callable[[], str]:
-            return lambda: (
-                machine.text(f"{folder}/{file}")
-                if own
-                else _missing("it has no RDMA device of its own")
-            )
-
+        own = self.machine.names(f"{self.device}/infiniband")
+        source = f"{self.device}/infiniband"
+        devices = Leaf("rdma", source, lambda: [self._rdma(*rdma) for rdma in self._rdma_devices()])
+        if own:
+            folder = f"/sys/class/infiniband/{own[0]}"
+            names = {"hca_type": "hca_type", "firmware": "fw_ver", "board_id": "board_id"}
+            files = {name: (f"{folder}/{file}", ReadOnly.text) for name, file in names.items()}
+            return [devices, *file_leaves(self.machine, files)]
         # without an RDMA device the driver reports both in one line: `28.39.1002 (MT_0000000838)`
         words = f"ethtool -i {self.name}"
-        driver = self._with_interface(lambda: printed(machine.once("ethtool", "-i", self.name)))
+        of_driver = [
+            program_leaf(self.machine, "firmware", words, lambda text: firmware_of(text)[0]),
+            program_leaf(self.machine, "board_id", words, lambda text: firmware_of(text)[1]),
+        ]
+        missing = "it has no RDMA device of its own"
         return [
-            Leaf(
-                "rdma",
-                f"{self.device}/infiniband",
-                lambda: [self._rdma(rdma) for rdma in self._rdma_devices()],
-            ),
-            Leaf("hca_type", f"{folder}/hca_type", of_the_device("hca_type")),
-            (
-                Leaf("firmware", f"{folder}/fw_ver", of_the_device("fw_ver"))
-                if own
-                else Leaf("firmware", words, lambda: firmware_of(driver())[0])
-            ),
-            (
-                Leaf("board_id", f"{folder}/board_id", of_the_device("board_id"))
-                if own
-                else Leaf("board_id", words, lambda: firmware_of(driver())[1])
-            ),
+            devices,
+            Leaf("hca_type", f"{source}/*/hca_type", lambda: _missing(missing)),
+            *map(self._with_interface, of_driver),
         ]
 
     def _rdma_devices(self) -> List[Tuple[str, bool]]:
         """RDMA devices of the NIC, and soft-RoCE devices over its interface (True)."""
         own = self.machine.names(f"{self.device}/infiniband")
-        soft = (
-            [name for name in self.host.rdma_devices(self.name) if name not in own]
-            if self.name
-            else []
-        )
-        return [*((name, False) for name in own), *((name, True) for name in soft)]
+        devices = [(name, False) for name in own]
+        if self.name:
+            others = set(self.host.rdma_devices(self.name)).difference(own)
+            devices += [(name, True) for name in sorted(others)]
+        return devices
 
-    def _rdma(self, named: Tuple[str, bool]) -> Json:
-        device, soft = named
+    def _rdma(self, device: str, soft: bool) -> Json:
         machine, root = self.machine, f"/sys/class/infiniband/{device}"
         at = f"{root}/ports/1"
-        forced = f"{root}/tc/1/traffic_class"
-        command = f"ibv_devinfo -d {device}"
-        return {
-            "device": device,
-            "soft": soft,
-            "link_layer": reading(f"{at}/link_layer", lambda: machine.text(f"{at}/link_layer")),
-            "state": reading(
-                f"{at}/state", lambda: machine.text(f"{at}/state").rpartition(": ")[2]
+        leaves = [
+            *file_leaves(
+                machine,
+                {
+                    "link_layer": (f"{at}/link_layer", ReadOnly.text),
+                    "state": (f"{at}/state", _state),
+                    "rate": (f"{at}/rate", ReadOnly.text),
+                    "traffic_class": (f"{root}/tc/1/traffic_class", _traffic_class),
+                },
             ),
-            "rate": reading(f"{at}/rate", lambda: machine.text(f"{at}/rate")),
-            "gids": reading(f"{at}/gids", lambda: gids(machine, at)),
-            "traffic_class": reading(forced, lambda: traffic_class(machine.text(forced))),
-            "active_mtu_bytes": reading(
-                command, lambda: active_mtu(printed(machine.run(*command.split())))
-            ),
-        }
+            Leaf("gids", f"{at}/gids", lambda: gids(machine, at)),
+            program_leaf(machine, "active_mtu_bytes", f"ibv_devinfo -d {device}", active_mtu),
+        ]
+        return {"device": device, "soft": soft, **read(leaves)}
 
     def _vfs(self) -> List[Json]:
-        listed = (
-            []
-            if not self.name
-            else network.links(self.machine).get(self.name, {}).get("vfinfo_list", [])
-        )
-        infos = {int(info["vf"]): info for info in listed}
+        link = network.links(self.machine).get(self.name, {}) if self.name else {}
+        infos = {int(info["vf"]): info for info in link.get("vfinfo_list", [])}
+        words = " ".join(network.LINKS)
         vfs = []
         for index, address, folder in pci.virtual_functions(self.machine, self.address):
             info = infos.get(index, {})
             names = self.machine.names(f"{folder}/net")
-            words = " ".join(network.LINKS)
-            vfs.append(
-                {
-                    "number": index,
-                    "pci": address,
-                    "interfaces": names,
-                    "driver": self.machine.target(f"{folder}/driver"),
-                    "mac": reading(words, partial(_vf_mac, info)),
-                    "vlan_id": reading(words, partial(_vf_vlan, info)),
-                    "mtu_bytes": reading(f"{folder}/net", partial(_vf_mtu, self.machine, names)),
-                    "rdma_device": reading(
-                        f"{folder}/infiniband", partial(self._vf_rdma, folder, names)
-                    ),
-                }
-            )
+            device = partial(self._vf_rdma, folder, names)
+            leaves = [
+                Leaf("mac", words, partial(_vf_mac, info)),
+                Leaf("vlan_id", words, partial(_vf_vlan, info)),
+                Leaf("mtu_bytes", f"{folder}/net", partial(_vf_mtu, self.machine, names)),
+                Leaf("rdma_device", f"{folder}/infiniband", device),
+            ]
+            driver = self.machine.target(f"{folder}/driver")
+            vf = {"number": index, "pci": address, "interfaces": names, "driver": driver}
+            vfs.append({**vf, **read(leaves)})
         return vfs
 
     def _vf_rdma(self, folder: str, interfaces: List[str]) -> str:
         parents = self.host.rdma_parents()
         soft = [name for name, parent in parents.items() if parent in interfaces]
-        return next(iter([*self.machine.names(f"{folder}/infiniband"), *soft]), "")
+        return [*self.machine.names(f"{folder}/infiniband"), *soft, ""][0]
 
     def _counters(self) -> Json:
         machine = self.machine
@@ -386,12 +338,12 @@ class NicReader:
         if not self.name:
             raise UnknownError("it has no interface here: no driver, or another namespace")
 
-    def _with_interface(self, probe: Callable[[], Any]) -> Callable[[], Any]:
+    def _with_interface(self, leaf: Leaf) -> Leaf:
         def checked() -> Any:
             self._needs_interface()
-            return probe()
+            return leaf.probe()
 
-        return checked
+        return leaf._replace(probe=checked)
 
 
 def _rdma_counters(machine: ReadOnly, port: str) -> Dict[str, int]:
@@ -406,6 +358,14 @@ def _rdma_counters(machine: ReadOnly, port: str) -> Dict[str, int]:
 
 def _missing(reason: str) -> str:
     raise UnknownError(reason)
+
+
+def _state(machine: ReadOnly, path: str) -> str:
+    return machine.text(path).rpartition(": ")[2]
+
+
+def _traffic_class(machine: ReadOnly, path: str) -> int:
+    return traffic_class(machine.text(path))
 
 
 def _numbers(text: str) -> List[int]:

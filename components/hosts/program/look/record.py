@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, List, Tuple
 
 from ..carriers import NETWORK_FILESYSTEMS
 from ..guest import PROFILES, RUN_PROFILES
@@ -88,7 +88,7 @@ class Recorder(ReadOnly):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.kept: Dict[str, Dict[str, Any]] = {
+        self.kept: Json = {
             key: {} for key in ("files", "folders", "links", "paths", "programs", "variables")
         }
 
@@ -137,42 +137,28 @@ class Recorder(ReadOnly):
         return {"code": done.code, "out": _lines(words, done.out), "err": done.err}
 
 
-class Replay(ReadOnly):
+class Replay(Recorder):
     """Answers from a recording. What is not in it does not exist."""
 
     def __init__(self, recording: Json) -> None:
         super().__init__("/nonexistent")
-        self._kept = recording
+        self.kept = recording
 
     def bytes_of(self, path: str) -> bytes:
-        files = self._kept["files"]
         if ENVIRONMENT.match(path):  # of another process than the one that recorded
-            path = next(
-                (known for known in files if ENVIRONMENT.match(known) and files[known].get("text")),
-                path,
-            )
-        return _bytes_in(files.get(path, {"error": errno.ENOENT}), path)
+            for known, file in self.kept["files"].items():
+                if ENVIRONMENT.match(known) and file.get("text"):
+                    return super().bytes_of(known)
+        return super().bytes_of(path)
 
     def variable(self, name: str) -> str:
-        return str(self._kept["variables"].get(name, ""))
-
-    def exists(self, path: str) -> bool:
-        return bool(self._kept["paths"].get(path))
-
-    def names(self, path: str) -> List[str]:
-        return list(self._kept["folders"].get(path, []))
-
-    def target(self, path: str) -> str:
-        return str(self._kept["links"].get(path, ""))
+        return str(self.kept["variables"].get(name, ""))
 
     def real(self, path: str) -> str:
-        return str(self._kept["links"].get(f"real:{path}", path))
+        return str(self.kept["links"].get(f"real:{path}", path))
 
-    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        done = self._kept["programs"].get(" ".join(words))
-        if done is None:
-            return Done(MISSING, "", f"{words[0]} is not in the recording")
-        return Done(done["code"], "\n".join(done["out"]), done["err"])
+    def _ran(self, *words: str, timeout_s: float) -> Json:
+        return {"code": MISSING, "out": [], "err": f"{words[0]} is not in the recording"}
 
 
 def evidence(machine: Recorder, firmware: bool = False) -> Json:
@@ -212,23 +198,19 @@ def _programs(machine: Recorder, firmware: bool) -> List[List[str]]:
     bridges = set()
     for address in (*pci.nics(machine), *pci.gpu_addresses(machine)):
         bridges.update(pci.bridges(machine, address))
-    words += [
-        ["lspci", "-vvv", "-s", bridge] for bridge in sorted(bridges)
-    ]  # no NIC or GPU: it would read their VPD
+    # no NIC or GPU: it would read their VPD
+    words += [["lspci", "-vvv", "-s", bridge] for bridge in sorted(bridges)]
     for address in pci.nics(machine):
-        of_firmware = (
-            OF_THE_FIRMWARE
-            if firmware and machine.target(f"{pci.DEVICES}/{address}/driver") == "mlx5_core"
-            else ()
-        )
-        for interface in machine.names(f"{pci.DEVICES}/{address}/net"):
-            machine.content(
-                f"/run/systemd/netif/links/{machine.read(f'/sys/class/net/{interface}/ifindex')}"
-            )
-            for program in (*OF_A_PORT, *of_firmware):
-                words.append(
-                    [word.replace("PF", interface).replace("SLOT", address) for word in program]
-                )
+        device = f"{pci.DEVICES}/{address}"
+        programs: List[Tuple[str, ...]] = [*OF_A_PORT]
+        if firmware and machine.target(f"{device}/driver") == "mlx5_core":
+            programs += OF_THE_FIRMWARE
+        for interface in machine.names(f"{device}/net"):
+            index = machine.read(f"/sys/class/net/{interface}/ifindex")
+            machine.content(f"/run/systemd/netif/links/{index}")
+            for of_port in programs:
+                line = " ".join(of_port).replace("PF", interface).replace("SLOT", address)
+                words.append(line.split())
     return words
 
 

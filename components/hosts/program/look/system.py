@@ -10,7 +10,7 @@ from ..machine import MISSING
 from ..nvidia import PEERMEM_MODULES
 from ..ofed import version_in
 from .gpu import NVIDIA, xids
-from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, reading
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, program_leaf, read
 from .pci import acs_bridges
 from .read_only import ReadOnly
 
@@ -84,13 +84,7 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
         Leaf("memory_mib", meminfo, lambda: _meminfo_kib(machine, "MemTotal") // 1024),
         Leaf("swap_kib", meminfo, lambda: _meminfo_kib(machine, "SwapTotal")),
         Leaf("os", release, lambda: _release(machine)["PRETTY_NAME"]),
-        Leaf(
-            "os_id",
-            release,
-            lambda: f"{_release(machine)['ID']}-{_release(machine).get('VERSION_ID', '')}".rstrip(
-                "-"
-            ),
-        ),
+        Leaf("os_id", release, lambda: _os_id(_release(machine))),
         Leaf("architecture", "uname", platform.machine),
         Leaf("python", "python3", platform.python_version),
         Leaf("drivers", "/sys/module, modinfo", lambda: drivers(machine)),
@@ -98,11 +92,7 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
         Leaf("gpu_driver", NVIDIA, lambda: _gpu_driver(machine)),
         Leaf("gpu_module_is_open", NVIDIA, lambda: _is_open(machine)),
         Leaf("fabric_manager", f"{FABRIC_MANAGER} --version", lambda: _fabric_manager(machine)),
-        Leaf(
-            "containerd_memlock",
-            " ".join(CONTAINERD),
-            lambda: containerd_memlock(printed(machine.run(*CONTAINERD))),
-        ),
+        program_leaf(machine, "containerd_memlock", " ".join(CONTAINERD), containerd_memlock),
         Leaf("reboot_required", REBOOT, lambda: _reboot_required(machine)),
         Leaf("governors", f"{cpus}/cpufreq", lambda: _governors(machine, f"{cpus}/cpufreq")),
         Leaf("clock_synchronized", "adjtimex", clock_is_synchronized),
@@ -126,34 +116,22 @@ def drivers(machine: ReadOnly) -> List[Json]:
     for name in (*MODULES, *GPU_MODULES):
         folder = f"/sys/module/{name}"
         if machine.exists(f"{folder}/refcnt"):  # a module that is built into the kernel has none
-            modules.append(
-                {
-                    "module": name,
-                    "loaded": reading(f"{folder}/version", partial(_version, machine, folder)),
-                    "loaded_srcversion": reading(
-                        f"{folder}/srcversion", partial(machine.text, f"{folder}/srcversion")
-                    ),
-                    "on_disk": reading(
-                        f"modinfo {name}", partial(_on_disk, machine, name, "version")
-                    ),
-                    "on_disk_srcversion": reading(
-                        f"modinfo {name}", partial(_on_disk, machine, name, "srcversion")
-                    ),
-                    "path": reading(
-                        f"modinfo {name}", partial(_on_disk, machine, name, "filename")
-                    ),
-                }
-            )
+            files = {
+                "loaded": (f"{folder}/version", _version),
+                "loaded_srcversion": (f"{folder}/srcversion", ReadOnly.text),
+            }
+            leaves = file_leaves(machine, files)
+            keys = {"on_disk": "version", "on_disk_srcversion": "srcversion", "path": "filename"}
+            for leaf, key in keys.items():
+                take = partial(modinfo, key=key)
+                leaves.append(program_leaf(machine, leaf, f"modinfo {name}", take))
+            modules.append({"module": name, **read(leaves)})
     return modules
 
 
-def _version(machine: ReadOnly, folder: str) -> str:
+def _version(machine: ReadOnly, path: str) -> str:
     """The kernel's own modules have the kernel's version."""
-    return machine.read(f"{folder}/version") or machine.text("/proc/sys/kernel/osrelease")
-
-
-def _on_disk(machine: ReadOnly, name: str, key: str) -> str:
-    return modinfo(printed(machine.once("modinfo", name)), key)
+    return machine.read(path) or machine.text("/proc/sys/kernel/osrelease")
 
 
 def modinfo(text: str, key: str) -> str:
@@ -206,6 +184,10 @@ def _release(machine: ReadOnly) -> Dict[str, str]:
         r"^(\w+)=\"?([^\"\n]*)", machine.text("/etc/os-release"), re.MULTILINE
     )
     return dict(lines)
+
+
+def _os_id(release: Dict[str, str]) -> str:
+    return f"{release['ID']}-{release.get('VERSION_ID', '')}".rstrip("-")
 
 
 def _gpu_driver(machine: ReadOnly) -> str:

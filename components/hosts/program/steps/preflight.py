@@ -48,7 +48,8 @@ class Preflight(Step):
 
     def facts(self, host: Host) -> Dict[str, Any]:
         machine = host.machine
-        links = {pf["interface"]: _pcie(machine, pf["interface"]) for pf in host.pfs}
+        names = [pf["interface"] for pf in host.pfs]
+        links = {name: _pcie(machine, name) for name in names}
         warnings = []
         for name, link in links.items():
             if link and link["now"] != link["most"]:
@@ -63,7 +64,7 @@ class Preflight(Step):
             )
         return {
             "os": distribution(machine).name,
-            "iommu": _iommu(machine, [pf["interface"] for pf in host.pfs]),
+            "iommu": _iommu(machine, names),
             "secure_boot": secure_boot(machine),
             "kernel_headers": not missing_headers(machine),
             "pcie": {name: link["now"] for name, link in links.items() if link},
@@ -88,14 +89,12 @@ class Preflight(Step):
         for pf in host.pfs:
             name, offered = pf["interface"], offered_vfs(host, pf["interface"])
             if pf["vfs"] > offered and host.pci_address(name):
-                none = (
-                    "SR-IOV is off: turn it on in the BIOS and in the NIC's firmware (mlxconfig "
-                    "SRIOV_EN=1)"
-                )
-                few = "raise NUM_OF_VFS in the NIC's firmware (mlxconfig, then a cold boot)"
+                hint = "raise NUM_OF_VFS in the NIC's firmware (mlxconfig, then a cold boot)"
+                if not offered:
+                    hint = "turn it on in the BIOS and in the NIC's firmware (mlxconfig SRIOV_EN=1)"
                 raise StepError(
                     f"{name} supports {offered} VFs, but the lab file sets {pf['vfs']}",
-                    f"{few if offered else none}, or lower vfs",
+                    f"{hint}, or lower vfs",
                 )
 
 
@@ -116,15 +115,14 @@ def _refuse_switchdev(host: Host, pf: str) -> None:
                 f"switch the card to NIC mode (BlueField-3: mlxconfig -d {address} set "
                 "INTERNAL_CPU_OFFLOAD_ENGINE=1, then a power cycle), or set vfs: 0 for this PF",
             ) from None
-        mode = ""  # no devlink, or an older kernel, which knows no mode of a NIC without VFs
+        return  # no devlink, or an older kernel, which knows no mode of a NIC without VFs
     if mode not in ("", LEGACY):
         raise StepError(
             f"{pf} is in eswitch mode {mode}: its VFs refuse the VLAN, trust and spoof check of "
             "pods",
-            f"drain the node, then: echo 0 > /sys/class/net/{pf}/device/sriov_numvfs (the mode "
-            f"changes only without VFs) and devlink dev eswitch set pci/{address} mode {LEGACY}; "
-            f"stop what sets {mode} at boot, such as OVN, OVS offload or netplan's "
-            "embedded-switch-mode; or set vfs: 0 for this PF",
+            f"drain the node, set {pf}'s sriov_numvfs to 0, then devlink dev eswitch set "
+            f"pci/{address} mode {LEGACY}, and stop what sets {mode} at boot (OVN, OVS offload, "
+            "netplan's embedded-switch-mode); or set vfs: 0 for this PF",
         )
 
 
@@ -143,11 +141,9 @@ def _iommu(machine: Machine, pfs: List[str]) -> str:
     if not machine.names("/sys/class/iommu"):
         return "off"
     kinds = {machine.read(f"/sys/class/net/{pf}/device/iommu_group/type") for pf in pfs} - {""}
-    return "on, " + (
-        "passes through"
-        if kinds == {"identity"}
-        else f"{' '.join(sorted(kinds)) or 'mode unknown'}"
-    )
+    if kinds == {"identity"}:
+        return "on, passes through"
+    return f"on, {' '.join(sorted(kinds)) or 'mode unknown'}"
 
 
 def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
@@ -155,14 +151,12 @@ def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
 
     Another one makes a measurement obsolete.
     """
-    machine, rdma = host.machine, f"/sys/class/infiniband/{pf['rdma_device']}"
-    facts = {
-        "model": " ".join(
-            filter(None, (machine.read(f"{rdma}/{name}") for name in ("hca_type", "board_id")))
-        ),
-        "driver": host.driver(pf["interface"]),
-        "firmware": machine.read(f"{rdma}/fw_ver"),
-    }
+    rdma = f"/sys/class/infiniband/{pf['rdma_device']}"
+    kind, board, firmware = (
+        host.machine.read(f"{rdma}/{name}") for name in ("hca_type", "board_id", "fw_ver")
+    )
+    driver = host.driver(pf["interface"])
+    facts = {"model": f"{kind} {board}".strip(), "driver": driver, "firmware": firmware}
     return {key: value for key, value in facts.items() if value}
 
 
