@@ -70,7 +70,6 @@ def unrestored(before: BaselineState, now: BaselineState) -> str:
     if not differences:
         return ""
     return (
-        f"{before.host}: {'; '.join(differences)} before this stack. rocelab leaves it as it is: "
-        "another user may have set it since. If an interrupted run of this stack set it, set it "
-        "back by hand"
+        f"{before.host}: {'; '.join(differences)} before this stack; rocelab leaves it. If an "
+        "interrupted run of this stack set it, set it back by hand"
     )

@@ -36,7 +36,7 @@ class HostSettings(Resource[SettingsInputs, SettingsInputs]):
             return []
         failures = []
         with login.configured_session(self.config) as vcenter:
-            if reason := refusal(vcenter, new) if known else refusal_of_new(vcenter, new):
+            if reason := refusal(vcenter, new):
                 failures.append(Failure("vmknic", reason))
             if reason := shut(vcenter, new):
                 failures.append(Failure("firewall_open", reason))
@@ -78,38 +78,25 @@ class HostSettings(Resource[SettingsInputs, SettingsInputs]):
 
 
 def refusal(vcenter: VCenter, settings: SettingsInputs) -> str:
-    """Why the host cannot use this adapter; empty when it can."""
-    host, vmknic = vcenter.host(settings.host), settings.vmknic
-    adapters = vcenter.vmkernel_names(host)
-    if vmknic not in adapters:
+    """Why the host cannot use this adapter; empty when it can.
+
+    The number of a new adapter is unknown, but it is never one that VMs use now.
+    """
+    host, known = vcenter.host(settings.host), "vmknic" not in settings.unknown
+    adapters = vcenter.vmkernel_names(host) if known else {}
+    if known and settings.vmknic not in adapters:
         return (
-            f"{host.name} has no vmkernel adapter {vmknic}; it has "
+            f"{host.name} has no vmkernel adapter {settings.vmknic}; it has "
             f"{', '.join(sorted(adapters)) or 'none'}"
         )
     now = vcenter.option(host, OPTION)
-    if now not in ("", vmknic) and (running := vcenter.running_pvrdma_vms(host)):
-        return (
-            f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} use PVRDMA over it; "
-            f"power them off before rocelab sets it to {vmknic}"
-        )
-    return ""
-
-
-def refusal_of_new(vcenter: VCenter, settings: SettingsInputs) -> str:
-    """Why the host cannot use an adapter that does not exist yet; empty when it can.
-
-    Its number is unknown, but it is never one that VMs use now. This is checked before switch and
-    adapter are created.
-    """
-    host = vcenter.host(settings.host)
-    now = vcenter.option(host, OPTION)
-    running = vcenter.running_pvrdma_vms(host) if now else []
-    if not running:
+    unchanged = known and now == settings.vmknic
+    if not now or unchanged or not (running := vcenter.running_pvrdma_vms(host)):
         return ""
+    after = settings.vmknic if known else "a new adapter"
     return (
         f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} use PVRDMA over it; power "
-        "them off before a new adapter replaces it, or keep it with vmkernel: {existing: "
-        f"{now}}}"
+        f"them off before it becomes {after}, or keep it with vmkernel: {{existing: {now}}}"
     )
 
 
@@ -122,9 +109,8 @@ def shut(vcenter: VCenter, settings: SettingsInputs) -> str:
     if ruleset.enabled or (ruleset.changeable and not ruleset.required):
         return ""
     return (
-        f"{host.name}: firewall ruleset {RULESET} is closed and locked, so PVRDMA's control "
-        "traffic (TCP 28250 to 28761) cannot come in; unlock it on the host, or set "
-        "fabric.pvrdma_firewall: false to continue without it"
+        f"{host.name}: firewall ruleset {RULESET} (TCP 28250 to 28761) is closed and locked; "
+        "unlock it on the host, or set fabric.pvrdma_firewall: false"
     )
 
 
@@ -134,8 +120,8 @@ def warning(vcenter: VCenter, settings: SettingsInputs) -> str:
     if settings.allow_management or vmknic not in vcenter.management_vmkernels(host):
         return ""
     return (
-        f"{host.name}: {vmknic} also carries management, so PVRDMA's traffic competes with it; use "
-        "another adapter, or set fabric.allow_management_vmkernel: true to accept it"
+        f"{host.name}: {vmknic} also carries management; use another adapter, or set "
+        "fabric.allow_management_vmkernel: true"
     )
 
 

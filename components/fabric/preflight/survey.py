@@ -19,7 +19,7 @@ from components.fabric.preflight.facts import (
 from components.fabric.vcenter.client import RULESET, VCenter
 from components.fabric.vcenter.esxcli import esxcli
 from components.fabric.vcenter.nics import Nic, nics_of
-from components.fabric.vcenter.properties import Found, collect, collect_all
+from components.fabric.vcenter.properties import Found, collect, collect_all, named
 from stacks.base import LabError
 
 HOST_PATHS = (
@@ -65,11 +65,9 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         LabError: when there is no such datacenter or cluster.
     """
     content = vcenter.content
-    place, _ = _entry(
-        collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter
-    )
-    clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
-    _, cluster = _entry(clusters, "cluster", scope.cluster)
+    place, _ = named(content, vim.Datacenter, scope.datacenter)
+    managed = "configManagerEnabled"
+    _, cluster = named(content, vim.ComputeResource, scope.cluster, place, [managed])
     host_names = set(scope.hosts)
     known_hosts = collect_all(content, vim.HostSystem, HOST_PATHS, place)
     rows = [host_row for host_row in known_hosts if host_row[1]["name"] in host_names]
@@ -86,7 +84,7 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
         host_names=frozenset(str(host_row["name"]) for _, host_row in known_hosts),
         datastores=frozenset(str(datastore["name"]) for _, datastore in datastores),
         machines=machines,
-        under_configuration_profile=bool(cluster.get("configManagerEnabled")),
+        under_configuration_profile=bool(cluster.get(managed)),
     )
 
 
@@ -211,16 +209,6 @@ def _vlan(setting: Any) -> int | None:
         return 0
     number = getattr(vlan, "vlanId", None)
     return number if isinstance(number, int) else None
-
-
-def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any, Found]:
-    for entity, properties in rows:
-        if properties["name"] == name:
-            return entity, properties
-    others = ", ".join(sorted(str(properties["name"]) for _, properties in rows)) or "none"
-    raise LabError(
-        f"fabric.{what}: the vCenter has no {name} that fabric.user may see; it has {others}"
-    )
 
 
 def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:

@@ -131,13 +131,11 @@ class VCenter:
 
     def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
         """The NICs of a host on the distributed switch of that name; none if it is no member."""
-        named = []
-        for entity, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"]):
-            if row["name"] == switch:
-                named.append(entity)
         members: list[Any] = []
-        for row in collect(self.content, named, ["config.host"]):
-            members += row.get("config.host") or []
+        kind, paths = vim.DistributedVirtualSwitch, ["name", "config.host"]
+        for _, row in collect_all(self.content, kind, paths):
+            if row["name"] == switch:
+                members += row.get("config.host") or []
         specs = [entity.config.backing for entity in members if entity.config.host == host]
         return tuple(
             nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or []

@@ -13,7 +13,7 @@ from pyVmomi import vim
 
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.power import finish
-from components.fabric.vcenter.properties import collect_all, known
+from components.fabric.vcenter.properties import known, named
 from components.fabric.vcenter.refusals import doing
 from stacks.base import LabError
 
@@ -47,8 +47,8 @@ def find(vcenter: VCenter, kind: str, path: str) -> Existing:
     first, *rest = path.split("/")
     if kind == "vmkernel":
         return ExistingVmkernel(vcenter, first, rest[0])
-    place = entity_named(vcenter, vim.Datacenter, first, None)
-    switch = entity_named(vcenter, vim.DistributedVirtualSwitch, rest[0], place)
+    place, _ = named(vcenter.content, vim.Datacenter, first)
+    switch, _ = named(vcenter.content, vim.DistributedVirtualSwitch, rest[0], place)
     if kind == "switch":
         return ExistingSwitch(vcenter, switch, rest[0])
     for group in known(switch, "portgroup"):
@@ -190,24 +190,6 @@ class ExistingVmkernel:
             network.UpdateVirtualNic(
                 self._device, vim.host.VirtualNic.Specification(mtu=int(str(changes["mtu_bytes"])))
             )
-
-
-def entity_named(
-    vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, below: vim.ManagedEntity | None
-) -> Any:
-    """The object of a kind that has this name.
-
-    Raises:
-        LabError: when there is none; the text lists those that exist.
-    """
-    entities = collect_all(vcenter.content, kind, ["name"], below)
-    for entity, values in entities:
-        if values["name"] == name:
-            return entity
-    others = ", ".join(sorted(str(values["name"]) for _, values in entities)) or "none"
-    raise LabError(
-        f"{name}: the vCenter has no such {kind.__name__.rpartition('.')[2]}; it has {others}"
-    )
 
 
 def older(switch: str, now: str, declared: str) -> str:

@@ -7,9 +7,11 @@ from pyVmomi import vim, vmodl
 from pyVmomi.Version import IsChildVersion
 
 from stacks.base import LabError
+from stacks.words import some
 
 Found = dict[str, Any]  # by path; what the API leaves unset is missing
 Kind = TypeVar("Kind", bound=vim.ManagedEntity)
+MOST_NAMES = 20
 _collector = vmodl.query.PropertyCollector
 
 
@@ -77,6 +79,29 @@ def collect_all(
         return collect_all(content, kind, rest, below)
     finally:
         view.Destroy()
+
+
+def named(
+    content: vim.ServiceInstanceContent,
+    kind: type[Kind],
+    name: str,
+    below: vim.ManagedEntity | None = None,
+    paths: Sequence[str] = (),
+) -> tuple[Kind, Found]:
+    """The object of a kind that has this name, with these properties.
+
+    Raises:
+        LabError: when there is none, or more than one; the text lists those that exist.
+    """
+    rows = collect_all(content, kind, ["name", *paths], below)
+    matching = [row for row in rows if row[1].get("name") == name]
+    if len(matching) == 1:
+        return matching[0]
+    others = sorted({str(properties.get("name")) for _, properties in rows})
+    raise LabError(
+        f"fabric.user sees {len(matching)} {kind.__name__} with the name {name}; it sees "
+        f"{some(others, MOST_NAMES) or 'none'}"
+    )
 
 
 def knows(version: str, kind: type, path: str) -> bool:

@@ -1,14 +1,12 @@
 """VMs that rocelab did not create: found by name, read, and compared with the lab file."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyVmomi import vim
 
 from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.objects import entity_named
-from components.fabric.vcenter.properties import Found, collect, collect_all
+from components.fabric.vcenter.properties import Found, collect, named
 from components.fabric.vms.hardware import profile_of, pvrdma_among, vgpus_among
 from components.provider.base import Properties
 from stacks.base import LabError
@@ -108,33 +106,12 @@ def by_name(vcenter: VCenter, path: str) -> ExistingVm:
         LabError: when there is none of that name, or more than one.
     """
     datacenter, _, name = path.partition("/")
-    place = entity_named(vcenter, vim.Datacenter, datacenter, None)
-    there = collect_all(
-        vcenter.content, vim.VirtualMachine, ["name", "parent", "runtime.host"], place
-    )
-    named = [
-        (machine, properties) for machine, properties in there if properties.get("name") == name
-    ]
-    if len(named) == 1:
-        return _read(vcenter, named[0][0])
-    if named:
-        where = " and ".join(sorted(_where(vcenter, properties) for _, properties in named))
-        raise LabError(
-            f"{path}: {len(named)} VMs have that name: {where}; rename one of them in vCenter, and "
-            "name the right one in machine.existing"
-        )
-    near = difflib.get_close_matches(
-        name, [str(properties.get("name")) for _, properties in there], n=3
-    )
-    raise LabError(
-        f"{path}: fabric.user sees no VM of that name; "
-        + (
-            f"similar names: {', '.join(near)}"
-            if near
-            else f"none of {len(there)} has a similar name"
-        )
-        + ". Correct machine.existing, or set machine.template to create a VM"
-    )
+    place, _ = named(vcenter.content, vim.Datacenter, datacenter)
+    try:
+        machine, _ = named(vcenter.content, vim.VirtualMachine, name, place)
+    except LabError as error:
+        raise LabError(f"machine.existing: {error}") from None
+    return _read(vcenter, machine)
 
 
 def group_of(adapter: vim.vm.device.VirtualEthernetCard) -> str:
@@ -149,23 +126,11 @@ def _read(vcenter: VCenter, machine: vim.VirtualMachine) -> ExistingVm:
         # its settings cannot be read, and would look like those of a VM without any
         raise LabError(
             f"{facts.get('name', machine)} is {facts.get('runtime.connectionState', 'gone')} in "
-            "the vCenter, so its settings cannot be read; bring its host or datastore back, then "
-            "run again"
+            "the vCenter, so its settings cannot be read; bring its host or datastore back"
         )
     host = facts.get("runtime.host")
     name = collect(vcenter.content, [host], ["name"])[0].get("name", "") if host is not None else ""
     return ExistingVm(facts, str(name))
-
-
-def _where(vcenter: VCenter, properties: Found) -> str:
-    folder, host = properties.get("parent"), properties.get("runtime.host")
-    names = []
-    for entity in (folder, host):
-        name = "?"
-        if entity is not None:
-            name = str(collect(vcenter.content, [entity], ["name"])[0].get("name", "?"))
-        names.append(name)
-    return f"one in folder {names[0]} on {names[1]}"
 
 
 def differences(
@@ -183,10 +148,7 @@ def differences(
         port_groups: name of the port group by rail.
     """
     if vm.facts.get("config.template"):
-        yield (
-            "is a template; name it as machine.template to create a VM from it, or choose "
-            "another VM"
-        )
+        yield "is a template; name it as machine.template, or choose another VM"
         return
     if declared.host not in ("", vm.host):
         yield (

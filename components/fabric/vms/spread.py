@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyVmomi import vim
 
 from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.properties import collect_all
-from stacks.base import LabError
+from components.fabric.vcenter.properties import collect_all, named
 
 
 def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
@@ -60,9 +59,8 @@ def faults_of(
     for host, names in sorted(by_host.items()):
         if len(names) > 1:
             faults.append(
-                f"{' and '.join(names)} run on the same host {host}, where they exchange data by "
-                "memory copies, so the network would not be measured; move one (vMotion), pin "
-                "them with machine.host, or set machine.apart: false"
+                f"{' and '.join(names)} run on the same host {host}, so the network between them "
+                "is not measured; move one, pin them with machine.host, or set machine.apart: false"
             )
     for name, host in pinned.items():
         if name in places and places[name] != host:
@@ -79,28 +77,19 @@ def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
     Raises:
         LabError: when the vCenter does not have this cluster.
     """
-    config = _drs(vcenter, cluster)
-    named = ", ".join(machines)
+    kind, path = vim.ClusterComputeResource, "configurationEx"
+    _, properties = named(vcenter.content, kind, cluster, paths=[path])
+    config = properties[path].drsConfig
+    together = ", ".join(machines)
     if not config.enabled:
         return (
-            f"DRS is off in cluster {cluster}, so nothing keeps {named} apart; pin each to a host "
-            "(machine.host), or turn DRS on"
+            f"DRS is off in cluster {cluster}, so nothing keeps {together} apart; pin each to a "
+            "host (machine.host), or turn DRS on"
         )
     # unset is the API's default, which is that
     if config.defaultVmBehavior not in (None, "fullyAutomated"):
         return (
-            f"DRS is {config.defaultVmBehavior} in cluster {cluster}: it separates {named} only "
-            "when an administrator agrees; set it to fully automated, or pin each to a host "
-            "(machine.host)"
+            f"DRS is {config.defaultVmBehavior} in cluster {cluster}, so it does not separate "
+            f"{together} by itself; make it fully automated, or pin each to a host (machine.host)"
         )
     return ""
-
-
-def _drs(vcenter: VCenter, cluster: str) -> vim.cluster.DrsConfigInfo:
-    for _, properties in collect_all(
-        vcenter.content, vim.ClusterComputeResource, ["name", "configurationEx"]
-    ):
-        if properties["name"] == cluster:
-            drs: vim.cluster.DrsConfigInfo = properties["configurationEx"].drsConfig
-            return drs
-    raise LabError(f"the vCenter has no cluster {cluster}")

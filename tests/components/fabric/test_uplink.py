@@ -118,8 +118,11 @@ def test_the_nics_of_a_host_are_read_from_the_switch_of_that_name_alone(monkeypa
         rails: [a_member(host, "vmnic4", "vmnic5"), a_member(other, "vmnic6")],
         nvme: [a_member(host, "vmnic7")],
     }
-    monkeypatch.setattr(client, "collect_all", lambda *_: [(rails, {"name": "rails"}), (nvme, {"name": "nvme"})])
-    monkeypatch.setattr(client, "collect", lambda _, objects, __: [{"config.host": hosts[one]} for one in objects])
+    rows = [
+        (rails, {"name": "rails", "config.host": hosts[rails]}),
+        (nvme, {"name": "nvme", "config.host": hosts[nvme]}),
+    ]
+    monkeypatch.setattr(client, "collect_all", lambda *_: rows)
 
     class Told(VCenter):
         def __init__(self):
