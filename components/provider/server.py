@@ -177,7 +177,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=VERSION)
 
     def GetSchema(self, _request: Any, _context: Any) -> Any:
-        # here: it imports every resource
+        # here: it imports the component
         from components.provider.schema import package_schema  # noqa: PLC0415
 
         return provider_pb2.GetSchemaResponse(schema=json.dumps(package_schema()))

@@ -133,7 +133,7 @@ def test_an_operation_ends_with_its_engine_and_cleans_up(project: Project, end: 
     assert (end == signal.SIGINT) == bool(lines_naming(printed, "cancelled", "the next run continues"))
 
 
-def test_the_schema_has_each_type_with_its_fields_secrets_and_descriptions(project: Project) -> None:
+def test_the_schema_has_the_component_with_its_outputs_and_the_configuration(project: Project) -> None:
     printed = subprocess.run(
         [BIN / "pulumi", "package", "get-schema", project.folder / "plugin" / "pulumi-resource-rocelab"],
         cwd=project.folder,
@@ -145,17 +145,6 @@ def test_the_schema_has_each_type_with_its_fields_secrets_and_descriptions(proje
     ).stdout
 
     schema = json.loads(printed)
-    note = schema["resources"]["rocelab:probe:Note"]
-    assert note["requiredInputs"] == ["path", "text"]
-    assert note["inputProperties"]["path"] == {
-        "type": "string",
-        "willReplaceOnChanges": True,
-        "description": "Where the file is.",
-    }
-    assert note["properties"]["key"]["secret"]
-    assert note["inputProperties"]["style"] == {"$ref": "#/types/rocelab:probe:Style"}
-    assert schema["types"]["rocelab:probe:Style"]["required"] == ["margins"]
-    assert "rocelab:validation:Gate" in schema["resources"]
     lab = schema["resources"]["rocelab:index:Lab"]
     assert lab["isComponent"]
     assert lab["properties"]["kubeconfig"]["secret"]
