@@ -26,6 +26,7 @@ from tests.components.audit.spoilt import (
 )
 from tests.components.inventory.fabricate import changed
 from tests.conftest import ROOT
+from tests.messages import states
 
 CODES = tuple(checks())
 
@@ -59,6 +60,18 @@ def test_an_address_alone_in_its_subnet_has_no_other_end_to_be_swapped_with() ->
     alone = with_address("gpu01", 1, "10.11.0.1/32")(healthy())
 
     assert "gateway-swapped" not in {row.code for row in audit(alone).findings}
+
+
+@pytest.mark.parametrize(
+    ("address", "overlaps"), [("10.11.200.2", True), ("10.99.200.2", False), ("gpu02.example", False)]
+)
+def test_a_management_address_overlaps_the_rail_whose_subnet_it_is_in(address: str, overlaps: bool) -> None:
+    inventory = changed(healthy(), "gpu02", lambda host: replace(host, address=address))
+
+    found = [finding.actual for finding in audit(inventory).findings if finding.code == "subnets-overlap"]
+
+    assert bool(found) == overlaps
+    assert all(states(text, "10.11.0.0/16", f"{address}/32") for text in found)
 
 
 def test_no_check_finds_anything_where_no_value_is_known() -> None:

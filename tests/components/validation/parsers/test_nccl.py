@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import missing_sizes
-from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.nccl.table import NcclPlacement, Rounding, parse_nccl, refuse_contradictions
 from components.validation.parsers import ResultFormatError
 from tests.components.validation.parsers.mutations import with_characters_replaced
 from tests.components.validation.samples import composed, nccl
@@ -85,6 +85,23 @@ LAST = next(line for line in DEEPOPS.splitlines() if "22.92" in line)
 def test_what_gives_no_number_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(ResultFormatError, match=reason):
         parse_nccl(text)
+
+
+def refused_factor(factor: float, ranks: int) -> bool:
+    """Whether a table is refused whose busbw is always this many times its algbw, here 100 GB/s."""
+    row = NcclPlacement(time_us=10_000.0, algbw_gbyte_s=100.0, busbw_gbyte_s=100 * factor, wrong=0)
+    try:
+        refuse_contradictions([(10**9, row, Rounding(0.5, 0.005, 0.005))], ranks)
+    except ResultFormatError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("ranks", "factors"), [(2, {0.5, 1.0}), (4, {0.75, 1.0, 1.5}), (8, {0.875, 1.0, 1.75})])
+def test_busbw_is_algbw_times_a_factor_of_the_number_of_ranks(ranks: int, factors: set[float]) -> None:
+    tried = {0.45, 0.5, 0.7, 0.75, 0.8, 0.875, 0.95, 1.0, 1.05, 1.5, 1.75, 1.8}
+
+    assert {factor for factor in tried if not refused_factor(factor, ranks)} == factors
 
 
 def test_damaged_text_never_gives_another_number() -> None:
