@@ -13,6 +13,12 @@ SERVERS = {"docker.io": "registry-1.docker.io"}
 """Addresses of registries that differ from the name in image references."""
 
 
+def drop_ins(machine: Machine) -> List[str]:
+    """Files that containerd reads besides its configuration."""
+    names = [name for name in machine.names(CONFIG_DROP_INS) if name.endswith(".toml")]
+    return [f"{CONFIG_DROP_INS}/{name}" for name in names]
+
+
 def running_containers(machine: Machine) -> int:
     """How many containers run, in all of containerd's namespaces."""
     return sum(len(machine.names(f"{TASKS}/{space}")) for space in machine.names(TASKS))
@@ -42,29 +48,25 @@ def containerd_config(declared: Dict[str, Any], major: int, nvidia: Dict[str, An
         major: of the containerd that is installed.
         nvidia: the document's container toolkit; empty without one.
     """
-    old = major < 2
-    cri = "io.containerd.grpc.v1.cri" if old else "io.containerd.cri.v1.runtime"
-    images = "io.containerd.grpc.v1.cri" if old else "io.containerd.cri.v1.images"
-    runtimes = f"plugins.'{cri}'.containerd.runtimes"
-    lines = [f"{MARK}version = {2 if old else 3}", ""]
-    if old:
-        lines += [f"[plugins.'{cri}']", f'  sandbox_image = "{declared["sandbox_image"]}"', ""]
+    image = declared["sandbox_image"]
+    if major < 2:
+        cri = images = "plugins.'io.containerd.grpc.v1.cri'"
+        lines = ["version = 2", "", f"[{cri}]", f'  sandbox_image = "{image}"']
     else:
-        lines += [
-            f"[plugins.'{images}'.pinned_images]",
-            f'  sandbox = "{declared["sandbox_image"]}"',
-            "",
-        ]
-    lines += [f"[plugins.'{images}'.registry]", f'  config_path = "{MIRRORS}"', ""]
+        cri, images = (
+            "plugins.'io.containerd.cri.v1.runtime'",
+            "plugins.'io.containerd.cri.v1.images'",
+        )
+        lines = ["version = 3", "", f"[{images}.pinned_images]", f'  sandbox = "{image}"']
+    lines += ["", f"[{images}.registry]", f'  config_path = "{MIRRORS}"', ""]
     if nvidia.get("default_runtime"):
-        lines += [f"[plugins.'{cri}'.containerd]", '  default_runtime_name = "nvidia"', ""]
+        lines += [f"[{cri}.containerd]", '  default_runtime_name = "nvidia"', ""]
+    runtimes = f"{cri}.containerd.runtimes"
     lines += _runtime(runtimes, "runc", [])
     if nvidia:
-        lines += [
-            "",
-            *_runtime(runtimes, "nvidia", ['  BinaryName = "/usr/bin/nvidia-container-runtime"']),
-        ]
-    return "\n".join(lines) + "\n"
+        binary = '  BinaryName = "/usr/bin/nvidia-container-runtime"'
+        lines += ["", *_runtime(runtimes, "nvidia", [binary])]
+    return MARK + "\n".join(lines) + "\n"
 
 
 def mirror_files(registries: List[Dict[str, str]]) -> Dict[str, str]:

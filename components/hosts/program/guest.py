@@ -6,7 +6,7 @@ activated.
 """
 
 import hashlib
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 from .machine import Machine, StepError
 from .places import MARK, RUN
@@ -40,21 +40,17 @@ class GuestPlan(NamedTuple):
 
 def tool_of(machine: Machine, declared: str) -> str:
     """The tool that sets this guest's addresses."""
-    looks = {
-        "netplan": lambda: machine.exists("/usr/sbin/netplan") and machine.exists(NETPLAN),
-        "nmcli": (
-            lambda: machine.run("nmcli", "-t", "-f", "RUNNING", "general").out.strip() == "running"
-        ),
-    }
-    tool = next((name for name in TOOLS if declared in ("auto", name) and looks[name]()), None)
-    if tool is None:
-        raise StepError(
-            "this guest has "
-            f"{'none of ' + ', '.join(TOOLS) if declared == 'auto' else 'no ' + declared}",
-            "guests.network.tool: auto uses the guest's own tool; without guests.network, rocelab "
-            "sets the address",
-        )
-    return tool
+    if declared != "nmcli" and machine.exists("/usr/sbin/netplan") and machine.exists(NETPLAN):
+        return "netplan"
+    running = ("nmcli", "-t", "-f", "RUNNING", "general")
+    if declared != "netplan" and machine.run(*running).out.strip() == "running":
+        return "nmcli"
+    missing = f"none of {', '.join(TOOLS)}" if declared == "auto" else f"no {declared}"
+    raise StepError(
+        f"this guest has {missing}",
+        "guests.network.tool: auto uses the guest's own tool; without guests.network, rocelab "
+        "sets the address",
+    )
 
 
 def plan_for(tool: str, pf: Dict[str, Any]) -> GuestPlan:
@@ -113,9 +109,15 @@ def _nmcli(pf: Dict[str, Any]) -> GuestPlan:
         "[ipv6]",
         "method=link-local",
     )
+    start, stop = _activation(path, profile)
+    return GuestPlan(path, MARK + "\n".join(lines) + "\n", start, stop)
+
+
+def _activation(path: str, profile: str) -> Tuple[Words, Words]:
+    """How NetworkManager starts and stops a profile."""
     wait = ["nmcli", "--wait", str(ACTIVATION_S), "connection"]
     start = [["nmcli", "connection", "load", path], [*wait, "up", profile]]
-    return GuestPlan(path, MARK + "\n".join(lines) + "\n", start, [[*wait, "down", profile]])
+    return start, [[*wait, "down", profile]]
 
 
 def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
@@ -127,15 +129,11 @@ def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
         for file in machine.names(RENDERED + folder):
             machine.remove(f"{RENDERED}{folder}/{file}")
     for file in machine.names(NETPLAN):
+        path = f"{NETPLAN}/{file}"
         if file.endswith(".yaml"):
-            machine.put(
-                f"{RENDERED}{NETPLAN}/{file}", machine.content(f"{NETPLAN}/{file}"), mode=0o600
-            )
+            machine.put(RENDERED + path, machine.content(path), mode=0o600)
     machine.must("netplan", "generate", "--root-dir", machine.path(RENDERED))
-    for path in (
-        f"{RUN_NETWORKS}/10-netplan-{name}.network",
-        f"{RUN_PROFILES}/netplan-{name}.nmconnection",
-    ):
+    for path in rendered_paths(name):
         text = machine.content(RENDERED + path).decode(errors="replace")
         if text:
             return {path: text}
@@ -145,19 +143,24 @@ def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
     )
 
 
+def rendered_paths(name: str) -> Tuple[str, str]:
+    """Where netplan renders an interface, for networkd and for NetworkManager."""
+    return (
+        f"{RUN_NETWORKS}/10-netplan-{name}.network",
+        f"{RUN_PROFILES}/netplan-{name}.nmconnection",
+    )
+
+
 def netplan_start(path: str, name: str) -> Words:
     """Activates one rendered file."""
     if path.startswith(RUN_NETWORKS):
         return [["networkctl", "reload"], ["networkctl", "reconfigure", name]]
-    wait = ["nmcli", "--wait", str(ACTIVATION_S), "connection"]
-    return [["nmcli", "connection", "load", path], [*wait, "up", f"netplan-{name}"]]
+    return _activation(path, f"netplan-{name}")[0]
 
 
 def netplan_stop(path: str, name: str) -> Words:
     """Before the file is removed; networkd needs only the reload after it."""
-    if path.startswith(RUN_NETWORKS):
-        return []
-    return [["nmcli", "--wait", str(ACTIVATION_S), "connection", "down", f"netplan-{name}"]]
+    return [] if path.startswith(RUN_NETWORKS) else _activation(path, f"netplan-{name}")[1]
 
 
 def reloads(paths: List[str]) -> Words:

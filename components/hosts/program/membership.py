@@ -77,16 +77,12 @@ def join(host: Host) -> None:
 
 def invite(host: Host) -> None:
     """Creates the join token, and uploads the certificates for control planes."""
-    given = host.document["kubeadm"]
-    with_config = ("--config", CONFIG_FILE)
+    config = ("--config", CONFIG_FILE)
     uninvite(host)  # a verb may run twice, and kubeadm refuses a token that is known
-    _kubeadm(host, ("kubeadm", "token", "create", *with_config, "--kubeconfig", ADMIN_CONFIG))
-    if given.get("control_plane"):
-        quiet = "--skip-certificate-key-print"
-        _kubeadm(
-            host,
-            ("kubeadm", "init", "phase", "upload-certs", "--upload-certs", quiet, *with_config),
-        )
+    _kubeadm(host, ("kubeadm", "token", "create", *config, "--kubeconfig", ADMIN_CONFIG))
+    if host.document["kubeadm"].get("control_plane"):
+        upload = ("init", "phase", "upload-certs", "--upload-certs", "--skip-certificate-key-print")
+        _kubeadm(host, ("kubeadm", *upload, *config))
 
 
 def uninvite(host: Host) -> None:
@@ -125,11 +121,9 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
     if current["role"] and not current["unfinished"]:
         return
     if current["unfinished"]:
-        _reset(
-            host
-            # an earlier run was interrupted: kubeadm refuses to continue it, and nothing of value
-            # exists yet
-        )
+        # an earlier run was interrupted: kubeadm refuses to continue it, and nothing of value
+        # exists yet
+        _reset(host)
     elif current["remains"]:
         raise StepError(
             "kubeadm has run on this host before, but not for this lab",

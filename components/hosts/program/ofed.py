@@ -4,7 +4,7 @@ What is installed, whether it is built for the running kernel, and what is loade
 """
 
 import re
-from typing import List, NamedTuple, Set
+from typing import Dict, List, NamedTuple, Set
 
 from .carriers import refuse_what_carries_the_host
 from .host import Host
@@ -34,28 +34,24 @@ CONSUMERS = (
 """Modules that keep the RDMA stack busy for storage and sockets: openibd fails, or takes a mount
 away."""
 STACK = (
-    *(
-        "mlx5_core",
-        "mlx5_ib",
-        "mlx4_core",
-        "mlx4_en",
-        "mlx4_ib",
-        "mlxfw",
-        "mlxdevm",
-        "mlx_compat",
-        "auxiliary",
-    ),
-    *(
-        "ib_core",
-        "ib_uverbs",
-        "ib_umad",
-        "ib_cm",
-        "ib_ucm",
-        "iw_cm",
-        "ib_ipoib",
-        "rdma_cm",
-        "rdma_ucm",
-    ),
+    "mlx5_core",
+    "mlx5_ib",
+    "mlx4_core",
+    "mlx4_en",
+    "mlx4_ib",
+    "mlxfw",
+    "mlxdevm",
+    "mlx_compat",
+    "auxiliary",
+    "ib_core",
+    "ib_uverbs",
+    "ib_umad",
+    "ib_cm",
+    "ib_ucm",
+    "iw_cm",
+    "ib_ipoib",
+    "rdma_cm",
+    "rdma_ucm",
 )
 """The modules that openibd unloads and loads. Any other module that holds one of them stops openibd
 half-way."""
@@ -104,13 +100,11 @@ def module_file(machine: Machine) -> ModuleFile:
 def built(machine: Machine) -> str:
     """`BUILT`, or what there is instead of modules of the vendor's for the running kernel."""
     kernel = machine.read("/proc/sys/kernel/osrelease")
-    states = dkms_states(machine.run("dkms", "status").out, kernel)
+    states = set(dkms_states(machine.run("dkms", "status").out, kernel))
+    if states == {"installed"}:
+        return BUILT
     if states:
-        return (
-            BUILT
-            if set(states) == {"installed"}
-            else f"dkms for {kernel}: {', '.join(sorted(set(states)))}"
-        )
+        return f"dkms for {kernel}: {', '.join(sorted(states))}"
     file = module_file(machine)
     if not file.path or file.of_the_kernel:
         return f"not for {kernel}: {file.path or 'there is no ' + MODULE}"
@@ -159,17 +153,12 @@ def module_holders(machine: Machine) -> List[str]:
 
     Nvidia_peermem, another NIC's driver.
     """
-    held = []
+    held: Dict[str, List[str]] = {}
     for module in STACK:
         for holder in machine.names(f"/sys/module/{module}/holders"):
-            held.append((holder, module))
-    others = sorted({holder for holder, _ in held} - {*STACK, *CONSUMERS})
-    holders = []
-    for name in others:
-        holders.append(
-            f"module {name} holds {' '.join(module for holder, module in held if holder == name)}"
-        )
-    return holders
+            if holder not in (*STACK, *CONSUMERS):
+                held.setdefault(holder, []).append(module)
+    return [f"module {name} holds {' '.join(held[name])}" for name in sorted(held)]
 
 
 def holders(host: Host) -> List[str]:

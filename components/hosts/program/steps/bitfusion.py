@@ -95,16 +95,10 @@ def _version(machine: Machine) -> str:
     names = installed_packages(machine, PACKAGES)
     if not names:
         return ""
-    debian, rhel = (
-        ("dpkg-query", "-W", "-f", "${Version}"),
-        (
-            "rpm",
-            "-q",
-            "--qf",
-            "%{VERSION}-%{RELEASE}",
-        ),
-    )
-    return machine.run(*(debian if family(machine) == "debian" else rhel), names[0]).out.strip()
+    words = ("rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}")
+    if family(machine) == "debian":
+        words = ("dpkg-query", "-W", "-f", "${Version}")
+    return machine.run(*words, names[0]).out.strip()
 
 
 def _install(machine: Machine, declared: Dict[str, Any]) -> None:
@@ -122,23 +116,17 @@ def _answer(host: Host) -> str:
     done = host.remembered(
         "bitfusion", lambda: host.machine.run("bitfusion", "list_gpus", timeout_s=ANSWER_S)
     )
+    if not done.code:
+        return AUTHORISED
     lines = (done.err or done.out).strip().splitlines()
-    return (
-        AUTHORISED
-        if not done.code
-        else lines[-1][:150]
-        if lines
-        else f"bitfusion exited with {done.code}"
-    )
+    return lines[-1][:150] if lines else f"bitfusion exited with {done.code}"
 
 
 def _token_state(host: Host) -> str:
     if not delivered(host.machine, "bitfusion"):
         return DELIVERED if all(host.machine.exists(path) for path in FILES.values()) else MISSING
-    return (
-        ", ".join(host.machine.faults({FILES[name]: text for name, text in _token(host).items()}))
-        or DELIVERED
-    )
+    files = {FILES[name]: text for name, text in _token(host).items()}
+    return ", ".join(host.machine.faults(files)) or DELIVERED
 
 
 def _token(host: Host) -> Dict[str, str]:

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Dict, List
 
-from ..containers import CONFIG_DROP_INS, CONFIG_FILE
+from ..containers import CONFIG_FILE, drop_ins
 from ..host import Document, Host
 from ..step import Step
 
@@ -28,21 +28,17 @@ class CniFolders(Step):
     def facts(self, host: Host) -> Dict[str, Any]:
         declared, configured = host.document["cni_folders"], cni_folders(host)
         plugins, configurations = declared["bin"], declared["conf"]
-        bin_setting = f'bin_dir = "{plugins}" (bin_dirs = ["{plugins}"] from containerd 2.1 on)'
+        settings = {
+            "bin": f'bin_dir = "{plugins}" (bin_dirs = ["{plugins}"] from containerd 2.1 on)',
+            "conf": f'conf_dir = "{configurations}"',
+        }
         warnings = []
-        for what, looked, folder, setting in (
-            ("plugins", configured["bin"], plugins, bin_setting),
-            (
-                "configurations",
-                configured["conf"],
-                configurations,
-                f'conf_dir = "{configurations}"',
-            ),
-        ):
+        for kind, what in (("bin", "plugins"), ("conf", "configurations")):
+            looked, folder = configured[kind], declared[kind]
             if looked and folder not in looked:
                 warnings.append(
                     f"containerd looks for CNI {what} in {' and '.join(looked)}, but they are in "
-                    f"{folder}, so no pod gets a rail. Set {setting} in "
+                    f"{folder}, so no pod gets a rail. Set {settings[kind]} in "
                     "/etc/containerd/config.toml and restart containerd, or set "
                     "runtime.containerd.source: packaged"
                 )
@@ -56,11 +52,7 @@ def cni_folders(host: Host) -> Dict[str, List[str]]:
     """
     machine = host.machine
     configured: Dict[str, List[str]] = {"bin": [], "conf": []}
-    drop_ins = []
-    for name in machine.names(CONFIG_DROP_INS):
-        if name.endswith(".toml"):
-            drop_ins.append(f"{CONFIG_DROP_INS}/{name}")
-    for path in (CONFIG_FILE, *sorted(drop_ins)):
+    for path in (CONFIG_FILE, *drop_ins(machine)):
         for name, value in SETTING.findall(machine.content(path).decode(errors="replace")):
             folders = [folder for folder in QUOTED.findall(value) if folder]
             if folders:

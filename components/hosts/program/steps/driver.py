@@ -71,23 +71,14 @@ class DriverStep(Step):
         if declared["source"] == "keep":
             return {"driver": self._kept(host, version)}
         if declared["source"] == "inbox":
-            fields: Fields = {
-                "driver": (
-                    version or (INBOX if ofed.module_file(machine).path else f"no {ofed.MODULE}")
-                )
-            }
-            if declared["in_use"]:
-                fields["driver_loaded"] = (
-                    INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
-                )
-            return fields
-        fields = {
-            "driver": version_field(version or INBOX, declared["version"]),
-            "driver_built": ofed.built(machine),
-        }
-        if declared["in_use"]:
-            fields["driver_loaded"] = ofed.loaded(machine)
-        return fields
+            own = INBOX if ofed.module_file(machine).path else f"no {ofed.MODULE}"
+            fields: Fields = {"driver": version or own}
+            loaded = INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
+        else:
+            installed = version_field(version or INBOX, declared["version"])
+            fields = {"driver": installed, "driver_built": ofed.built(machine)}
+            loaded = ofed.loaded(machine)
+        return {**fields, "driver_loaded": loaded} if declared["in_use"] else fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         declared = host.document["driver"]
@@ -123,16 +114,13 @@ class DriverStep(Step):
         return [] if host.document["driver"]["source"] == "keep" else list(self.files)
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        machine = host.machine
-        running = machine.read(f"/sys/module/{ofed.MODULE}/version")
-        file = ofed.module_file(machine)
+        machine, module = host.machine, f"/sys/module/{ofed.MODULE}"
         versions = {
             "ofed": ofed.ofed_version(machine),
-            "installed": file.version,
-            "loaded": running,
+            "installed": ofed.module_file(machine).version,
+            "loaded": machine.read(f"{module}/version"),
+            "state": ofed.loaded(machine) if machine.exists(module) else "",
         }
-        if machine.exists(f"/sys/module/{ofed.MODULE}"):
-            versions["state"] = ofed.loaded(machine)
         return {
             "driver": {key: value for key, value in versions.items() if value} or {"ofed": "none"}
         }
@@ -211,11 +199,10 @@ class DriverStep(Step):
         machine.must("rm", "-rf", folder)
         machine.must("mkdir", "-p", folder)
         machine.must("tar", "-xzf", place, "-C", folder, "--strip-components=1", timeout_s=BUILD_S)
-        kinds: Dict[str, List[str]] = {
-            "dkms": ["--dkms"],
-            "add_kernel_support": ["--add-kernel-support"],
-        }
-        words = ["--force", "--without-fw-update", "-q", *kinds.get(declared["kernel_modules"], [])]
+        kind = declared["kernel_modules"]
+        words = ["--force", "--without-fw-update", "-q"]
+        if kind in ("dkms", "add_kernel_support"):
+            words.append(f"--{kind.replace('_', '-')}")
         machine.must(f"{folder}/mlnxofedinstall", *words, timeout_s=BUILD_S)
         machine.must("rm", "-rf", folder, place)
 
@@ -223,15 +210,12 @@ class DriverStep(Step):
         machine = host.machine
         if not machine.exists(f"/sys/module/{ofed.MODULE}"):
             machine.must("modprobe", "-a", ofed.MODULE, "mlx5_ib")
-        observed, target = (
-            self.observed(host)["driver_loaded"],
-            self.target(host.document)["driver_loaded"],
-        )
-        if observed == target:
+        actual = self.observed(host)["driver_loaded"]
+        if actual == self.target(host.document)["driver_loaded"]:
             return
         if held := self._held(host):
             reasons = "; ".join(held[:SHOWN_HOLDERS])
-            host.wait_for_reboot("driver_loaded", f"driver_loaded: {observed} ({reasons})")
+            host.wait_for_reboot("driver_loaded", f"driver_loaded: {actual} ({reasons})")
             return
         # it removes VFs and links; later steps create them again
         machine.must("/etc/init.d/openibd", "restart", timeout_s=300)
@@ -242,8 +226,6 @@ class DriverStep(Step):
         declared = host.document["driver"]
         if declared["restart"] != "openibd":
             return ["driver.restart is reboot"]
-        return (
-            ["the vendor's driver includes openibd"]
-            if declared["source"] == "inbox"
-            else ofed.holders(host)
-        )
+        if declared["source"] == "inbox":
+            return ["the vendor's driver includes openibd"]
+        return ofed.holders(host)

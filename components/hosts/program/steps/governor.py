@@ -26,17 +26,13 @@ class Governor(Step):
         return {"cpu_governor": document["cpu_governor"]} if document.get("cpu_governor") else {}
 
     def observed(self, host: Host) -> Fields:
-        governors = sorted(
-            {host.machine.read(f"{policy}/scaling_governor") for policy in _policies(host)}
-        )
-        return {"cpu_governor": " ".join(governors) if governors else host.document["cpu_governor"]}
+        governors = " ".join(sorted(set(self.before(host).values())))
+        return {"cpu_governor": governors or host.document["cpu_governor"]}
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        return (
-            {}
-            if _policies(host)
-            else {"cpu_governor": "no cpufreq: firmware or hypervisor chooses the clock rate"}
-        )
+        if _policies(host):
+            return {}
+        return {"cpu_governor": "no cpufreq: firmware or hypervisor chooses the clock rate"}
 
     def refuse(self, host: Host) -> None:
         target = host.document["cpu_governor"]
@@ -56,9 +52,8 @@ class Governor(Step):
             _set(host, policy, host.document["cpu_governor"])
 
     def before(self, host: Host) -> Before:
-        return {
-            policy: host.machine.read(policy + "/scaling_governor") for policy in _policies(host)
-        }
+        policies = _policies(host)
+        return {policy: host.machine.read(policy + "/scaling_governor") for policy in policies}
 
     def undo(self, host: Host, before: Before) -> None:
         for policy, governor in before.items():

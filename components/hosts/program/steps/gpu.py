@@ -58,73 +58,54 @@ class GpuDriverStep(Step):
         declared, machine = host.document["gpu"]["driver"], host.machine
         if declared["source"] == "keep":
             gpus = nvidia.gpus(host)
-            return {
-                "gpu_driver": gpus.trouble or version_field(gpus.driver, declared["version"], WORKS)
-            }
-        version = _installed(machine)
+            version = gpus.trouble or version_field(gpus.driver, declared["version"], WORKS)
+            return {"gpu_driver": version}
+        installed = _installed(machine)
         loaded = machine.read("/sys/module/nvidia/version")
-        state = (
-            AS_INSTALLED
-            if loaded and loaded == version
-            else f"{loaded} is loaded"
-            if loaded
-            else "not loaded"
-        )
+        state = f"{loaded} is loaded" if loaded else "not loaded"
         if machine.exists("/sys/module/nouveau"):
             state = "nouveau is loaded"
-        return {
-            "gpu_driver": version_field(version, declared["version"], WORKS),
-            "gpu_driver_loaded": state,
-        }
+        elif loaded and loaded == installed:
+            state = AS_INSTALLED
+        version = version_field(installed, declared["version"], WORKS)
+        return {"gpu_driver": version, "gpu_driver_loaded": state}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         declared, machine = host.document["gpu"]["driver"], host.machine
         actual, target = self.observed(host), self.target(host.document)
         if declared["source"] == "keep":
-            runs = f"GPU driver {actual['gpu_driver']} runs, but the lab file sets"
-            if target["gpu_driver"] == WORKS:
-                runs = f"GPU driver: {actual['gpu_driver']}, but the lab file requires that it"
             raise StepError(
-                f"{runs} {target['gpu_driver']}",
+                f"GPU driver: {actual['gpu_driver']}, but the lab file sets {target['gpu_driver']}",
                 "gpu.driver.source: keep only compares; install it yourself, or set source: "
                 "packaged",
             )
-        running = machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau")
-        if running and not host.document["gpu"]["may_reboot"]:
+        if _runs(machine) and not host.document["gpu"]["may_reboot"]:
             for field in wrong:
-                reason = (
-                    f"{field} {actual[field]} => {target[field]}: a loaded GPU driver is replaced "
-                    "by a reboot"
-                )
                 host.wait_for_reboot(
-                    field, f"{reason}; nothing was installed, since that needs hosts.reboot: roll"
+                    field,
+                    f"{field} {actual[field]} => {target[field]}: a loaded GPU driver is replaced "
+                    "by a reboot; nothing was installed, since that needs hosts.reboot: roll",
                 )
             return
         if "gpu_driver" in wrong:
             self._install(host)
             host.forget()
-        if machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau"):
-            state = self.observed(host)["gpu_driver_loaded"]
-            if state != AS_INSTALLED:
-                host.wait_for_reboot(
-                    "gpu_driver_loaded",
-                    f"gpu_driver_loaded: {state}, {_installed(machine)} is installed",
-                )
+        if not _runs(machine):
+            machine.must("modprobe", "-a", "nvidia")
+            host.forget()
             return
-        machine.must("modprobe", "-a", "nvidia")
-        host.forget()
+        state = self.observed(host)["gpu_driver_loaded"]
+        if state != AS_INSTALLED:
+            reason = f"gpu_driver_loaded: {state}, {_installed(machine)} is installed"
+            host.wait_for_reboot("gpu_driver_loaded", reason)
 
     def facts(self, host: Host) -> Dict[str, Any]:
         gpus = nvidia.gpus(host)
         if gpus.trouble:
             return {"gpu": {"trouble": gpus.trouble}}
         names = {key: getattr(gpus, key) for key in ("driver", "cuda", "product", "architecture")}
-        return {
-            "gpu": {
-                **{key: value for key, value in names.items() if value},
-                "count": gpus.attached,
-            }
-        }
+        known = {key: value for key, value in names.items() if value}
+        return {"gpu": {**known, "count": gpus.attached}}
 
     def _install(self, host: Host) -> None:
         declared, machine = host.document["gpu"]["driver"], host.machine
@@ -161,3 +142,7 @@ class GpuDriverStep(Step):
 
 def _installed(machine: Machine) -> str:
     return machine.run("modinfo", "-F", "version", "nvidia").out.strip()
+
+
+def _runs(machine: Machine) -> bool:
+    return machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau")

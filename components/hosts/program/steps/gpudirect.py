@@ -32,16 +32,12 @@ class GpuDirect(Step):
         if declared == "none":
             return {"gpudirect": "none"}
         way = nvidia.way_of(host)
-        if declared == "auto":
-            missing = way.name == "peermem" and not _peermem_is_loaded(host.machine)
-            return {"gpudirect": f"{PEERMEM} not loaded" if missing else READY}
-        if declared == "peermem":
-            return {
-                "gpudirect": (
-                    "peermem" if _peermem_is_loaded(host.machine) else f"{PEERMEM} not loaded"
-                )
-            }
-        return {"gpudirect": "dmabuf" if way.name == "dmabuf" else f"not dmabuf: {way.why}"}
+        if declared == "dmabuf" and way.name != "dmabuf":
+            return {"gpudirect": f"not dmabuf: {way.why}"}
+        by_peermem = declared == "peermem" or (declared == "auto" and way.name == "peermem")
+        if by_peermem and not _peermem_is_loaded(host.machine):
+            return {"gpudirect": f"{PEERMEM} not loaded"}
+        return {"gpudirect": READY if declared == "auto" else declared}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         declared = host.document["gpu"]["gpudirect"]

@@ -5,7 +5,7 @@ where people look for it, and the tool sends no DHCP requests (the Bitfusion art
 or a file by hand).
 """
 
-from typing import Any, Dict, Iterator, Set
+from typing import Any, Dict, Set
 
 from .. import guest, guest_others
 from ..carriers import refuse_what_carries_the_host
@@ -145,7 +145,7 @@ def _let_go(host: Host, name: str) -> None:
             continue
         paths, stop = [plan.path], plan.stop
         if tool == "netplan":
-            rendered = [path for path in _netplan_paths(name) if machine.exists(path)]
+            rendered = [path for path in guest.rendered_paths(name) if machine.exists(path)]
             paths += rendered
             stop = [words for path in rendered for words in guest.netplan_stop(path, name)]
         for words in stop:
@@ -164,11 +164,6 @@ def _hand_over(machine: Machine, name: str) -> None:
         machine.put(path, text, mode=guest.mode_of(path))
         for words in guest.netplan_start(path, name):
             machine.run(*words, timeout_s=guest.ACTIVATION_S + 10)
-
-
-def _netplan_paths(name: str) -> Iterator[str]:
-    yield f"{guest.RUN_NETWORKS}/10-netplan-{name}.network"
-    yield f"{guest.RUN_PROFILES}/netplan-{name}.nmconnection"
 
 
 def ping(machine: Machine, interface: str, peer: str, mtu_bytes: int) -> str:

@@ -98,15 +98,13 @@ class Licence(Step):
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        document, printed = (
-            host.document,
-            {key: value for key, value in self._status(host).items() if value},
-        )
-        looked_at = (
-            document.get("clock") or document["licence"]["kind"] != "nls"
-        )  # the step clock reports it
-        wrong = not looked_at and state_by_systemd(host.machine) == NOT_IN_STEP
-        return {"licence": printed, **({"warnings": [CLOCK_WARNING]} if wrong else {})}
+        document, status = host.document, self._status(host)
+        facts: Dict[str, Any] = {"licence": {key: text for key, text in status.items() if text}}
+        # the step clock reports it
+        checked = document.get("clock") or document["licence"]["kind"] != "nls"
+        if not checked and state_by_systemd(host.machine) == NOT_IN_STEP:
+            facts["warnings"] = [CLOCK_WARNING]
+        return facts
 
     def before(self, host: Host) -> Before:
         return {"gridd": host.machine.content(SETTINGS_FILE).decode(errors="replace")}
@@ -123,9 +121,7 @@ class Licence(Step):
 
     def _status(self, host: Host) -> Dict[str, str]:
         printed, trouble = smi(host)
-        return (
-            {"status": trouble, "expiry": "", "product": ""} if trouble else parse_licence(printed)
-        )
+        return {"status": trouble} if trouble else parse_licence(printed)
 
     def _is_licensed(self, host: Host) -> bool:
         host.forget()

@@ -24,13 +24,8 @@ class RdmaNamespaces(Step):
 
     def observed(self, host: Host) -> Fields:
         # the kernel's parameter follows `rdma system set`
-        return {
-            FIELD: (
-                {"Y": "shared", "N": "exclusive"}.get(
-                    host.machine.read(NETNS_MODE), "ib_core not loaded"
-                )
-            )
-        }
+        modes = {"Y": "shared", "N": "exclusive"}
+        return {FIELD: modes.get(host.machine.read(NETNS_MODE), "ib_core not loaded")}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         mode = host.document["rdma_namespaces"]
@@ -43,12 +38,9 @@ class RdmaNamespaces(Step):
             )
         if done.code:
             reason = f"{FIELD} {current} => {mode}: the kernel changes it only before the first pod"
-            later = (
-                ""
-                if host.document.get("may_stage")
-                else "; nothing was set, since hosts.reboot is never"
-            )
-            host.wait_for_reboot(FIELD, reason + later)
+            if not host.document.get("may_stage"):
+                reason += "; nothing was set, since hosts.reboot is never"
+            host.wait_for_reboot(FIELD, reason)
 
     def at_next_boot(self, host: Host) -> str:
         """The mode for the module's option.

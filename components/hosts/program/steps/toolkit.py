@@ -4,7 +4,7 @@ import hashlib
 import re
 from typing import Any, Dict, Set
 
-from ..containers import CONFIG_DROP_INS, CONFIG_FILE
+from ..containers import CONFIG_DROP_INS, CONFIG_FILE, drop_ins
 from ..host import Document, Host
 from ..machine import Machine
 from ..places import STATE
@@ -34,24 +34,18 @@ class ContainerToolkitStep(Step):
         declared = packaged(document, "gpu", "toolkit")
         if not declared:
             return {}
-        entry = (
-            {}
-            if packaged(document, "runtime", "containerd")
-            else {"container_toolkit_runtime": ENTERED}
-        )
-        return {"container_toolkit": declared["version"] or THERE, **entry}
+        fields: Fields = {"container_toolkit": declared["version"] or THERE}
+        if not packaged(document, "runtime", "containerd"):
+            fields["container_toolkit_runtime"] = ENTERED
+        return fields
 
     def observed(self, host: Host) -> Fields:
-        declared = packaged(host.document, "gpu", "toolkit")
-        fields: Fields = {
-            "container_toolkit": version_field(
-                toolkit_version(host.machine), declared["version"], THERE
-            )
-        }
+        machine, declared = host.machine, packaged(host.document, "gpu", "toolkit")
+        version = version_field(toolkit_version(machine), declared["version"], THERE)
+        fields: Fields = {"container_toolkit": version}
         if not packaged(host.document, "runtime", "containerd"):
-            fields["container_toolkit_runtime"] = (
-                ENTERED if self._entered(host.machine) else "not entered"
-            )
+            entered = self._entered(machine)
+            fields["container_toolkit_runtime"] = ENTERED if entered else "not entered"
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -91,11 +85,8 @@ class ContainerToolkitStep(Step):
         return {"container_toolkit": toolkit_version(host.machine)}
 
     def _entered(self, machine: Machine) -> bool:
-        files = [
-            CONFIG_FILE,
-            *(f"{CONFIG_DROP_INS}/{name}" for name in machine.names(CONFIG_DROP_INS)),
-        ]
         runtime = re.compile(r"^\s*\[.*runtimes\.nvidia\]", re.MULTILINE)
+        files = (CONFIG_FILE, *drop_ins(machine))
         return any(runtime.search(machine.read(path)) for path in files)
 
 

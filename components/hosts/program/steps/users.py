@@ -73,28 +73,16 @@ def put_keys(machine: Machine, name: str, keys: List[str]) -> None:
     place = _keys_file(account)
     before = machine.content(place).decode(errors="replace")
     after = with_block(before, keys, place)
-    if name == os.environ.get("SUDO_USER") and not _some_key(after):
+    lines = [line.strip() for line in after.splitlines()]
+    left = [line for line in lines if line and not line.startswith("#")]
+    if name == os.environ.get("SUDO_USER") and not left:
         raise StepError(
             f"the lab's keys are the only keys of {name}, and rocelab logs in with that account",
             f"give {name} another key first, or keep them under system.users",
         )
     if after != before:
-        machine.must(
-            "runuser",
-            "-u",
-            name,
-            "--",
-            "python3",
-            "-I",
-            "-c",
-            WRITE_KEYS,
-            account.home,
-            stdin=after,
-        )
-
-
-def _some_key(text: str) -> bool:
-    return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
+        words = ("python3", "-I", "-c", WRITE_KEYS, account.home)
+        machine.must("runuser", "-u", name, "--", *words, stdin=after)
 
 
 def _keys_file(account: Account) -> str:
