@@ -142,7 +142,6 @@ RUN_LABEL, LAB_LABEL = "rocelab.dev/run", "rocelab.dev/lab"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 SSH_PORT = 22
 LAUNCHER_MIB, LAUNCHER_MIB_A_WORKER = 128, 2
-"""mpirun, and one ssh per worker."""
 
 
 def job_name(run_id: str) -> str:
@@ -157,7 +156,6 @@ class MpiProgram:
     words: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
     launcher: str = "launcher"
-    """Name of the launcher's container."""
     tagged: bool = False
     """Whether mpirun marks each line with its rank: needed when all ranks print results."""
     over_ucx: bool = False
@@ -229,7 +227,6 @@ OVER_UCX = (
 """UCX or nothing: by default Open MPI uses UCX only for devices named mlx*. HCOLL and UCC of
 vendors' builds would carry collectives past it."""
 OVER_SOCKETS = (("pml", "ob1"), ("btl", "tcp,self"))
-"""NCCL carries the data, so MPI leaves the rails to it."""
 
 
 def _mpirun(workers: Workers, program: MpiProgram, ranks: int) -> list[str]:

@@ -44,7 +44,6 @@ class Reference:
     host: str
     repository: str
     version: str
-    """Tag or digest."""
 
 
 def parse(image: str) -> Reference:
@@ -139,11 +138,9 @@ class Pins:
     """The result of `pins_of`."""
 
     content: dict[str, JsonValue] = field(default_factory=dict)
-    """The part of the lab file with digests."""
     lacking: list[str] = field(default_factory=list)
     """Images that keep their tag, and why."""
     unknown: list[str] = field(default_factory=list)
-    """Images whose registry could not be reached, and why."""
 
     def add(self, place: str, image: str) -> None:
         *above, last = place.split(".")

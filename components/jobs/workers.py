@@ -23,7 +23,6 @@ network and PFs."""
 GPU = "nvidia.com/gpu"
 NCCL_TESTS = "all_reduce_perf"
 POD_INTERFACE = "eth0"
-"""The pod network's interface, where MPI and NCCL's bootstrap stay."""
 
 
 class FrozenModel(BaseModel):
@@ -72,11 +71,8 @@ class HostNetwork(FrozenModel):
     """Settings of workers in the host's network."""
 
     interfaces: tuple[str, ...]
-    """Management interfaces of the nodes, which MPI uses."""
     pfs: tuple[str, ...]
-    """PFs whose RDMA devices NCCL may use."""
     ssh_port: int = WORKERS_SSH_PORT
-    """Port of the workers' sshd; the nodes' own sshd has another."""
 
 
 class Workers(FrozenModel):
@@ -93,17 +89,14 @@ class Workers(FrozenModel):
     cpu_ranks_per_node: int | None = Field(default=None, exclude_if=lambda ranks: ranks is None)
     """Of a job on CPUs, which requests no GPU; otherwise there is one rank per GPU."""
     attachments: tuple[RailAttachment, ...] = ()
-    """The rails in each worker."""
     host: HostNetwork | None = None
     runner: Runner = Field(default="pods", exclude_if=lambda runner: runner == "pods")
     nccl_tests: str = Field(default=NCCL_TESTS, exclude_if=lambda program: program == NCCL_TESTS)
-    """The all-reduce's program."""
     addresses: dict[str, str] = Field(default={}, exclude_if=lambda addresses: not addresses)
     """By node, without pods: where MPI's daemons reach each other."""
     shared_devices: tuple[str, ...] = ()
     """RDMA devices of the PFs that pods share; no interface of the pod leads to them."""
     gpu_direct: bool = True
-    """Whether NICs may read GPU memory directly; PVRDMA cannot."""
     traffic_class: int | None = None
     """TOS byte of RoCE traffic, if the lab has quality of service; NIC and switch classify by
     it."""
@@ -171,7 +164,6 @@ class JobRequest:
     device_resource: str | None = None
     """With transport host: the resource that gives /dev/infiniband, if no rail's resource does."""
     cpu_ranks_per_node: int | None = None
-    """For a job on CPUs, which needs no node with GPUs."""
     runner: Runner = "pods"
     nccl_tests: str = NCCL_TESTS
 

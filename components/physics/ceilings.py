@@ -23,7 +23,6 @@ AETH_BYTES = 4
 """In an acknowledgement, and in the first and the last packet of a read's answer (InfiniBand
 specification 9.4)."""
 PAD_BYTES = 4
-"""A payload is filled up to a multiple of this."""
 
 Operation = Literal["write", "send", "read"]
 Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs", "node"]
@@ -35,9 +34,7 @@ class Ceiling:
 
     value: float
     unit: Literal["Gbit/s", "GB/s"]
-    """Of 10^9 bits or bytes."""
     basis: str
-    """Where the value comes from, in words."""
     limited_by: Limit
 
 

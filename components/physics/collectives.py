@@ -74,7 +74,6 @@ class Collective:
     """A collective over GPUs that are spread evenly over nodes."""
 
     name: str
-    """Such as `all_reduce`."""
     ranks: int
     nodes: int
 

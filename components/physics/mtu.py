@@ -11,11 +11,8 @@ class MtuFingerprint:
 
     measured_gbit_s: float
     configured_bytes: int
-    """Path MTU that the lab declares."""
     reported_bytes: int | None
-    """Path MTU in the client's header; None where there was none."""
     seen_bytes: int
-    """Path MTU whose ceiling the bandwidth is at."""
     ratio_to_configured: float
     ratio_to_seen: float
 

@@ -16,7 +16,6 @@ GENERATION_OF = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """By transfer rate of a lane in GT/s."""
 WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 PAYLOADS_BYTES = (128, 256, 512, 1024, 2048, 4096)
-"""Legal MaxPayload sizes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

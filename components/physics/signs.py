@@ -80,7 +80,6 @@ LOG_SIGNS = (
     ),
 )
 FAILURES = ("GPU_FAULT", "NET_ERROR")
-"""Signs that explain why a run gave no number."""
 LONGEST_LINE = 120
 
 

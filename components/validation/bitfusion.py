@@ -41,7 +41,6 @@ PROOF_S = 600
 """A first run loads the sample's libraries from the image."""
 PERFTEST_S = 60
 MARGIN_S = 15
-"""Extra time for a login and the end of a program."""
 AGAIN_S = 2
 UNHEARD = "Couldn't connect to"
 """perftest says so while nothing listens on the server."""
@@ -49,7 +48,6 @@ UNHEARD = "Couldn't connect to"
 State = Literal["pass", "fail", "skip", "error", "not rated"]
 GOOD: set[State] = {"pass", "not rated"}
 Program = Callable[[str, Sequence[str], int], Awaitable[CommandResult]]
-"""Runs words on a client within some seconds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,13 +56,10 @@ class BitfusionCheck:
 
     name: Proves
     client: str
-    """Node that runs it."""
     server: str
-    """Address of the server on the rail."""
     words: tuple[str, ...]
     server_words: tuple[str, ...] = ()
     latency_max_us: float | None = None
-    """Upper limit of the typical latency. None: no limit."""
 
 
 def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:

@@ -131,7 +131,6 @@ class HandRun:
     record: RunRecord
     summary: Summary
     raw: Path
-    """File of the raw outputs."""
 
     @property
     def busy(self) -> bool:

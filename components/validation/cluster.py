@@ -71,7 +71,6 @@ class Pod(Node):
     containers: tuple[DeclaredContainer, ...] = _at("spec", "containers", default=())
     phase: str = _at("status", "phase")
     reason: str = _at("status", "reason")
-    """Why a kubelet refuses it, with the message."""
     message: str = _at("status", "message")
     conditions: tuple[Condition, ...] = _at("status", "conditions", default=())
     statuses: tuple[ContainerStatus, ...] = _at("status", "containerStatuses", default=())
@@ -148,7 +147,6 @@ FIELDS = {
     "training": "images.training",
     "mpi": "benchmarks.mpi.image",
 }
-"""The field of the lab file that names each image."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,8 @@ class VerdictError(LabError):
 
 class GateInputs(Properties):
     mode: str
-    """`benchmarks.mode` of the lab file: `enforce` fails the deployment, `warn` does not."""
     function: str
-    """Axis of the verdict: whether everything works."""
     performance: str
-    """Axis of the verdict: whether it is as fast as it should be."""
     reasons: tuple[str, ...] = ()
 
 

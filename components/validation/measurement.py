@@ -19,11 +19,9 @@ class MeasurementInputs(Properties):
     plan_digest: str
     """Digest of the measured plan; with `rerun: asked` the lab file may have another one."""
     fingerprint: str
-    """Digest of everything that the result depends on."""
     hosts: dict[str, dict[str, JsonValue]]
     """The hosts when it was measured; a later run reports what has changed since."""
     rerun: str
-    """`on_change` or `asked`."""
 
 
 class MeasurementState(MeasurementInputs):

@@ -36,7 +36,6 @@ from stacks.lab import Lab
 
 Runs = Callable[[Plan], Awaitable[Run]]
 TREND = 20
-"""Runs that a document remembers: a report charts them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,13 +44,10 @@ class MeasurementRequest:
     plan: Plan
     root: Path
     hosts: HostStates = field(default_factory=dict)
-    """Facts that the hosts reported to the Fleet, by node."""
     before: History
     """The history in the state; the store's history joins it."""
     rebaseline: bool = False
-    """Whether to discard earlier baselines."""
     secrets: tuple[str, ...] = ()
-    """Texts that must not be kept."""
 
     @property
     def folder(self) -> Path:
@@ -66,7 +62,6 @@ class Measured:
     verdict: Summary
     history: History
     settled: bool
-    """Whether everything planned was measured and works."""
 
 
 async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Measured:

@@ -31,7 +31,6 @@ from stacks.base import LabError
 T = TypeVar("T")
 POLL_S = 1.0
 ANNOUNCE_S = 30.0
-"""How often a wait says what it waits for."""
 START_S = {True: 300, False: 900}
 """Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes,
 and an emulated one takes a minute for each pod that it starts."""
@@ -61,7 +60,6 @@ class ClusterRun:
     stop: threading.Event = field(default_factory=threading.Event)
     """Ends all waiting; jobs and pods are deleted then."""
     raw: dict[str, str] = field(default_factory=dict)
-    """Logs and evidence by name."""
     on_nodes: OnNodes | None = None
 
 
@@ -70,11 +68,9 @@ class FinishedJob:
     """What is left of a job that succeeded."""
 
     log: str
-    """The launcher's."""
     replayed: bool
     """Whether a node that the job may have run on shows recorded logs instead of running pods."""
     node_of: dict[str, str]
-    """Node of each worker's pod."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,12 +79,10 @@ class JobToRun(Generic[T]):
 
     name: str
     what: str
-    """The job in progress lines."""
     workers: Workers
     program: MpiProgram
     document: dict[str, JsonValue]
     log_name: str
-    """Name of the launcher's log in the run's bundle."""
     image: str = "benchmark"
     """Which of the images that `rocelab image push` builds it runs."""
     read: Callable[[FinishedJob], T]

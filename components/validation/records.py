@@ -53,7 +53,6 @@ class Flow(NamedTuple):
 
     rail: str
     client: str
-    """Node that sends."""
     server: str
 
     def __str__(self) -> str:
@@ -81,9 +80,7 @@ class HcaCount(Frozen):
     written_bytes: int = 0
     """Payload of all transfers that went through it at that time in this direction."""
     counted_bytes: int | None = None
-    """None where it could not be read."""
     why: str = ""
-    """Why it could not."""
 
 
 class FlowResult(Frozen):
@@ -107,7 +104,6 @@ class TransferResult(FlowResult):
     test: VerbsTest = "ib_write_bw"
     shape: Shape = "one_way"
     reasons: tuple[str, ...] = ()
-    """Why it failed or was skipped; empty when measured."""
     samples: tuple[float, ...] = ()
     """One value a repeat, in the test's unit: average bandwidth, or typical latency."""
     tail_us: tuple[float, ...] = ()
@@ -118,7 +114,6 @@ class TransferResult(FlowResult):
     """Values of the same transfer measured again with half as many at once; 0 for a repetition that
     failed."""
     retest_raw: tuple[str, ...] = ()
-    """Names of their outputs."""
     retest_at_once: int = 0
     """Most transfers that ran at the same time as the repetitions; usually fewer than in the
     plan."""
@@ -210,7 +205,6 @@ class LogResult(Frozen):
     curve: tuple[CurvePoint, ...] = ()
     """Out-of-place busbw by message size, of a collective."""
     raw: str = ""
-    """Name of the log in the run's bundle."""
 
     def shown(self, value: float | None, unit: str) -> str:
         """What became of it in a progress line."""
@@ -230,7 +224,6 @@ class NcclResult(LogResult):
     wrong: int | None = None
     """Elements that came out wrong; None where the run did not check."""
     transport: Literal["ib", "socket"] | None = None
-    """What NCCL reports to use; None if the log does not say."""
     network: dict[str, JsonValue] = {}
     """Other facts from the log: version, CUDA driver, pinned algorithm and net, GPUDirect, devices
     in use."""
@@ -293,7 +286,6 @@ class GpuCopy(Frozen):
     to_gpu_gbyte_s: float | None = None
     to_host_gbyte_s: float | None = None
     ceiling_gbyte_s: float | None = None
-    """What the GPU's PCIe link carries."""
 
     @property
     def place(self) -> str:
@@ -315,7 +307,6 @@ class NodeRing(Frozen):
     outcome: Outcome
     reason: str = ""
     busbw_gbyte_s: float | None = None
-    """As `NcclResult.busbw_gbyte_s`."""
     through_host: bool = False
     """Whether GPUs exchanged data through the host's memory, since they do not reach each
     other's."""
@@ -339,23 +330,19 @@ class RailInPods(Frozen):
 
     rail: str
     pods: int
-    """Pods that reported."""
     pairs: int
-    """Pairs of nodes that were planned."""
     reached: int
     """Pairs whose pods answered frames of the full MTU."""
     apart: int = 0
     """Interfaces of other rails that did not answer on this one, though the pod's own interface
     here did."""
     mtu_bytes: dict[str, int] = {}
-    """Of the pod's interface, by node."""
 
 
 class PodFault(Frozen):
     """One fault of a rail in a pod."""
 
     code: str
-    """For machines, such as `MULTUS_DOWN`, `POOL_FULL`, `POD_CUT_OFF`."""
     node: str
     """Both nodes of a pair; empty: all nodes of the rail."""
     rail: str = ""
@@ -368,15 +355,12 @@ class PodRails(Frozen):
     """The rails from inside pods, one on each node."""
 
     outcome: Outcome
-    """failed: there are faults."""
     reason: str = ""
-    """Why it was skipped, or could not be run."""
     played: bool = False
     """Skipped since no pod of this lab is real: it enters no verdict."""
     rails: tuple[RailInPods, ...] = ()
     faults: tuple[PodFault, ...] = ()
     left_out: int = 0
-    """Further faults."""
 
 
 class JobResult(LogResult):
@@ -409,7 +393,6 @@ class MeasuredHost(Frozen):
     """As /proc/cpuinfo has it, such as `AuthenticAMD`; empty on Arm, which has none."""
     perftest: str = ""
     mtu_bytes: dict[str, int] = {}
-    """By interface."""
     line_rate_gbit_s: dict[str, float] = {}
     """By RDMA device."""
     pcie: dict[str, str] = {}
@@ -453,7 +436,6 @@ class RunRecord(RunHead):
     smaller_rings: tuple[RingResult, ...] = Field(default=(), exclude_if=lambda rings: not rings)
     jobs: tuple[JobResult, ...] = ()
     hosts: dict[str, MeasuredHost] = {}
-    """By node."""
     notes: tuple[str, ...] = ()
 
     def transfers_of(self, test: str, shape: str, rail: str) -> list[TransferResult]:

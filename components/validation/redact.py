@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from components.ssh.credentials import LabAccess, Setting
 
 SECRETS = ("sshPrivateKey", "kubeconfig", "vcenterPassword", SEED_KEY, LICENCE_KEY, BITFUSION_KEY)
-"""Keys of the stack whose values must not be kept."""
 GONE = "[redacted]"
 SHORTEST_SECRET = 6
 """Shorter words also occur by chance; a whole secret of so few letters protects nothing."""

@@ -27,7 +27,6 @@ class Repeats:
     """Repeats of one measurement in a few numbers."""
 
     median: float
-    """Of the kept values."""
     cv: float
     """Standard deviation of the kept values over their mean; 0 for a single value."""
     kept: tuple[float, ...]

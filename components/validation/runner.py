@@ -64,7 +64,6 @@ class RunContext:
 
     progress: Progress | None = None
     hcas: Hcas | None = None
-    """Reads the counters below PVRDMA machines."""
     budget_s: float = 0
     """For everything; what is left of it when NCCL's ring is slow goes to smaller rings."""
     leaf_of: Topology = field(default_factory=dict)

@@ -34,7 +34,6 @@ class JudgedTest(Frozen):
     """replayed and not run count for nothing."""
     performance: Performance
     because: str = ""
-    """Why it is not rated."""
     median: float | None = None
     unit: str
     ceiling: float | None = None
@@ -109,7 +108,6 @@ SIMULATED = "simulated"
 SHOWN_ONLY = "shown only"
 """For tests without a required value: curves, incast, applications."""
 FAR = "far: not judged"
-"""For GPU memory where each NIC and its GPU are on different NUMA nodes."""
 NO_DEMAND = (SHOWN_ONLY, FAR)
 """Reasons for which a test that is not rated leaves the whole rated."""
 NOTHING = "nothing measured"

@@ -64,7 +64,6 @@ class Validation(pulumi.ComponentResource):
     """Measures the lab when something changed, and judges it at each up."""
 
     summary: pulumi.Output[Mapping[str, JsonValue]]
-    """A `Summary`: the stack output `validation`."""
 
     def __init__(
         self, name: str, args: ValidationArgs, opts: pulumi.ResourceOptions | None = None
@@ -123,9 +122,7 @@ class MeasuredLab:
     """At the time of the measurement."""
     hosts_now: HostStates
     faults: Mapping[str, list[str]]
-    """Faults of the cluster, by node, pool or network."""
     results: Mapping[str, object]
-    """Results of the hosts' own commands."""
 
 
 def summarise(lab: Lab, plan: Plan, measured: MeasuredLab) -> Mapping[str, JsonValue]:

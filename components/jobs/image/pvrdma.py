@@ -210,15 +210,12 @@ class ImageVerbs:
     distribution: str
     codename: str
     packages: dict[str, str]
-    """Installed ones and their versions."""
     vendor: tuple[str, ...]
-    """The packages that are the vendor's builds."""
     reasons: tuple[str, ...]
     """Why it does not support PVRDMA; empty when it does."""
     brings_vendor_packages: bool
     """Whether NGC's entrypoint could install the vendor's packages again."""
     sources: tuple[str, ...]
-    """apt sources of the vendor."""
 
 
 def judge(files: ImageFiles) -> ImageVerbs:

@@ -22,7 +22,6 @@ from stacks.images import (
 LABEL = "rocelab.dev/recipe"
 BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
 PROGRAMS = ("all_reduce_perf", "ib_write_bw", "ibv_devinfo", "ping")
-"""Programs that the benchmark image needs."""
 DISTRIBUTION_VERBS = (
     "ibverbs-providers",
     "ibverbs-utils",

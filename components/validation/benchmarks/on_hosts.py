@@ -20,7 +20,6 @@ SHORT_S = 30
 NOT_STARTED = 255
 """As ssh ends without a connection."""
 CODES = {126: "cannot be run", 127: "is missing"}
-"""Of the shell."""
 
 
 async def launched(bench: Bench, workers: Workers, program: MpiProgram, name: str) -> str:

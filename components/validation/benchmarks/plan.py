@@ -56,7 +56,6 @@ SIMULATED_JOB_S = 8.0
 EMULATED_JOB_S = 60.0
 """All of a job, or of the check in pods, on emulated nodes whose pods run."""
 ALONE_S = 8.0
-"""A NIC to itself, from host and GPU memory."""
 NCCL_ITERATIONS = 21 * 2
 """nccl-tests' defaults: 20 and one to warm up, out of place and in place."""
 
@@ -109,16 +108,12 @@ class Plan(Frozen):
     verbs: VerbsPlan
     rails: tuple[PlannedRail, ...]
     alone: tuple[str, ...] = Field(default=(), exclude_if=lambda nodes: not nodes)
-    """Nodes that are tested by themselves, before any network."""
     pods: PodPlan | None = None
-    """The rails from inside pods."""
     gpu_nodes: tuple[str, ...] = Field(default=(), exclude_if=lambda nodes: not nodes)
     """Nodes whose GPUs exchange data over the rails, without any job."""
     nccl: NcclPlan | None
     jobs: tuple[PlannedJob, ...] = ()
-    """Further jobs: other transports and applications."""
     not_run: dict[str, str] = Field(default={}, exclude_if=lambda reasons: not reasons)
-    """Why tests of GPUs are not in the plan, by test."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -37,7 +37,6 @@ SOUND_AGAIN, FURTHEST = 0.90, 0.95
 """Share of the run's level from which a repetition counts as sound, and the lowest level of
 repetitions."""
 STEPS = 400
-"""Weights are tabulated in steps of 1/400 of the level."""
 
 
 @dataclass(frozen=True, kw_only=True)

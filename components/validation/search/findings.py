@@ -157,7 +157,6 @@ class Located(Frozen):
     cleared: int
     """Transfers that were slow once and good when measured again: noise."""
     measured_again: int
-    """Measurements beyond the run."""
 
 
 def evidence_of(numbers: Iterable[int], repeated: Repeated) -> FaultEvidence:

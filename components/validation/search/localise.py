@@ -28,7 +28,6 @@ from components.validation.search.findings import (
 
 MOST_STARTS = 5
 MOST_CAUSES = 64
-"""A longer list of faults does not help."""
 
 
 class Sums:
@@ -151,7 +150,6 @@ ENOUGH = 3.0
 CLEAR = -3.0
 """Weight below which a transfer is clear whose other direction is suspect."""
 MOST_AGAIN = 8
-"""Repetitions of one transfer."""
 SAMPLE = 16
 """Transfers of an accused part that are measured again."""
 EACH_END = 2

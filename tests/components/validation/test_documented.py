@@ -26,7 +26,7 @@ JUDGES = (
     *(VALIDATION / "benchmarks" / "nccl" / name for name in ("rings.py", "search.py")),
     *(VALIDATION / "benchmarks" / "verbs" / name for name in ("pvrdma.py", "signs.py")),
     VALIDATION / "verdict.py",
-    VALIDATION / "benchmarks" / "pods" / "faults.py",
+    *(VALIDATION / "benchmarks" / "pods" / name for name in ("faults.py", "run.py")),
     ROOT / "components" / "physics" / "mtu.py",
 )
 CODE = re.compile(r"[A-Z][A-Z0-9_]{5,}")

@@ -111,7 +111,6 @@ class TransportComparison:
     tcp: float | None = None
     host: float | None = None
     speedup: float | None = None
-    """RoCE over TCP."""
     speedup_interval: tuple[float, float] | None = None
     """95 %, by bootstrap; None with fewer than five values on a side."""
     sriov_overhead_percent: float | None = None

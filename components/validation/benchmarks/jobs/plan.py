@@ -37,7 +37,6 @@ class PlannedJob(Frozen):
     transport: Transport
     workers: Workers | None
     impossible: str = ""
-    """Why there are no workers: then the job is skipped with this reason."""
     smallest_bytes: int | None = None
     largest_bytes: int | None = None
     one_way: bool = Field(default=False, exclude_if=lambda one_way: not one_way)

@@ -28,7 +28,6 @@ from components.validation.records import JobResult, Outcome, outcome_of
 from components.validation.repeats import repeats
 
 IMAGE_OF = {ALL_REDUCE: "benchmark", MPI_ALL_REDUCE: "mpi"}
-"""The image of each collective; a training has the other one."""
 NO_KUBECONFIG = "no kubeconfig"
 NO_RECORDING = "the nodes show recorded logs, but there is none for this job"
 

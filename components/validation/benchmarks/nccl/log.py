@@ -80,12 +80,10 @@ class NcclNetwork:
     wanted_adapters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Devices by host that `NCCL_IB_HCA` allows, in its order; ports cut off."""
     algorithm: str | None = None
-    """What `NCCL_ALGO` pins, such as `Ring`."""
     pinned_net: str | None = None
     """What `NCCL_NET` pins: with `IB` NCCL fails instead of using sockets."""
     version: str | None = None
     cuda_driver: str | None = None
-    """Such as 13.0."""
 
     @property
     def gpu_direct(self) -> Literal["all", "some", "none"] | None:

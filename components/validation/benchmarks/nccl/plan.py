@@ -13,7 +13,6 @@ RING_BYTES = (2**30, 2**31)
 """Smallest and largest message of a node's own ring: smaller ones do not measure its links, and
 larger ones show no more."""
 RING_S = 180
-"""For a node's own ring, which a sound node ends within seconds."""
 
 
 class NcclPlan(Workers):

@@ -32,7 +32,6 @@ from stacks.words import plural
 
 Rings = tuple[NodeRing, ...]
 RING_LOG = "nccl_one_node.log"
-"""Name of the launcher's log in the run's bundle."""
 _LINE = re.compile(r"^\[(?P<host>[a-z0-9.-]{1,253})\] (?P<text>.*)$")
 _EXIT = re.compile(r"^exit (?P<code>[0-9]{1,3})$")
 _THROUGH_HOST = re.compile(r" -> [0-9]+\[[0-9a-f]+\] via SHM/")

@@ -27,7 +27,6 @@ from stacks.base import LabError
 from stacks.words import plural
 
 NCCL_LOG = "nccl_all_reduce.log"
-"""Name of the launcher's log in the run's bundle."""
 MOST_FAULTS = 4
 ROTATED = (
     "the launcher's log has lost its beginning, and with it the transport that the ranks report: "

@@ -25,7 +25,6 @@ from components.validation.search.localise import Localiser
 from stacks.sets import folded
 
 ALL_PAIRS_NODES = 8
-"""Up to here every pair is measured."""
 SAMPLES = 4
 """Rounds of random pairs after the ring's two, above that."""
 SMALLEST_HALF = 4
@@ -44,7 +43,6 @@ class RingSearch:
 
     nodes: tuple[str, ...]
     whole_gbyte_s: float | None
-    """Of the ring over all nodes; None: it failed."""
     leaf_of: Mapping[str, str] = field(default_factory=dict)
     """Leaf switch by node. Without it no link is named."""
 

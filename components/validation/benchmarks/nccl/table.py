@@ -70,7 +70,6 @@ class NcclTable:
     """One whole table with its footers."""
 
     ranks: int | None
-    """As many as the log lists devices; None where it lists none."""
     rows: tuple[NcclRow, ...]
     average_busbw_gbyte_s: float
     """The footer's mean over all rows and both placements; it depends on the sizes, so it is no
@@ -98,7 +97,6 @@ class NcclTable:
 
 
 Measured = tuple[int, NcclPlacement, Rounding]
-"""Size, values and how they were rounded."""
 
 
 def refuse_contradictions(halves: list[Measured], ranks: int | None) -> None:

@@ -21,7 +21,6 @@ from stacks.words import plural
 
 FOLDER = "alone"
 COPY_VERB = "gpu-copy"
-"""Of the host program."""
 
 
 async def measure_alone(bench: Bench, say: Say) -> NodesAlone:

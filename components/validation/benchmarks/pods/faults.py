@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 from components.validation.benchmarks.pods.log import (
     AttachedNetwork,
@@ -40,6 +41,10 @@ NO_PLUGIN = re.compile(r'failed to find plugin "([^"]+)" in path \[([^\]]*)\]')
 NAMED_NETWORK = re.compile(
     r'error adding container to network "([^"]+)"|network-attachment-definition \(([^)]+)\)'
 )
+OWN_RESOURCE = (
+    "k8s.v1.cni.cncf.io/resourceName of the network has to be the rail's resource: pulumi up "
+    "--refresh renders both from the lab file"
+)
 LONGEST = 220
 
 
@@ -47,56 +52,33 @@ LONGEST = 220
 class NodeState:
     """A node as the cluster reports it."""
 
-    capacity: Mapping[str, str] = field(default_factory=dict)
-    allocatable: Mapping[str, str] = field(default_factory=dict)
-    missing_agents: Sequence[str] = ()
+    capacity: Mapping[str, str]
+    allocatable: Mapping[str, str]
+    missing_agents: Sequence[str]
     """Agents of `AGENTS` that have a DaemonSet and no ready pod on the node, by label."""
-    holders: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Other pods on the node by resource."""
+    holders: Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PodState:
-    """A pod of the check as the cluster reports it."""
-
-    unscheduled: str = ""
-    """The scheduler's message."""
-    sandbox: str = ""
-    """The last message of FailedCreatePodSandBox."""
-    pull: str = ""
-    """Why its image can never be pulled."""
-    ended: str = ""
-    """Why it is no longer running."""
+def node_fault(code: str, node: str, what: str, hint: str = "") -> PodFault:
+    """A fault of all rails on a node."""
+    return PodFault(code=code, node=node, what=shortened(what, LONGEST), hint=hint)
 
 
-def not_started(node: str, within_s: float, why: str) -> PodFault:
-    """A pod that has not started in time, without a lasting reason."""
-    what = f"its pod has not started within {within_s:.0f} s{f': {why}' if why else ''}"
-    return PodFault(code="POD_NOT_STARTED", node=node, what=shortened(what, LONGEST))
+def _on_rail(code: str, node: str, rail: str, what: str, hint: str) -> PodFault:
+    return PodFault(code=code, node=node, rail=rail, what=what, hint=hint)
 
 
-def start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> Iterator[PodFault]:
-    """Why a pod has not started; none while no reason is known."""
-    rails = plan.rails_of(node)
-    if pod.pull:
-        yield PodFault(code="POD_IMAGE", node=node, what=pod.pull)
-    elif pod.sandbox:
-        yield _sandbox_fault(rails, node, state, pod.sandbox)
-    elif pod.unscheduled:
-        lacking = [rail for rail in rails if f"Insufficient {rail.resource}" in pod.unscheduled]
-        for rail in lacking:
-            if fault := _device_fault(plan, rail, node, state):
-                yield fault
-        if not lacking:
-            hint = "kubectl describe node; nodes.state: drained leaves it out"
-            yield PodFault(
-                code="POD_NOT_SCHEDULED",
-                node=node,
-                what=shortened(pod.unscheduled, LONGEST),
-                hint=hint,
-            )
-    elif pod.ended:
-        yield PodFault(code="POD_ENDED", node=node, what=shortened(pod.ended, LONGEST))
+def unscheduled_faults(
+    plan: PodPlan, node: str, state: NodeState, message: str
+) -> Iterator[PodFault]:
+    """Why the scheduler, which sent this message, found no place for a pod on its node."""
+    lacking = [rail for rail in plan.rails_of(node) if f"Insufficient {rail.resource}" in message]
+    for rail in lacking:
+        if fault := _device_fault(plan, rail, node, state):
+            yield fault
+    if not lacking:
+        hint = "kubectl describe node; nodes.state: drained leaves it out"
+        yield node_fault("POD_NOT_SCHEDULED", node, message, hint)
 
 
 def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault | None:
@@ -109,113 +91,95 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
     GetCapacity). VFs that have gone look the same, but then the plugin still offers those of the
     node's other rails.
     """
-    known = {"node": node, "rail": rail.name}
-    capacity, free = (
-        _count(counts.get(rail.resource)) for counts in (state.capacity, state.allocatable)
-    )
-    plugin = next((label for label in state.missing_agents if label != "multus"), None)
+    resource = rail.resource
+    capacity, free = _count(state.capacity, resource), _count(state.allocatable, resource)
+    plugins = [AGENTS[label] for label in state.missing_agents if label != "multus"]
     of_others = [other.resource for other in plan.rails_of(node) if other is not rail]
-    alive = any(_count(state.allocatable.get(resource)) for resource in of_others)
-    if plugin or (capacity and not free and not alive):
-        return PodFault(
-            code="DEVICE_PLUGIN_DEAD",
-            **known,
-            what=f"{AGENTS[plugin] if plugin else 'the device plugin'} does not run: of "
-            f"{capacity or 'its'} "
-            f"{rail.resource} none can be given to a pod",
-            hint="kubectl -n kube-system get pods -o wide; check the log of its pod on the node "
-            "and delete it: "
-            "its DaemonSet starts another",
+    alive = any(_count(state.allocatable, other) for other in of_others)
+    if plugins or (capacity and not free and not alive):
+        plugin = plugins[0] if plugins else "the device plugin"
+        return _on_rail(
+            "DEVICE_PLUGIN_DEAD",
+            node,
+            rail.name,
+            f"{plugin} does not run: of {capacity or 'its'} {resource} none can be given to a pod",
+            "kubectl -n kube-system get pods -o wide; read the log of its pod on the node, then "
+            "delete it: its DaemonSet starts another",
         )
-    if rail.resource not in state.capacity:
-        prefix = rail.resource.partition("/")[0]
-        named = {other.resource for other in plan.rails}
-        others = sorted(
-            name for name in state.capacity if name.startswith(f"{prefix}/") and name not in named
-        )
+    if resource not in state.capacity:
+        prefix = f"{resource.partition('/')[0]}/"
+        unnamed = sorted({*state.capacity} - {other.resource for other in plan.rails})
+        others = [name for name in unnamed if name.startswith(prefix)]
         if others:
-            return PodFault(
-                code="RESOURCE_NAME",
-                **known,
-                what=f"the node offers {some(others, 3)} and no {rail.resource}",
-                hint="the device plugin's configuration names another resource than the lab file: "
-                "kubectl get "
-                "configmap -A; two plugins on one node register over each other",
+            return _on_rail(
+                "RESOURCE_NAME",
+                node,
+                rail.name,
+                f"the node offers {some(others, 3)} and no {resource}",
+                "the device plugin's configuration names another resource than the lab file "
+                "(kubectl get configmap -A), or two plugins on the node register over each other",
             )
     if not free:
-        return PodFault(
-            code="NO_VFS",
-            **known,
-            what=f"the node offers no {rail.resource}: its device plugin found no VF of this rail "
-            "that has RDMA",
-            hint="check sriov_numvfs of the rail's PF on the node and the VFs' drivers; the "
-            "plugin scans again "
-            "when VFs appear, and kubectl -n kube-system logs of its pod shows which devices it "
-            "skipped",
+        return _on_rail(
+            "NO_VFS",
+            node,
+            rail.name,
+            f"the node offers no {resource}: its device plugin found no VF of this rail with RDMA",
+            "check sriov_numvfs of the rail's PF and the VFs' drivers; the log of the plugin's pod "
+            "in kube-system has the devices that it skipped",
         )
-    holders = state.holders.get(rail.resource, ())
+    holders = state.holders.get(resource, ())
     if not holders:
         return None
-    return PodFault(
-        code="DEVICES_HELD",
-        **known,
-        what=f"all {free} {rail.resource} are held by {some(holders, 2)}",
-        hint="wait until these pods end, or raise nodes[].pfs[].vfs",
+    return _on_rail(
+        "DEVICES_HELD",
+        node,
+        rail.name,
+        f"all {free} {resource} are held by {some(holders, 2)}",
+        "wait until these pods end, or raise nodes[].pfs[].vfs",
     )
 
 
-def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, message: str) -> PodFault:
+def sandbox_fault(
+    plan: PodPlan, node: str, missing_agents: Sequence[str], message: str
+) -> PodFault:
     """The fault behind a message of FailedCreatePodSandBox."""
     named = NAMED_NETWORK.search(message)
-    name = next((text for text in named.groups() if text), "") if named else ""
-    rail = next((of_node for of_node in rails if of_node.network.rpartition("/")[2] == name), None)
-    known = {"node": node, "rail": rail.name if rail else ""}
+    network = named[1] or named[2] if named else ""
+    rail = ""
+    for of_node in plan.rails_of(node):
+        if of_node.network.rpartition("/")[2] == network:
+            rail = of_node.name
     if plugin := NO_PLUGIN.search(message):
-        return PodFault(
-            code="CNI_PLUGIN_MISSING",
-            **known,
-            what=f"containerd or Multus finds no CNI plugin {plugin[1]} in {plugin[2]}",
-            hint="set bin_dir to /opt/cni/bin in /etc/containerd/config.toml and restart "
-            "containerd; see that the "
-            "plugin's installer runs on the node",
+        return _on_rail(
+            "CNI_PLUGIN_MISSING",
+            node,
+            rail,
+            f"containerd or Multus finds no CNI plugin {plugin[1]} in {plugin[2]}",
+            "set bin_dir to /opt/cni/bin in /etc/containerd/config.toml and restart containerd; "
+            "see that the plugin's installer runs on the node",
         )
-    if all(text in message for text in MULTUS_AWAY) or "multus" in state.missing_agents:
-        return PodFault(
-            code="MULTUS_DOWN",
-            node=node,
-            what="Multus does not answer, so no pod starts on the node",
-            hint="kubectl -n kube-system get pods -o wide; check the log of kube-multus there and "
-            "delete its pod",
-        )
+    if all(text in message for text in MULTUS_AWAY) or "multus" in missing_agents:
+        what = "Multus does not answer, so no pod starts on the node"
+        hint = "read the log of kube-multus there (kubectl -n kube-system), then delete its pod"
+        return node_fault("MULTUS_DOWN", node, what, hint)
     if any(text in message.lower() for text in FULL):
-        return PodFault(
-            code="POOL_FULL",
-            **known,
-            what=f"no address is left for a pod{f' on {rail.name}' if rail else ''}",
-            hint="look for addresses of pods that are gone (kubectl get ippools -A -o yaml), or "
-            "widen rails[].pod and "
-            "addresses_per_node",
+        return _on_rail(
+            "POOL_FULL",
+            node,
+            rail,
+            f"no address is left for a pod{f' on {rail}' if rail else ''}",
+            "look for addresses of pods that are gone (kubectl get ippools -A -o yaml), or widen "
+            "rails[].pod and addresses_per_node",
         )
     if NO_VF_PASSED in message:
-        return PodFault(
-            code="RESOURCE_NAME",
-            **known,
-            what="Multus passed no VF to the SR-IOV plugin: the network names another resource "
-            "than the pod asks for",
-            hint="k8s.v1.cni.cncf.io/resourceName of the network has to be the rail's resource: "
-            "pulumi up --refresh "
-            "renders both from the lab file",
-        )
+        what = "Multus passed no VF to the SR-IOV plugin: the network names another resource"
+        return _on_rail("RESOURCE_NAME", node, rail, f"{what} than the pod", OWN_RESOURCE)
     if NO_NETWORK in message:
-        return PodFault(
-            code="NETWORK_MISSING",
-            **known,
-            what=f"there is no network {name}",
-            hint="pulumi up --refresh puts it back",
-        )
-    return PodFault(
-        code="POD_NETWORK_REFUSED", **known, what=shortened(_innermost(message), LONGEST)
-    )
+        hint = "pulumi up --refresh puts it back"
+        return _on_rail("NETWORK_MISSING", node, rail, f"there is no network {network}", hint)
+    what = shortened(_innermost(message), LONGEST)
+    return _on_rail("POD_NETWORK_REFUSED", node, rail, what, "")
 
 
 def pod_faults(
@@ -224,84 +188,74 @@ def pod_faults(
     """The faults of the rails in a running pod."""
     if not facts.ping:
         hint = "build and push it again: rocelab image push"
-        yield PodFault(
-            code="IMAGE_WITHOUT_PING", node=node, what=f"{plan.image} has no ping", hint=hint
-        )
+        yield node_fault("IMAGE_WITHOUT_PING", node, f"{plan.image} has no ping", hint)
+    by_name = {network.name: network for network in networks}
     for rail in plan.rails_of(node):
         in_pod = facts.rails.get(rail.name, PodRailFacts())
-        network = next((entry for entry in networks if entry.name == rail.network), None)
-        known = {"node": node, "rail": rail.name}
-        if not in_pod.interface or network is None:
-            got = some([entry.name for entry in networks], 3) or "nothing"
-            yield PodFault(
-                code="MULTUS_SKIPPED",
-                **known,
-                what=f"a pod that names {rail.network} has no interface on it: its network-status "
-                f"has {got}",
-                hint="Multus' configuration was not the first in /etc/cni/net.d when the pod "
-                "started: look for "
-                "00-multus.conf, for another CNI that renames it (Cilium: cni.exclusive), and at "
-                "containerd's conf_dir",
-            )
+        if in_pod.interface and rail.network in by_name:
+            for code, what, hint in _of_interface(plan, rail, facts, by_name[rail.network].address):
+                yield _on_rail(code, node, rail.name, what, hint)
             continue
-        yield from _interface_faults(plan, rail, node, facts, in_pod, network)
+        yield _on_rail(
+            "MULTUS_SKIPPED",
+            node,
+            rail.name,
+            f"a pod that names {rail.network} has no interface on it: its network-status has "
+            f"{some(list(by_name), 3) or 'nothing'}",
+            "Multus' configuration was not the first in /etc/cni/net.d when the pod started: look "
+            "for 00-multus.conf, for another CNI that renames it (Cilium: cni.exclusive), and at "
+            "containerd's conf_dir",
+        )
 
 
-def _interface_faults(  # noqa: PLR0913, PLR0917  # one rail of one pod, from all who know of it
-    plan: PodPlan,
-    rail: PodRail,
-    node: str,
-    facts: PodFacts,
-    in_pod: PodRailFacts,
-    network: AttachedNetwork,
-) -> Iterator[PodFault]:
-    known = {"node": node, "rail": rail.name}
-    address = network.address
+def _of_interface(
+    plan: PodPlan, rail: PodRail, facts: PodFacts, address: IPv4Address | None
+) -> Iterator[tuple[str, str, str]]:
+    """Code, evidence and hint of each fault of a rail's interface in a pod."""
+    in_pod = facts.rails[rail.name]
     if address is None or address not in rail.subnet:
-        yield PodFault(
-            code="POD_ADDRESS",
-            **known,
-            what=f"the pod got {address or 'no address'}, the rail's pods are in {rail.subnet}",
-            hint="check the pool that the network names, and whether a second IPAM serves it",
+        yield (
+            "POD_ADDRESS",
+            f"the pod got {address or 'no address'}, the rail's pods are in {rail.subnet}",
+            "check the pool that the network names, and whether a second IPAM serves it",
         )
     if in_pod.mtu_bytes != rail.mtu_bytes:
-        yield PodFault(
-            code="POD_MTU",
-            **known,
-            what=f"{in_pod.interface} has an MTU of {in_pod.mtu_bytes}, the rail {rail.mtu_bytes}",
-            hint="look for the tuning plugin in the network's chain, and at the PF's MTU",
+        yield (
+            "POD_MTU",
+            f"{in_pod.interface} has an MTU of {in_pod.mtu_bytes}, the rail {rail.mtu_bytes}",
+            "look for the tuning plugin in the network's chain, and at the PF's MTU",
         )
-    given = facts.given.get(variable_of(rail.resource), ())
-    if plan.own_vf and in_pod.slot not in given:
-        yield PodFault(
-            code="WRONG_VF",
-            **known,
-            what=f"{in_pod.interface} is {in_pod.slot or 'no PCI function'}, the kubelet gave "
-            f"{some(given, 2) or 'none'} as {rail.resource}",
-            hint="k8s.v1.cni.cncf.io/resourceName of the network has to be the rail's resource",
-        )
-    own = (
-        [device for device in in_pod.devices if device.slot == in_pod.slot]
-        if plan.own_vf
-        else list(in_pod.devices)
-    )
+    own = in_pod.devices
+    if plan.own_vf:
+        given = facts.given.get(variable_of(rail.resource), ())
+        if in_pod.slot not in given:
+            yield (
+                "WRONG_VF",
+                (
+                    f"{in_pod.interface} is {in_pod.slot or 'no PCI function'}, the kubelet gave "
+                    f"{some(given, 2) or 'none'} as {rail.resource}"
+                ),
+                OWN_RESOURCE,
+            )
+        own = tuple(device for device in own if device.slot == in_pod.slot)
     usable = [device for device in own if device.usable]
     if not usable or (address is not None and not any(device.has(address) for device in usable)):
-        yield PodFault(
-            code="NO_RDMA_DEVICE",
-            **known,
-            what=_no_device(in_pod, own, usable),
-            hint="isRdma in the device plugin's selectors, the RDMA CNI where namespaces are "
-            "exclusive, and the VF's "
-            "driver: kubectl exec … -- ls /dev/infiniband /sys/class/infiniband",
+        yield (
+            "NO_RDMA_DEVICE",
+            _no_device(in_pod, own, usable),
+            (
+                "isRdma in the device plugin's selectors, the RDMA CNI where namespaces are "
+                "exclusive, and the VF's driver: kubectl exec … -- ls /sys/class/infiniband"
+            ),
         )
     elif not facts.rdma_cm:
-        yield PodFault(
-            code="NO_RDMA_CM",
-            **known,
-            what="the pod has no /dev/infiniband/rdma_cm, so rdma_cm connects nothing",
-            hint="load rdma_ucm on the node; the device plugin then restarts by itself, and new "
-            "pods get the file",
+        yield (
+            "NO_RDMA_CM",
+            "the pod has no /dev/infiniband/rdma_cm, so rdma_cm connects nothing",
+            (
+                "load rdma_ucm on the node; the device plugin then restarts, and new pods get the "
+                "file"
+            ),
         )
 
 
@@ -325,14 +279,9 @@ def shared_addresses(
                     by_address.setdefault(str(entry.address), []).append(node)
         for address, nodes in by_address.items():
             if len(nodes) > 1:
-                hint = (
-                    "two IPAMs serve one range, or the pool's records are stale: kubectl get "
-                    "ippools -A -o yaml"
-                )
+                hint = "two IPAMs serve one range, or its records are stale: kubectl get ippools -A"
                 what = f"{address} was also given to the pod on {some(nodes[1:], 3)}"
-                yield PodFault(
-                    code="ADDRESS_TWICE", node=nodes[0], rail=rail.name, what=what, hint=hint
-                )
+                yield _on_rail("ADDRESS_TWICE", nodes[0], rail.name, what, hint)
 
 
 def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterator[PodFault]:
@@ -343,49 +292,45 @@ def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterat
     dead = {pair for pair, answer in answers.items() if answer == "none"}
     cut = {pair for pair, answer in answers.items() if answer == "small"}
     vlan = f"VLAN {rail.vlan_id}" if rail.vlan_id is not None else "the native VLAN"
-    look = (
-        f"check {vlan} on the switch port (allowed, and tagged for pods) and in ip link show of "
-        "the PF (vf … vlan)"
-        if not rail.routed
-        else f"check {vlan} on the switch port, and the router's routes between the rail's subnets"
-    )
+    look = f"check {vlan} on the switch port, "
+    if rail.routed:
+        look += "and the router's routes between the rail's subnets"
+    else:
+        look += "tagged for pods, and in ip link show of the PF (vf … vlan)"
     yield from _attributed(
-        rail, dead, answers, "POD_CUT_OFF", "no answer to pings between pods", look
+        {"code": "POD_CUT_OFF", "rail": rail.name, "hint": look},
+        "no answer to pings between pods",
+        dead,
+        answers,
     )
+    look = f"set an MTU of at least {rail.mtu_bytes} on each switch port of the rail, VF and PF"
     yield from _attributed(
-        rail,
+        {"code": "POD_FRAMES_CUT", "rail": rail.name, "hint": look},
+        f"frames of {rail.mtu_bytes} bytes do not pass between pods, small ones do",
         cut,
         answers,
-        "POD_FRAMES_CUT",
-        f"frames of {rail.mtu_bytes} bytes do not pass between pods, small ones do",
-        f"set an MTU of at least {rail.mtu_bytes} on every switch port of the rail, and check the "
-        "VFs' and PFs' MTU",
     )
 
 
-def _attributed(  # noqa: PLR0913, PLR0917  # a kind of fault in words
-    rail: PodRail,
+def _attributed(
+    known: Mapping[str, str],
+    what: str,
     bad: set[tuple[str, str]],
     answers: Mapping[tuple[str, str], str],
-    code: str,
-    what: str,
-    hint: str,
 ) -> Iterator[PodFault]:
     if not bad:
         return
     of_all = Counter(node for pair in answers for node in pair)
     of_bad = Counter(node for pair in bad for node in pair)
-    known = {"code": code, "rail": rail.name, "hint": hint}
-    if len(bad) == len(answers) and len(of_all) > 2:
-        yield PodFault(**known, node="", what=f"{what}, on no node of {len(of_all)}")
-        return
     guilty: set[str] = set()
     if len(of_all) > 2:
+        if len(bad) == len(answers):
+            yield PodFault(**known, node="", what=f"{what}, on no node of {len(of_all)}")
+            return
         guilty = {node for node, count in of_bad.items() if count == of_all[node]}
     for node in sorted(guilty):
-        yield PodFault(
-            **known, node=node, what=f"{what}: {plural(of_bad[node], 'peer')} of {of_all[node]}"
-        )
+        peers = f"{plural(of_bad[node], 'peer')} of {of_all[node]}"
+        yield PodFault(**known, node=node, what=f"{what}: {peers}")
     for node, peer in sorted(bad):
         if not {node, peer} & guilty:
             yield PodFault(**known, node=f"{node} and {peer}", what=what)
@@ -397,17 +342,15 @@ def leak_faults(plan: PodPlan, facts: Mapping[str, PodFacts]) -> Iterator[PodFau
     for node, of_pod in facts.items():
         for (rail, peer, other), answered in of_pod.touched.items():
             if answered and rail != other:
-                yield PodFault(
-                    code="VLAN_LEAK",
-                    node=node,
-                    rail=rail,
-                    what=f"from VLAN {vlan_of[rail]} the pod on {peer} answers with its interface "
-                    f"of {other}, "
-                    f"which has VLAN {vlan_of[other]}",
-                    hint="one of the two VFs has the other rail's VLAN, or the switch bridges "
-                    "both VLANs: ip link show "
-                    "of both PFs, and the VLANs of their switch ports",
+                what = (
+                    f"from VLAN {vlan_of[rail]} the pod on {peer} answers with its interface of "
+                    f"{other}, which has VLAN {vlan_of[other]}"
                 )
+                hint = (
+                    "one of the two VFs has the other rail's VLAN (ip link show of both PFs), or "
+                    "the switch bridges both VLANs"
+                )
+                yield _on_rail("VLAN_LEAK", node, rail, what, hint)
 
 
 def rail_counts(
@@ -444,20 +387,12 @@ def _silent_elsewhere(rail: str, facts: Mapping[str, PodFacts]) -> int:
     return sum(peer in heard for peer in silent)
 
 
-def _count(text: object) -> int:
-    return int(str(text)) if str(text).isdecimal() else 0
+def _count(counts: Mapping[str, str], resource: str) -> int:
+    text = counts.get(resource, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _innermost(message: str) -> str:
     """The end of a CNI error, without who passed it on and what Multus repeats."""
-    return (
-        message.partition("': StdinData:")[0]
-        .rpartition("error adding container to network")[2]
-        .strip(' "')
-    )
-
-
-def few_of(faults: Iterable[PodFault], most: int) -> tuple[tuple[PodFault, ...], int]:
-    """The first faults, and how many more there are."""
-    unique = tuple(dict.fromkeys(faults))
-    return unique[:most], max(len(unique) - most, 0)
+    said, _, _ = message.partition("': StdinData:")
+    return said.rpartition("error adding container to network")[2].strip(' "')

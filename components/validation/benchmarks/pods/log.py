@@ -56,7 +56,6 @@ class Device(BaseModel):
     """The function that it belongs to."""
     addresses: tuple[IPv6Address, ...] = ()
     usable: bool = False
-    """Whether the pod has its file in /dev/infiniband."""
 
     def has(self, address: IPv4Address) -> bool:
         """Whether queue pairs can use the address."""
@@ -69,10 +68,8 @@ class PodRailFacts(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     interface: str = ""
-    """Empty: the pod has none."""
     mtu_bytes: int = 0
     slot: str = ""
-    """PCI address of the interface; empty for a virtual one."""
     devices: tuple[Device, ...] = ()
     link_local: IPv6Address | None = None
 

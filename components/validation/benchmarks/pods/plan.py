@@ -15,7 +15,6 @@ from stacks.lab import Lab
 from stacks.rails import Rail
 
 MOST_PAIRED_PODS = 16
-"""Up to so many nodes of a rail each two ping each other."""
 HARDWARE_S, SIMULATED_S = 45.0, 5.0
 """Assumed for the estimate: the image is there, pods start, and all pings run at once."""
 
@@ -63,7 +62,6 @@ class PodPlan(Frozen):
         default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement()
     )
     impossible: str = ""
-    """Why no pod can be started."""
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Starts a pod with all rails on each node, lets the pods ping each other, and deletes them."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -15,15 +15,14 @@ from components.validation.benchmarks.pods.faults import (
     AGENT_LABEL,
     AGENTS,
     NodeState,
-    PodState,
-    few_of,
     leak_faults,
-    not_started,
+    node_fault,
     pair_faults,
     pod_faults,
     rail_counts,
+    sandbox_fault,
     shared_addresses,
-    start_faults,
+    unscheduled_faults,
 )
 from components.validation.benchmarks.pods.log import (
     AttachedNetwork,
@@ -41,7 +40,7 @@ from components.validation.cluster import (
     pull_fault,
 )
 from components.validation.mpijobs import ClusterRun, replayed_on
-from components.validation.records import PodFault, PodRails
+from components.validation.records import PodFault, PodRails, outcome_of
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -57,12 +56,10 @@ LASTING_S = {True: 120, False: 60}
 """How long the reason why a pod waits must last to count as a fault: the kubelet retries every few
 seconds."""
 PINGS_S = 180
-"""For all pings of all pods; each node runs sixteen at a time."""
 MOST_FAULTS = 40
 MOST_LOG_BYTES = 200_000
 NO_REAL_POD = "kwok plays the nodes' kubelets, so no pod runs"
 LOGS = "pods/"
-"""Prefix of the pods' logs among the raw outputs."""
 
 
 @dataclass(kw_only=True)
@@ -76,10 +73,9 @@ class _Check:
     """By node."""
     facts: dict[str, PodFacts] = field(default_factory=dict)
     faults: dict[str, tuple[PodFault, ...]] = field(default_factory=dict)
-    """Why pods have not started, by node."""
     networks: dict[str, Sequence[AttachedNetwork]] = field(default_factory=dict)
     pulling: dict[str, str] = field(default_factory=dict)
-    """Why an image pull is being retried, by node."""
+    since: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def pods_path(self) -> str:
@@ -125,16 +121,15 @@ class _Check:
         for rail in self.plan.rails:
             faults += pair_faults(rail, answers[rail.name])
         faults += leak_faults(self.plan, self.facts)
-        kept, left_out = few_of(faults, MOST_FAULTS)
+        unique = tuple(dict.fromkeys(faults))
+        kept, left_out = unique[:MOST_FAULTS], len(unique[MOST_FAULTS:])
         rails = tuple(rail_counts(self.plan, self.facts, answers))
         silent = [node for node, facts in self.facts.items() if not facts.done]
-        outcome = "failed" if faults else "error" if silent else "measured"
-        reason = (
-            f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s"
-            if outcome == "error"
-            else ""
-        )
-        return PodRails(outcome=outcome, reason=reason, rails=rails, faults=kept, left_out=left_out)
+        result = PodRails(outcome=outcome_of(faults), rails=rails, faults=kept, left_out=left_out)
+        if faults or not silent:
+            return result
+        reason = f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s"
+        return result.model_copy(update={"outcome": "error", "reason": reason})
 
     def _answers(self, rail: PodRail) -> dict[tuple[str, str], str]:
         """Results of the pings, for the pairs that have one."""
@@ -147,18 +142,13 @@ class _Check:
 
     def _wait_for_start(self) -> None:
         begun = announced_s = explained_s = time.monotonic()
-        since: dict[tuple[str, str], float] = {}
         while waiting := self._waiting():
             now = time.monotonic()
             if now - explained_s >= REASONS_S:
                 explained_s = now
                 self._explain(waiting)
             explained = [node for node in waiting if self.faults.get(node)]
-            first_s = {
-                node: since.setdefault((node, str(self.faults[node])), now) for node in explained
-            }
-            enough_s = LASTING_S[self.cluster.simulated]
-            lasting = [node for node in explained if now - first_s[node] >= enough_s]
+            lasting = [node for node in explained if self._lasts(node, now)]
             if len(lasting) == len(waiting) or now - begun > START_S[self.cluster.simulated]:
                 break
             if now - announced_s >= ANNOUNCE_S:
@@ -170,11 +160,15 @@ class _Check:
                 )
             if self.cluster.stop.wait(POLL_S):
                 raise LabError("the run was stopped")
-        for node in waiting:
-            if not self.faults.get(node):
-                self.faults[node] = (
-                    not_started(node, START_S[self.cluster.simulated], self.pulling.get(node, "")),
-                )
+        for node in [node for node in waiting if not self.faults.get(node)]:
+            why = f"its pod has not started within {START_S[self.cluster.simulated]} s"
+            if node in self.pulling:
+                why += f": {self.pulling[node]}"
+            self.faults[node] = (node_fault("POD_NOT_STARTED", node, why),)
+
+    def _lasts(self, node: str, now: float) -> bool:
+        first_s = self.since.setdefault((node, str(self.faults[node])), now)
+        return now - first_s >= LASTING_S[self.cluster.simulated]
 
     def _waiting(self) -> dict[str, Pod | None]:
         """Looks at the check's pods once; returns those that have not reported, by node."""
@@ -196,30 +190,62 @@ class _Check:
     def _explain(self, waiting: Mapping[str, Pod | None]) -> None:
         """Asks the cluster why these pods wait, in as few requests as that takes."""
         selector = "involvedObject.kind=Pod,reason=FailedCreatePodSandBox"
-        events = objects(
-            self.api, self.pods_path.replace("/pods", "/events"), Event, {"fieldSelector": selector}
-        )
+        path = self.pods_path.replace("/pods", "/events")
+        events = objects(self.api, path, Event, {"fieldSelector": selector})
         sandbox = {event.about: event.message for event in events}
-        nodes = {
-            str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")
-        }
+        nodes = {}
+        for document in self.api.items("/api/v1/nodes"):
+            nodes[str(at(document, "metadata", "name"))] = document
         selector = f"{AGENT_LABEL} in ({','.join(AGENTS)})"
         agents = objects(self.api, "/api/v1/pods", Pod, {"labelSelector": selector})
         for node, pod in waiting.items():
-            pod_state = self._pod_state(pod, sandbox)
-            holders = self._holders(node) if pod_state.unscheduled else {}
-            node_state = _node_state(node, nodes.get(node), agents, holders)
-            self.faults[node] = tuple(start_faults(self.plan, node, node_state, pod_state))
+            message = sandbox.get(pod.name, "") if pod else ""
+            self.faults[node] = tuple(self._faults_of(node, pod, message, nodes.get(node), agents))
+
+    def _faults_of(
+        self,
+        node: str,
+        pod: Pod | None,
+        sandbox: str,
+        document: JsonValue,
+        agents: Sequence[Pod],
+    ) -> Iterator[PodFault]:
+        """Why a pod has not started; none while no reason is known."""
+        if pod is None:
+            yield node_fault("POD_ENDED", node, "the pod is gone")
+            return
+        if pod.phase in ("Failed", "Succeeded"):
+            why = f": {pod.message}" if pod.message else ""
+            what = f"its pod has ended ({pod.reason or pod.phase}){why}"
+            yield node_fault("POD_ENDED", node, what)
+            return
+        pull = pull_fault([pod], self.plan.image)
+        if pull and pull.final:
+            yield PodFault(code="POD_IMAGE", node=node, what=pull.text)
+            return
+        if pull:
+            self.pulling[node] = pull.text  # a slow registry gets the whole time, as for a job
+        ready = {pod.labels[AGENT_LABEL] for pod in agents if pod.node == node and pod.ready}
+        missing = sorted({pod.labels[AGENT_LABEL] for pod in agents} - ready)
+        if pod.phase == "Pending" and sandbox:
+            yield sandbox_fault(self.plan, node, missing, sandbox)
+            return
+        for condition in pod.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                state = NodeState(
+                    capacity=_counts(at(document, "status", "capacity")),
+                    allocatable=_counts(at(document, "status", "allocatable")),
+                    missing_agents=missing,
+                    holders=self._holders(node),
+                )
+                yield from unscheduled_faults(self.plan, node, state, condition.message)
 
     def _wait_for_pings(self) -> None:
-        begun = time.monotonic()
+        until_s = time.monotonic() + PINGS_S
         while waiting := [node for node, facts in self.facts.items() if not facts.done]:
             for node in waiting:
                 self.facts[node] = self._read(node)
-            if (
-                all(facts.done for facts in self.facts.values())
-                or time.monotonic() - begun > PINGS_S
-            ):
+            if time.monotonic() > until_s:
                 return
             if self.cluster.stop.wait(POLL_S):
                 raise LabError("the run was stopped")
@@ -234,17 +260,14 @@ class _Check:
         lines = []
         for rail in self.plan.rails_of(node):
             own = self._network(node, rail)
-            if own is None or own.address is None:
+            if own is None:
                 continue
             peers = [peer for client, peer in rail.pairs if client == node]
             for peer in peers:
                 other = self._network(peer, rail)
-                if other is not None and other.address is not None:
-                    size = rail.mtu_bytes - 28
-                    lines.append(
-                        f"reach {rail.name} {own.interface} {peer} - {other.address} {size} "
-                        f"{own.address}"
-                    )
+                if other is not None:
+                    to = f"{peer} - {other.address} {rail.mtu_bytes - 28} {own.address}"
+                    lines.append(f"reach {rail.name} {own.interface} {to}")
             # one peer is enough to see what else is on the network
             if next_one := next((peer for peer in peers if peer in self.facts), None):
                 lines += self._apart(rail, own.interface, next_one)
@@ -264,31 +287,11 @@ class _Check:
         return lines
 
     def _network(self, node: str, rail: PodRail) -> AttachedNetwork | None:
-        for network in self.networks.get(node, ()):
-            if network.name == rail.network:
-                return network
-        return None
+        of_rail = [net for net in self.networks.get(node, ()) if net.name == rail.network]
+        return of_rail[0] if of_rail and of_rail[0].address else None
 
     def _pods(self, selector: str) -> list[Pod]:
         return objects(self.api, self.pods_path, Pod, {"labelSelector": selector})
-
-    def _pod_state(self, pod: Pod | None, sandbox: Mapping[str, str]) -> PodState:
-        if pod is None:
-            return PodState(ended="the pod is gone")
-        if pod.phase in ("Failed", "Succeeded"):
-            why = f": {pod.message}" if pod.message else ""
-            return PodState(ended=f"its pod has ended ({pod.reason or pod.phase}){why}")
-        pull = pull_fault([pod], self.plan.image)
-        if pull and pull.final:
-            return PodState(pull=pull.text)
-        if pull:
-            self.pulling[pod.node] = pull.text  # a slow registry gets the whole time, as for a job
-        if pod.phase == "Pending" and pod.name in sandbox:
-            return PodState(sandbox=sandbox[pod.name])
-        for condition in pod.conditions:
-            if condition.type == "PodScheduled" and condition.status == "False":
-                return PodState(unscheduled=condition.message)
-        return PodState()
 
     def _holders(self, node: str) -> dict[str, list[str]]:
         """Pods that hold devices of the rails on a node, by resource."""
@@ -300,22 +303,6 @@ class _Check:
             for resource in pod.held(resources):
                 holders.setdefault(resource, []).append(pod.full_name)
         return holders
-
-
-def _node_state(
-    name: str,
-    node: dict[str, JsonValue] | None,
-    agents: Sequence[Pod],
-    holders: Mapping[str, Sequence[str]],
-) -> NodeState:
-    """The state of a node, with the agents that should run there."""
-    ready = {pod.labels[AGENT_LABEL] for pod in agents if pod.node == name and pod.ready}
-    return NodeState(
-        capacity=_counts(at(node, "status", "capacity")),
-        allocatable=_counts(at(node, "status", "allocatable")),
-        missing_agents=sorted({pod.labels[AGENT_LABEL] for pod in agents} - ready),
-        holders=holders,
-    )
 
 
 def _counts(value: JsonValue) -> Mapping[str, str]:
@@ -335,17 +322,12 @@ def run_pods(plan: Plan, cluster: ClusterRun) -> PodRails:
             if unknown and not pods.pull_secret:
                 which = "benchmark" if plan.nccl else "mpi"
                 return PodRails(outcome="error", reason=not_in_registry(which, pods.image))
-            return _checked(_Check(api=api, plan=pods, cluster=cluster))
+            check = _Check(api=api, plan=pods, cluster=cluster)
+            try:
+                return check.result()
+            finally:
+                check.sweep(f"{RUN_LABEL}={cluster.run_id}")
+                for node, text in check.logs.items():
+                    cluster.raw[f"{LOGS}{node}"] = text
     except LabError as error:
         return PodRails(outcome="error", reason=str(error))
-
-
-def _checked(check: _Check) -> PodRails:
-    try:
-        return check.result()
-    except LabError as error:
-        return PodRails(outcome="error", reason=str(error))
-    finally:
-        check.sweep(f"{RUN_LABEL}={check.cluster.run_id}")
-        for node, text in check.logs.items():
-            check.cluster.raw[f"{LOGS}{node}"] = text

@@ -12,7 +12,6 @@ from components.jobs.workers import Workers
 from components.validation.records import Unit
 
 SCRIPTS = "/opt/benchmarks"
-"""Where the training image keeps the scripts that it fetched at their pinned commits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +21,6 @@ class LogReading:
     samples: tuple[float, ...]
     """In the benchmark's unit, for one GPU; their median is the value."""
     details: dict[str, JsonValue]
-    """Shown, never judged."""
 
 
 class TrainingBenchmark(ABC):

@@ -83,7 +83,6 @@ class TfCnn:
     rank: str | None
     """The first of them."""
     steps: tuple[TrainingStep, ...]
-    """The steps of `rank`."""
     printed_total: float
     """Median over the ranks."""
     per_worker: bool

@@ -10,7 +10,6 @@ from components.validation.benchmarks.verbs.plan import Stage, VerbsPlan
 
 LISTENING = "@listening"
 GREW = "@grew"
-"""Before the name of a counter and by how much it grew."""
 TAKEN = 98
 """Exit code: something else listens on the test's port."""
 HELD = 75
@@ -142,7 +141,6 @@ class Side:
     queue_pairs: int
     message_bytes: int
     pinned: tuple[str, ...] = ()
-    """Words before the test that keep it on its NIC's NUMA node."""
     gpu: tuple[str, ...] = ()
     """Words that put the buffer into GPU memory; empty: host memory."""
 

@@ -44,10 +44,8 @@ class Course:
     progress: Progress | None = None
     notes: list[str] = field(default_factory=list)
     _why: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
-    """Why later stages leave out a pair of nodes on a rail."""
     _worked_s: float = 0.0
     _estimated_s: float = 0.0
-    """Estimate for what is done."""
 
     async def measured(self) -> list[TransferResult]:
         """Measures everything that was planned; each transfer has a result."""

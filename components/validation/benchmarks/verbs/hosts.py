@@ -21,13 +21,11 @@ from stacks.base import LabError
 from stacks.words import some
 
 AT_ONCE = 64
-"""Connections being opened at a time."""
 KEEPALIVE_S = 5
 """A host that dies under a test should not hold the others up."""
 FACTS_S = 30
 LEASE_S = 15
 FACTS = "hosts/"
-"""Begins the names of what each host reported of itself, among the raw outputs."""
 LEASE_MARGIN_S = 900
 """A lease lasts this much longer than the estimate, but never survives a lost connection."""
 

@@ -43,7 +43,6 @@ from stacks.words import plural
 
 NO_LINE_RATE = "the ports do not report their line rate"
 NOISY_CV = 0.03
-"""Coefficient of variation of repeats from which a test warns."""
 REPEATED_SIGMAS = 7
 """Standard deviations below the rail's median that noise does not reach among the transfers of 256
 nodes on eight rails in a thousand runs; from three repeats they are estimated a tenth too low."""

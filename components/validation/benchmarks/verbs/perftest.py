@@ -52,7 +52,6 @@ class Header:
     """The header that one end prints before a test."""
 
     title: str
-    """Such as `RDMA_Write BW Test`."""
     device: str
     path_mtu_bytes: int
     """With rdma_cm this is the port's active MTU, not necessarily the path's; without it, the
@@ -122,7 +121,6 @@ def _gid_after(label: str, lines: list[str]) -> IPv4Address | IPv6Address | None
 
 
 CPU = "CPU_Util[%]"
-"""The last column, with `--cpu_util`."""
 _COLUMN = re.compile(r"#[a-z]+|tps average|[A-Za-z0-9][A-Za-z0-9.%_ ]*\[[^\]\[]{1,12}%?\]")
 _RULE = re.compile(r"^\s*-{20,}\s*$")
 _ROW = re.compile(rf"^\s*{INTEGER}(?:\s+(?:{NUMBER}|-?nan))+\s*$")
@@ -313,7 +311,6 @@ SUMMED_UP_TO_US = 46_340
 """perftest squares each distance from the mean in 32 bits: behind this one the deviation is a wrong
 number or -nan."""
 COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
-"""The other columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -325,7 +322,6 @@ class LatencyRow:
     value_us: float
     """The median; of a run by time, which keeps no single times, the mean."""
     p99_us: float | None
-    """None where a version or mode does not print it."""
 
     @property
     def in_unit(self) -> tuple[float, float | None]:

@@ -139,7 +139,6 @@ def _on_rails(pairs: Pairs, ends: Mapping[str, Sequence[str]], first_port: int) 
 HARDWARE_RUN_S = 2.5
 """Around the data of one run: server, rendezvous, memory registration, client."""
 SIMULATED_RUN_S = 2.0
-"""Little memory to register, and slow machines."""
 HARDWARE_GBIT_S = 22.5
 """Assumed for the estimate only: a 25 Gbit/s NIC, the slowest that is sold for RoCE, at 90 %."""
 SIMULATED_GBIT_S = 0.1
@@ -148,7 +147,6 @@ left."""
 HARDWARE_ROUND_TRIP_S = 10e-6
 SIMULATED_ROUND_TRIP_S = 3e-3
 MOST_QUEUE_PAIRS = 64
-"""The most that are tried where the lab leaves their number open."""
 MOST_AUTO_RUNS = 4
 """Runs that finding the number of queue pairs usually takes: up to 2, and two that no longer
 help."""
@@ -203,7 +201,6 @@ class VerbsPlan(Frozen):
     traffic_class: int | None = None
     """TOS byte of the lab's RoCE traffic; None where the lab has no quality of service."""
     rdma_cm: bool = False
-    """Whether queue pairs are connected by the RDMA connection manager."""
     queue_pairs: int | Literal["auto"]
     first_port: int
     timeout_s: int

@@ -53,23 +53,18 @@ class HostPorts:
     """The ports of a host."""
 
     version: str
-    """perftest's, empty when it is not installed."""
     tests: frozenset[str]
-    """Installed programs, `numactl` among them."""
     line_rate_gbit_s: dict[str, float]
     """By device, where the port reports it."""
     gids: dict[tuple[str, int], tuple[str, str, str]]
     """Address, type and netdev by device and index."""
     users: tuple[str, ...]
-    """Programs that have queue pairs on these ports or their VFs."""
     moved_bytes: dict[str, int] = field(default_factory=dict)
     """Traffic by device within a second in which rocelab ran nothing."""
     away: tuple[str, ...] = ()
     """VFs of these ports in another network namespace or under vfio, by device and PCI address."""
     cpus: dict[int, str] = field(default_factory=dict)
-    """CPUs of each NUMA node, as a list such as `0-31,64-95`."""
     cuda: frozenset[str] = frozenset()
-    """perftest's options for GPU memory; a build without CUDA has none."""
     nearest_gpu: dict[str, NearestGpu] = field(default_factory=dict)
     """By device; empty where no NVIDIA driver has a GPU."""
     memlock_bytes: int | None = None

@@ -14,7 +14,6 @@ from components.validation.records import HcaCount, RunRecord, TransferResult
 from components.validation.summary import NOTHING, SHOWN_ONLY, Function, JudgedTest, where_of
 
 PATH = "pvrdma_path"
-"""Name of the proof among the tests."""
 FALLBACK = "PVRDMA_TCP_FALLBACK"
 UNKNOWN = "PVRDMA_COUNTERS_UNKNOWN"
 PROVEN, NOT_PROVEN = "proven", "not proven"

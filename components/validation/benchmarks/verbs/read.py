@@ -26,11 +26,8 @@ class VerbsProgram:
     """One program; its name ends in `_bw` or `_lat`."""
 
     title: str
-    """The title above its table."""
     operation: Operation | None = None
-    """The operation whose overhead lowers a bandwidth's ceiling; None for a latency."""
     server_sends: bool = False
-    """Whether the data moves from server to client."""
 
     @property
     def round_trip(self) -> bool:
@@ -59,7 +56,6 @@ class PerftestRun:
     value: float
     """Average bandwidth in Gbit/s, or typical latency in microseconds."""
     tail_us: float | None = None
-    """99th percentile of a latency, where the run has one."""
     path_mtu_bytes: int
     faults: tuple[str, ...]
     counters: dict[str, int] = field(default_factory=dict)

@@ -22,7 +22,6 @@ from stacks.words import plural
 LEAST_S, SHARE = 60.0, 0.25
 """Time limit: this, or a share of the plan's estimate if that is more."""
 FAILED = 0.0
-"""The value of a repetition that failed."""
 
 Results = Mapping[Flow, TransferResult]
 

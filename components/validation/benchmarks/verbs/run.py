@@ -61,18 +61,14 @@ class Bench:
     connections: dict[str, Pool]
     ports: dict[str, HostPorts]
     unreachable: dict[str, str]
-    """Why a node is left out."""
     begun: float = field(default_factory=time.monotonic)
     queue_pairs: dict[str, int] = field(default_factory=dict)
-    """Number by rail, if the plan says auto."""
     cut_off: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """Why a client does not reach a server; by rail, client, server."""
     cut: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """Which frames do not pass; by rail, client, server."""
     raw: dict[str, str] = field(default_factory=dict)
-    """Raw outputs by name."""
     hcas: Hcas | None = None
-    """Reads the counters of the ports below PVRDMA machines; None without a vCenter."""
     on_slot: dict[tuple[str, str], int] = field(init=False)
     """Rails that share a device's PCIe link, by node and device; missing where the slot is
     unknown."""
