@@ -9,8 +9,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from components.cluster.manifests import render
-from components.jobs.mpijob import LAB_LABEL, NETWORKS, RUN_LABEL
-from components.jobs.workers import FrozenModel, PodPlacement, RailAttachment
+from components.jobs.mpijob import NETWORKS
+from components.jobs.workers import PodPlacement, RailAttachment
 
 CHECK_LABEL = "rocelab.dev/check"
 PEERS = "rocelab.dev/peers"
@@ -27,29 +27,33 @@ any: so they show which interfaces share a network.
 """
 
 
-class RailPod(FrozenModel):
-    namespace: str
-    image: str
-    pull_secret: str | None = None
-    node: str
-    attachments: tuple[RailAttachment, ...]
-    placement: PodPlacement = PodPlacement()
-
-
-def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonValue]:
+def rail_pod(  # noqa: PLR0913  # the whole pod
+    name: str,
+    node: str,
+    attachments: Sequence[RailAttachment],
+    placement: PodPlacement,
+    labels: dict[str, str],
+    *,
+    namespace: str,
+    image: str,
+    pull_secret: str | None = None,
+) -> dict[str, JsonValue]:
     """The pod on its node."""
-    networks = [attached.network for attached in pod.attachments if attached.network]
-    rails = [attached.rail for attached in pod.attachments]
-    devices = {attached.resource: "1" for attached in pod.attachments}
     return render(
         "jobs/manifests/rail_pod",
         name=name,
-        pod=pod,
-        labels={**pod.placement.labels, LAB_LABEL: lab, RUN_LABEL: run_id, CHECK_LABEL: "rails"},
-        annotations={**pod.placement.annotations, NETWORKS: ",".join(networks)},
-        tolerations=pod.placement.taints,
-        command=["sh", "-c", SCRIPT, "sh", *script_words(rails)],
-        limits={"memory": "128Mi", **devices},
+        node=node,
+        namespace=namespace,
+        image=image,
+        pull_secret=pull_secret,
+        labels={**placement.labels, **labels, CHECK_LABEL: "rails"},
+        annotations={
+            **placement.annotations,
+            NETWORKS: ",".join(attached.network or "" for attached in attachments),
+        },
+        tolerations=placement.taints,
+        command=["sh", "-c", SCRIPT, "sh", *script_words([rail.rail for rail in attachments])],
+        limits={"memory": "128Mi", **{attached.resource: "1" for attached in attachments}},
         limit_s=LIMIT_S,
         limit_text=str(LIMIT_S),
         peers_field=f"metadata.annotations['{PEERS}']",

@@ -184,9 +184,9 @@ def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
     """
     try:
         if check.name == "bandwidth":
-            average_gbit_s = min(row.average_gbit_s for row in parse_bandwidth(text).rows)
+            average_gbit_s = min(row.value for row in parse_bandwidth(text).rows)
             return _reported(check, average_gbit_s, simulated=simulated)
-        value_us = max(row.value_us for row in parse_latency(text).rows)
+        value_us = max(row.value for row in parse_latency(text).rows)
     except ResultFormatError as error:
         return Proof(
             check=check, state="error", text=f"{check.words[0]} printed no result: {error}"

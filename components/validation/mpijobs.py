@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from pydantic import JsonValue
-
 from components.jobs.image.pvrdma_inside import refusal_in
-from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION, MpiProgram
+from components.jobs.mpijob import (
+    GROUP,
+    LAB_LABEL,
+    PLURAL,
+    RUN_LABEL,
+    VERSION,
+    MpiProgram,
+    mpi_job,
+)
 from components.jobs.workers import Workers
 from components.kubernetes.client import ApiError, KubernetesApi
 from components.validation import Say
@@ -81,7 +87,6 @@ class JobToRun(Generic[T]):
     what: str
     workers: Workers
     program: MpiProgram
-    document: dict[str, JsonValue]
     log_name: str
     image: str = "benchmark"
     """Which of the images that `rocelab image push` builds it runs."""
@@ -105,7 +110,7 @@ def run_job(cluster: ClusterRun, job: JobToRun[T]) -> T:
                 refuse_missing_image(job.workers, cluster.say, job.image)
             if job.alone:
                 jobs.sweep()
-            with jobs.created(job.name, job.document):
+            with jobs.created(job):
                 result = _result(jobs, cluster, job)
                 if not job.sound(result) and not cluster.stop.is_set():
                     cluster.raw.update(evidence_of(api, job.workers.namespace, job.name))
@@ -176,21 +181,20 @@ class MpiJobs:
             self._cluster.say(f"job {job.name} of a killed run deleted")
 
     @contextmanager
-    def created(self, name: str, document: dict[str, JsonValue]) -> Iterator[None]:
+    def created(self, job: "JobToRun[T]") -> Iterator[None]:
         """Creates a job that exists within the block.
 
         If it cannot be deleted, the next run does it.
         """
-        self._api.create(self._jobs, document)
+        labels = {LAB_LABEL: self._cluster.lab, RUN_LABEL: self._cluster.run_id}
+        self._api.create(self._jobs, mpi_job(job.name, job.workers, job.program, labels))
         try:
             yield
         finally:
             try:
-                self._delete(name)
+                self._delete(job.name)
             except LabError as error:
-                self._cluster.say(
-                    f"job {name} could not be deleted ({error}); the next run does it"
-                )
+                self._cluster.say(f"{error}; the next run deletes job {job.name}")
 
     def finished(self, name: str, what: str) -> FinishedJob:
         """Waits until the job has succeeded or cannot succeed.

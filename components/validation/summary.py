@@ -1,12 +1,19 @@
 """The stack output `validation`, a typed and versioned verdict, and how states of tests combine."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
 from components.finding import Finding
-from components.validation.records import Frozen, RunHead, TransferResult
+from components.validation.records import (
+    Frozen,
+    Outcome,
+    RunHead,
+    TransferResult,
+    Unit,
+    outcome_counts,
+)
 from stacks.benchmarks import Threshold
 
 Function = Literal["pass", "fail", "skip", "error", "replayed", "not run"]
@@ -51,6 +58,14 @@ class JudgedTest(Frozen):
     change: float | None = None
     """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be
     compared."""
+
+    def rated(
+        self, performance: Performance, ceiling: float, basis: str, ratio: float, **also: object
+    ) -> Self:
+        """The test with its state."""
+        number = {"ceiling": round(ceiling, 3), "basis": basis, "ratio": round(ratio, 4)}
+        state = {"performance": performance, "because": ""}
+        return self.model_copy(update={**state, **number, **also})
 
 
 Comparison = Literal["same", "better", "worse", "unconfirmed", "not comparable"]
@@ -136,19 +151,25 @@ def function_of_counts(
     return "skip" if skipped or not measured else "pass"
 
 
+def unrated(test: str, function: Function, because: str, **also: Any) -> JudgedTest:
+    """A test without a state of performance, over all rails unless `also` names one."""
+    fields = {"shape": "", "unit": "", "measured": 0, "failed": 0, "skipped": 0, **also}
+    known: dict[str, Any] = {"test": test, "function": function, "because": because}
+    return JudgedTest(performance="not rated", **known, **fields)
+
+
+def counted(
+    test: str, outcomes: Iterable[Outcome], planned: int, because: str, unit: Unit
+) -> JudgedTest:
+    """An unrated test by the outcomes of all that was planned."""
+    counts = outcome_counts(outcomes)
+    function = function_of_counts(planned, **counts)
+    return unrated(test, function, because, unit=unit, **counts)
+
+
 def not_run(test: str, because: str) -> JudgedTest:
     """A test that this lab has nothing for; it enters no verdict, and is shown with the reason."""
-    return JudgedTest(
-        test=test,
-        shape="",
-        function="not run",
-        performance="not rated",
-        because=because,
-        unit="",
-        measured=0,
-        failed=0,
-        skipped=0,
-    )
+    return unrated(test, "not run", because)
 
 
 def function_of_tests(functions: Sequence[Function]) -> Overall:

@@ -157,40 +157,26 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
     images = lab.images or Images()
     if to and "@" in to:
         raise LabError(f"--to {to}: a push computes the digest; name a tag, or only the repository")
+    name: str | None
     if which == "training":
-        if images.training is None:
-            raise LabError(
-                "images.training: missing; give it an image, which is where the finished one is "
-                "pushed"
-            )
-        text, base, name = (
-            training_dockerfile(images.training),
-            images.training.base,
-            images.training.image,
-        )
-        return Target(
-            dockerfile=text, base=base, tag=_tag(to or name, text), field="images.training.image"
-        )
-    if which == "mpi":
+        field, made = "images.training", images.training
+        name = made.image if made else None
+        text, base = (training_dockerfile(made), made.base) if made else ("", "")
+    elif which == "mpi":
         mpi = lab.benchmarks.mpi if lab.benchmarks else None
-        if (mpi is None or mpi.image is None) and to is None:
-            raise LabError(
-                "benchmarks.mpi.image: missing; it is where the finished image is pushed, or use "
-                "--to"
-            )
-        text = mpi_dockerfile()
-        tag = _tag(to or (mpi.image if mpi else None) or "", text)
-        return Target(dockerfile=text, base=MPI_BASE, tag=tag, field="benchmarks.mpi.image")
-    nccl = lab.benchmarks.nccl if lab.benchmarks else None
-    if (nccl is None or nccl.image is None) and to is None:
+        field, name = "benchmarks.mpi", mpi.image if mpi else None
+        text, base = mpi_dockerfile(), MPI_BASE
+    else:
+        nccl = lab.benchmarks.nccl if lab.benchmarks else None
+        field, name = "benchmarks.nccl", nccl.image if nccl else None
+        text, base = benchmark_dockerfile(images.benchmark), images.benchmark.base
+    if not text or not (to or name):
         raise LabError(
-            "benchmarks.nccl.image: missing; it is where the finished image is pushed, or use --to"
+            f"{field}.image: missing; it is where the finished image is pushed"
+            f"{', or use --to' if text else ''}"
         )
-    text = benchmark_dockerfile(images.benchmark)
-    tag = _tag(to or (nccl.image if nccl else None) or "", text)
-    return Target(
-        dockerfile=text, base=images.benchmark.base, tag=tag, field="benchmarks.nccl.image"
-    )
+    tag = _tag(to or name or "", text)
+    return Target(dockerfile=text, base=base, tag=tag, field=f"{field}.image")
 
 
 def _tag(image: str, dockerfile: str) -> str:

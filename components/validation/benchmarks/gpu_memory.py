@@ -19,13 +19,12 @@ from components.validation.records import (
     GpuTransfer,
     RunRecord,
     TransferResult,
-    outcome_counts,
 )
 from components.validation.summary import (
     FAR,
     NOTHING,
     JudgedTest,
-    function_of_counts,
+    counted,
     not_run,
     rate,
 )
@@ -139,23 +138,16 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
     planned = sum(map(len, plan.gpu_memory))
     if not planned:
         return
-    counts = outcome_counts(t.outcome for t in record.gpu_memory)
-    unable = counts["skipped"]
+    unable = sum(t.outcome == "skipped" for t in record.gpu_memory)
     if unable == planned and any(t.outcome == "measured" for t in record.transfers):
         yield not_run("gpu_memory", record.gpu_memory[0].reason)
         return
     # a finding names those that cannot run; without any value of the verbs nothing was run at all
     skipped = 0 if unable < planned else unable
-    shown = JudgedTest(
-        test="gpu_memory",
-        shape="",
-        rail=None,
-        function=function_of_counts(planned - unable + skipped, **(counts | {"skipped": skipped})),
-        performance="not rated",
-        because=NOTHING,
-        unit="Gbit/s",
-        **counts,
-    )
+    planned += skipped - unable
+    outcomes = [t.outcome for t in record.gpu_memory if skipped or t.outcome != "skipped"]
+    shown = counted("gpu_memory", outcomes, planned, NOTHING, "Gbit/s")
+    shown = shown.model_copy(update={"skipped": unable})
     measured = [t for t in record.gpu_memory if t.outcome == "measured" and t.ratio]
     if not measured:
         yield shown
@@ -165,16 +157,9 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
     if worst.far:
         yield shown.model_copy(update={"because": FAR, "median": worst.gbit_s})
         return
-    yield shown.model_copy(
-        update={
-            "performance": rate(worst.ratio, benchmarks.verbs.threshold_pair),
-            "because": "",
-            "median": worst.gbit_s,
-            "ceiling": worst.host_gbit_s,
-            "basis": f"{worst.flow} is the slowest, against the hosts' memories on the same way",
-            "ratio": round(worst.ratio, 4),
-        }
-    )
+    basis = f"{worst.flow} is the slowest, against the hosts' memories on the same way"
+    state = rate(worst.ratio, benchmarks.verbs.threshold_pair)
+    yield shown.rated(state, worst.host_gbit_s or 0.0, basis, worst.ratio, median=worst.gbit_s)
 
 
 def gpu_memory_reasons(record: RunRecord) -> Iterator[str]:

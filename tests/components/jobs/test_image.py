@@ -217,7 +217,7 @@ def test_a_digest_cannot_be_pushed_to(place: Path, capsys: pytest.CaptureFixture
 
 def test_the_training_image_goes_where_the_lab_says(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["image", "show", "--which", "training"]) == 2
-    assert "images.training: missing" in capsys.readouterr().err
+    assert "images.training.image: missing" in capsys.readouterr().err
 
     file = place / "Pulumi.lab.yaml"
     content = yaml.safe_load(file.read_text())

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from components.jobs.rail_pod import LIMIT_S, PEERS, SCRIPT, RailPod, rail_pod, script_words
-from components.jobs.workers import RailAttachment
+from components.jobs.rail_pod import LIMIT_S, PEERS, SCRIPT, rail_pod, script_words
+from components.jobs.workers import PodPlacement, RailAttachment
 from components.validation.benchmarks.pods.log import PodFacts, parse_pod
 
 VF = "0000:18:00.2"
 
 
-def pod() -> RailPod:
-    attachments = (
-        RailAttachment(rail="rail-a", network="default/sriov111", resource="intel.com/sriov_111"),
-        RailAttachment(rail="rail-b", network="default/sriov112", resource="intel.com/sriov_112"),
-    )
-    return RailPod(namespace="bench", image="registry:5000/nccl:1", node="gpu01", attachments=attachments)
+ATTACHMENTS = (
+    RailAttachment(rail="rail-a", network="default/sriov111", resource="intel.com/sriov_111"),
+    RailAttachment(rail="rail-b", network="default/sriov112", resource="intel.com/sriov_112"),
+)
 
 
 class Inside:
@@ -181,7 +179,9 @@ def test_an_image_without_ping_says_so(inside: Inside, monkeypatch: pytest.Monke
 
 
 def test_the_pod_ends_by_itself_and_holds_what_a_job_s_worker_would() -> None:
-    document = rail_pod("bench-r1-gpu01", pod(), "lab", "r1")
+    document = rail_pod(
+        "bench-r1-gpu01", "gpu01", ATTACHMENTS, PodPlacement(), {}, namespace="bench", image="registry:5000/nccl:1"
+    )
     metadata, spec = document["metadata"], document["spec"]
     assert isinstance(metadata, dict)
     assert isinstance(spec, dict)

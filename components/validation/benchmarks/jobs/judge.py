@@ -19,6 +19,7 @@ from components.validation.summary import (
     SIMULATED,
     JudgedTest,
     function_of_counts,
+    unrated,
 )
 from stacks.words import plural
 
@@ -37,21 +38,14 @@ def judge_jobs(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
     ):
         jobs = [job for job in record.jobs if (job.program, job.transport) == (program, transport)]
         values = [job.value for job in jobs if job.value is not None]
-        counts = outcome_counts(job.outcome for job in jobs)
         expected = planned[program, transport] or len(jobs)
+        counts = outcome_counts(job.outcome for job in jobs)
         typical = median(values) if values else None
         unit = jobs[0].unit if jobs else ""
         because = SIMULATED if record.simulated else SHOWN_ONLY
-        shown = JudgedTest(
-            test=program,
-            shape=transport,
-            function=function_of_counts(expected, **counts),
-            performance="not rated",
-            because=because,
-            median=typical,
-            unit=unit,
-            **counts,
-        )
+        function = function_of_counts(expected, **counts)
+        values_of_test = {"shape": transport, "median": typical, "unit": unit, **counts}
+        shown = unrated(program, function, because, **values_of_test)
         if any(job.replayed for job in jobs):
             shown = shown.model_copy(update=REPLAYED)
         yield shown

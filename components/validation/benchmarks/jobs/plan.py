@@ -65,9 +65,7 @@ class PlannedJob(Frozen):
         """
         if self.workers is None:
             raise ValueError(f"{self.name}: {self.impossible}")
-        name = self.job_name(run_id, turn)
-        # a simulated node shows recorded logs by the name of a container
-        program = replace(self.mpi_program(self.workers), launcher=f"launcher-{self.name}")
+        name, program = self.job_name(run_id, turn), self.mpi_program(self.workers)
         return mpi_job(name, self.workers, program, {LAB_LABEL: lab, RUN_LABEL: run_id})
 
     @staticmethod
@@ -77,6 +75,10 @@ class PlannedJob(Frozen):
 
     def mpi_program(self, workers: Workers) -> MpiProgram:
         """What its ranks run."""
+        # a simulated node shows recorded logs by the name of a container
+        return replace(self._program(workers), launcher=f"launcher-{self.name}")
+
+    def _program(self, workers: Workers) -> MpiProgram:
         if self.program == MPI_ALL_REDUCE and self.smallest_bytes and self.largest_bytes:
             return mpi_all_reduce(self.smallest_bytes, self.largest_bytes)
         if self.program != ALL_REDUCE:

@@ -58,7 +58,6 @@ def _run(job: PlannedJob, turn: int, cluster: ClusterRun) -> JobResult:
             what=job.name,
             workers=job.workers,
             program=job.mpi_program(job.workers),
-            document=job.document(cluster.lab, cluster.run_id, turn),
             log_name=log_name,
             image=IMAGE_OF.get(job.program, "training"),
             read=lambda finished: _read(job, finished),

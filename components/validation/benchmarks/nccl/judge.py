@@ -15,14 +15,13 @@ from components.validation.records import (
     NcclResult,
     RunRecord,
     median_of,
-    outcome_counts,
 )
 from components.validation.summary import (
     NOTHING,
     REPLAYED,
     SIMULATED,
     JudgedTest,
-    function_of_counts,
+    counted,
     rate,
 )
 from stacks.benchmarks import Benchmarks
@@ -31,19 +30,9 @@ from stacks.benchmarks import Benchmarks
 def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
     """The all-reduce over all rails."""
     result = record.nccl or NcclResult(outcome="failed", reasons=("no result",))
-    counts = outcome_counts([result.outcome])
     because = SIMULATED if record.simulated else NOTHING
-    shown = JudgedTest(
-        test="nccl_all_reduce",
-        shape="",
-        rail=None,
-        function=function_of_counts(1, **counts),
-        performance="not rated",
-        because=because,
-        median=result.busbw_gbyte_s,
-        unit="GB/s",
-        **counts,
-    )
+    shown = counted("nccl_all_reduce", [result.outcome], 1, because, "GB/s")
+    shown = shown.model_copy(update={"median": result.busbw_gbyte_s})
     if result.replayed:
         return shown.model_copy(update=REPLAYED)
     if record.simulated:
@@ -64,15 +53,7 @@ def _rated(
     _, measured = rails_gbit_s(plan, record)
     threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
     ratio = result.busbw_gbyte_s / ceiling.value
-    return shown.model_copy(
-        update={
-            "performance": rate(ratio, threshold),
-            "because": "",
-            "ceiling": round(ceiling.value, 3),
-            "basis": ceiling.basis,
-            "ratio": round(ratio, 4),
-        }
-    )
+    return shown.rated(rate(ratio, threshold), ceiling.value, ceiling.basis, ratio)
 
 
 def ceiling_of(plan: Plan, record: RunRecord) -> Ceiling | None:

@@ -11,18 +11,18 @@ from components.jobs.mpijob import job_name
 from components.physics.nccl import rails_gbyte_s
 from components.physics.signs import GPU_PEERS_HINT
 from components.validation.benchmarks.nccl.judge import rails_gbit_s
-from components.validation.benchmarks.nccl.plan import RING_S, NcclPlan, node_ring, node_ring_job
+from components.validation.benchmarks.nccl.plan import RING_S, NcclPlan, node_ring
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import LATE
 from components.validation.mpijobs import ClusterRun, JobToRun, run_job
-from components.validation.records import NodeRing, Outcome, RunRecord, outcome_counts
+from components.validation.records import NodeRing, Outcome, RunRecord
 from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.summary import (
     NOTHING,
     JudgedTest,
     Performance,
-    function_of_counts,
+    counted,
     rate,
     worse_of,
 )
@@ -49,7 +49,6 @@ def run_rings(plan: NcclPlan, cluster: ClusterRun) -> Rings:
             what="nccl_one_node",
             workers=alone,
             program=program,
-            document=node_ring_job(plan, cluster.lab, cluster.run_id),
             log_name=RING_LOG,
             read=lambda job: read_rings(plan, job.log, job.node_of),
             failed=lambda reason: rings_without_a_run(plan, "failed", reason),
@@ -125,38 +124,19 @@ def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
     The slowest node against the median one, of two against the faster.
     """
     measured = [ring for ring in record.rings if ring.outcome == "measured"]
-    counts = outcome_counts(ring.outcome for ring in record.rings)
-    shown = JudgedTest(
-        test="nccl_one_node",
-        shape="",
-        rail=None,
-        function=function_of_counts(plan.rings, **counts),
-        performance="not rated",
-        because=NOTHING,
-        unit="GB/s",
-        **counts,
-    )
+    outcomes = [ring.outcome for ring in record.rings]
+    shown = counted("nccl_one_node", outcomes, plan.rings, NOTHING, "GB/s")
     if not measured:
         return shown
     slowest, middle = _slowest(measured), _middle(measured)
     ratio = slowest.of_itself / middle
     performance = _rated(slowest, measured, benchmarks)
-    basis = f"{slowest.node} is the slowest of {plural(len(measured), 'node')}, against the middle "
-    basis += "of them"
+    basis = f"{slowest.node} is the slowest, against the middle of {plural(len(measured), 'node')}"
     if performance != rate(ratio, benchmarks.verbs.threshold_pair):
         basis += ", and within their noise"
     if _through_host(plan, record):
         performance = worse_of(performance, "warn")
-    return shown.model_copy(
-        update={
-            "performance": performance,
-            "because": "",
-            "median": slowest.of_itself,
-            "ceiling": round(middle, 3),
-            "basis": basis,
-            "ratio": round(ratio, 4),
-        }
-    )
+    return shown.rated(performance, middle, basis, ratio, median=slowest.of_itself)
 
 
 def ring_reasons(record: RunRecord) -> Iterator[str]:

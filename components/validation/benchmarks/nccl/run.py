@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, job_name, mpi_job
+from components.jobs.mpijob import job_name
 from components.jobs.workers import Transport
 from components.physics.signs import reasons_in
 from components.validation.benchmarks.nccl.log import (
@@ -17,7 +17,6 @@ from components.validation.benchmarks.nccl.log import (
 from components.validation.benchmarks.nccl.plan import (
     NcclPlan,
     all_reduce,
-    all_reduce_job,
     smaller_ring,
 )
 from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
@@ -46,7 +45,6 @@ def run_nccl(plan: NcclPlan, cluster: ClusterRun) -> NcclResult:
             what="nccl_all_reduce",
             workers=plan,
             program=all_reduce(plan),
-            document=all_reduce_job(plan, cluster.lab, cluster.run_id),
             log_name=NCCL_LOG,
             read=lambda job: read_nccl(plan, name, job.log, replayed=job.replayed),
             # not replayed: the operator really ran the job, even if the log is a recording
@@ -62,7 +60,6 @@ def run_smaller_ring(
     """Runs the ring over some of the nodes. Blocks: call it in a thread."""
     ring = smaller_ring(plan, nodes)
     name = f"{job_name(cluster.run_id)}-{number}"
-    labels = {LAB_LABEL: cluster.lab, RUN_LABEL: cluster.run_id}
 
     def read(job: FinishedJob) -> RingResult:
         return RingResult(nodes=nodes, busbw_gbyte_s=parse_nccl(job.log).busbw_gbyte_s)
@@ -74,7 +71,6 @@ def run_smaller_ring(
             what="a smaller ring",
             workers=ring,
             program=all_reduce(ring),
-            document=mpi_job(name, ring, all_reduce(ring), labels),
             log_name=f"nccl_ring_{number}.log",
             read=read,
             failed=lambda _: RingResult(nodes=nodes, busbw_gbyte_s=None),

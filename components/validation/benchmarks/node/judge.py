@@ -6,12 +6,12 @@ from statistics import median
 from components.finding import Finding
 from components.validation.benchmarks.gpu_memory import HINT as GPUDIRECT
 from components.validation.benchmarks.plan import Plan
-from components.validation.records import GpuCopy, Loopback, NodesAlone, RunRecord, outcome_counts
+from components.validation.records import GpuCopy, Loopback, NodesAlone, RunRecord
 from components.validation.summary import (
     NOTHING,
     SIMULATED,
     JudgedTest,
-    function_of_counts,
+    counted,
     rate,
     worse_of,
 )
@@ -38,22 +38,10 @@ def judge_alone(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterat
         return
     alone = record.alone or NodesAlone()
     loopbacks, copies = alone.loopbacks, alone.copies
-    outcomes = [*(loop.outcome for loop in loopbacks), *(loop.outcome for loop in copies)]
-    counts = outcome_counts(outcomes)
+    outcomes = [loop.outcome for loop in loopbacks] + [copy.outcome for copy in copies]
     planned = sum(len(plan.rails_of(node)) for node in plan.alone) + len(copies)
-    because = NOTHING
-    if record.simulated:
-        because = SIMULATED
-    test = JudgedTest(
-        test="node_alone",
-        shape="",
-        rail=None,
-        function=function_of_counts(planned, **counts),
-        performance="not rated",
-        because=because,
-        unit="Gbit/s",
-        **counts,
-    )
+    because = SIMULATED if record.simulated else NOTHING
+    test = counted("node_alone", outcomes, planned, because, "Gbit/s")
     ratios = {loop: ratio for loop in loopbacks for ratio in _ratio(plan, loop)}
     if record.simulated or not ratios:
         yield test
@@ -64,9 +52,8 @@ def judge_alone(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterat
     if any(_slow_copies(copies)):
         state = worse_of(state, "warn")
     basis = f"{worst.place} is the slowest, against its own line and PCIe link"
-    ceiling = round(_ceiling(plan, worst) or 0.0, 2)
-    value = {"median": worst.gbit_s, "ceiling": ceiling, "ratio": round(ratio, 4)}
-    yield test.model_copy(update={"performance": state, "because": "", "basis": basis, **value})
+    ceiling = _ceiling(plan, worst) or 0.0
+    yield test.rated(state, ceiling, basis, ratio, median=worst.gbit_s)
 
 
 def alone_reasons(record: RunRecord) -> Iterator[str]:

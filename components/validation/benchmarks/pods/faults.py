@@ -394,5 +394,5 @@ def _count(counts: Mapping[str, str], resource: str) -> int:
 
 def _innermost(message: str) -> str:
     """The end of a CNI error, without who passed it on and what Multus repeats."""
-    said, _, _ = message.partition("': StdinData:")
-    return said.rpartition("error adding container to network")[2].strip(' "')
+    text, _, _ = message.partition("': StdinData:")
+    return text.rpartition("error adding container to network")[2].strip(' "')

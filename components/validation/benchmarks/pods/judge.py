@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from components.finding import Finding
 from components.validation.benchmarks.plan import Plan
 from components.validation.records import PodFault, PodRails, RunRecord
-from components.validation.summary import SHOWN_ONLY, SIMULATED, JudgedTest, not_run
+from components.validation.summary import (
+    SHOWN_ONLY,
+    SIMULATED,
+    Function,
+    JudgedTest,
+    not_run,
+    unrated,
+)
 from stacks.words import some
 
 TEST = "pod_rails"
@@ -28,15 +35,11 @@ def judge_pods(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
     if pods is None or not pods.rails:
         pairs = sum(len(rail.pairs) for rail in plan.pods.rails)
         if pods is not None and pods.outcome == "skipped":
-            yield JudgedTest(
-                **_shown("skip", pods.reason), rail=None, measured=0, failed=0, skipped=pairs
-            )
+            yield unrated(TEST, "skip", pods.reason, skipped=pairs)
             return
         why = pods.reason if pods else NO_RESULT
-        function = "error" if pods is not None and not pods.faults else "fail"
-        yield JudgedTest(
-            **_shown(function, why), rail=None, measured=0, failed=0, skipped=0, errors=pairs
-        )
+        function: Function = "error" if pods is not None and not pods.faults else "fail"
+        yield unrated(TEST, function, why, errors=pairs)
         return
     counts = {count.rail: count for count in pods.rails}
     for rail in plan.pods.rails:
@@ -48,14 +51,8 @@ def judge_pods(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
         because = SIMULATED if plan.simulated else SHOWN_ONLY
         missing = len(rail.pairs) - reached
         failed, errors = (0, missing) if function == "error" else (missing, 0)
-        yield JudgedTest(
-            **_shown(function, because),
-            rail=rail.name,
-            measured=reached,
-            failed=failed,
-            skipped=0,
-            errors=errors,
-        )
+        shares = {"measured": reached, "failed": failed, "errors": errors}
+        yield unrated(TEST, function, because, rail=rail.name, **shares)
 
 
 def pod_reasons(record: RunRecord) -> Iterator[str]:
@@ -102,14 +99,3 @@ def _where(faults: list[PodFault]) -> str:
 
 def _concerns(fault: PodFault, rail: str) -> bool:
     return fault.rail in ("", rail)
-
-
-def _shown(function: str, because: str) -> dict[str, str]:
-    return {
-        "test": TEST,
-        "shape": "",
-        "function": function,
-        "performance": "not rated",
-        "because": because,
-        "unit": "",
-    }

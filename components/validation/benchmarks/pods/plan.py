@@ -6,8 +6,8 @@ from itertools import combinations
 
 from pydantic import Field, JsonValue
 
-from components.jobs.mpijob import job_name
-from components.jobs.rail_pod import RailPod, rail_pod
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, job_name
+from components.jobs.rail_pod import rail_pod
 from components.jobs.workers import PodPlacement, RailAttachment, placement_of
 from components.validation.records import Frozen
 from stacks.delivery import Pvrdma, SriovPlain
@@ -78,16 +78,16 @@ class PodPlan(Frozen):
 
     def document(self, node: str, lab: str, run_id: str) -> dict[str, JsonValue]:
         """The pod on a node."""
-        attachments = tuple(rail.attachment for rail in self.rails_of(node))
-        pod = RailPod(
+        return rail_pod(
+            self.pod_name(run_id, node),
+            node,
+            [rail.attachment for rail in self.rails_of(node)],
+            self.placement,
+            {LAB_LABEL: lab, RUN_LABEL: run_id},
             namespace=self.namespace,
             image=self.image,
             pull_secret=self.pull_secret,
-            node=node,
-            attachments=attachments,
-            placement=self.placement,
         )
-        return rail_pod(self.pod_name(run_id, node), pod, lab, run_id)
 
     def on(self, names: Collection[str]) -> "PodPlan | None":
         """The check on some of the rails."""

@@ -35,6 +35,7 @@ from components.validation.summary import (
     function_of_counts,
     rate,
     too_many,
+    unrated,
     where_of,
     worse_of,
 )
@@ -119,15 +120,13 @@ def judge_stage(
     if stage.shape not in ("one_way", "both_ways"):
         because = SHOWN_ONLY
     worst = _pair(chosen) if chosen else None
-    shown = JudgedTest(
-        test=stage.test,
+    planned = plan.planned(stage, rail.name) - inside
+    shown = unrated(
+        stage.test,
+        function_of_counts(planned, **(counts | of_fabric)),
+        because,
         shape=stage.shape,
         rail=rail.name,
-        function=function_of_counts(
-            plan.planned(stage, rail.name) - inside, **(counts | of_fabric)
-        ),
-        performance="not rated",
-        because=because,
         median=median_of(measured),
         unit=unit_of(stage.test),
         worst=worst,
@@ -165,19 +164,12 @@ def _bandwidth(
     if own != rate(ratio, threshold):
         basis += f"; the slowest is within noise of the rail's {level:.1%}, which is rated"
     silent = len(measured) - len(rated)
-    return shown.model_copy(
-        update={
-            # a transfer without a ceiling may be the slowest
-            "performance": "not rated" if silent and state == "pass" else state,
-            "because": f"{silent} of {len(measured)}: {NO_LINE_RATE}"
-            if silent and state == "pass"
-            else "",
-            "ceiling": round(ceiling.value, 3),
-            "basis": basis,
-            "ratio": round(ratio, 4),
-            "worst": _pair(worst),
-        }
-    )
+    rated_test = shown.rated(state, ceiling.value, basis, ratio, worst=_pair(worst))
+    if not silent or state != "pass":
+        return rated_test
+    # a transfer without a ceiling may be the slowest
+    because = f"{silent} of {len(measured)}: {NO_LINE_RATE}"
+    return rated_test.model_copy(update={"performance": "not rated", "because": because})
 
 
 def lowest_by_noise(level: float, measured: Sequence[TransferResult]) -> float:

@@ -214,46 +214,41 @@ RATE = "MsgRate[Mpps]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BandwidthRow:
+class Row:
     """One message size.
 
-    The peak is left out: nothing else in the text confirms it, and no version prints it always.
+    The peak of a bandwidth is left out: nothing else in the text confirms it, and no version prints
+    it always.
     """
 
     message_bytes: int
     iterations: int
     """Over all queue pairs."""
-    average_gbit_s: float
-    """In 10^9 bits a second; of a bidirectional test the sum of both directions."""
-    message_rate_mpps: float
-
-    @property
-    def in_unit(self) -> tuple[float, float | None]:
-        """The value in its test's unit; a bandwidth has no tail."""
-        return self.average_gbit_s, None
+    value: float
+    """Average bandwidth in 10^9 bits a second, of a bidirectional test the sum of both directions;
+    or the median latency in us, of a run by time, which keeps no single times, the mean."""
+    tail: float | None = None
+    """99th percentile of a latency."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bandwidth(Header):
-    """The output of one end of a bandwidth test.
+class Printed(Header):
+    """The output of one end. Of a bandwidth test both ends print the client's numbers."""
 
-    Both ends print the client's numbers, so only one counts.
-    """
-
-    rows: tuple[BandwidthRow, ...]
+    rows: tuple[Row, ...]
 
 
-def parse_bandwidth(text: str) -> Bandwidth:
+def parse_bandwidth(text: str) -> Printed:
     """Reads one end's output; stderr may be mixed in.
 
     Raises:
         ResultFormatError: with the reason; a number is never guessed.
     """
     header, table = _header_and_table(text, "BW", "bandwidth")
-    return Bandwidth(**header, rows=_rows(table))
+    return Printed(**header, rows=_rows(table))
 
 
-def _rows(table: Table) -> tuple[BandwidthRow, ...]:
+def _rows(table: Table) -> tuple[Row, ...]:
     averages = [column for column in table.columns if column.startswith("BW average[")]
     units = [column.removeprefix("BW average[")[:-1] for column in averages]
     if len(units) != 1:
@@ -268,33 +263,26 @@ def _rows(table: Table) -> tuple[BandwidthRow, ...]:
     for cells in table.rows:
         if decimals(cells[average]) not in (2, 6) or decimals(cells[rate]) != 6:
             raise ResultFormatError(f"{table.title}: a damaged row: {' '.join(cells)[:80]}")
-        row = BandwidthRow(
+        row = Row(
             message_bytes=integer(cells[0], f"{table.title}: message size"),
             iterations=integer(cells[iterations], f"{table.title}: iterations"),
-            average_gbit_s=number(cells[average], table.title) * FACTOR_OF_UNIT[units[0]],
-            message_rate_mpps=number(cells[rate], table.title),
+            value=number(cells[average], table.title) * FACTOR_OF_UNIT[units[0]],
         )
-        _refuse_contradiction(
-            row,
-            rounding(cells[average]) * FACTOR_OF_UNIT[units[0]],
-            rounding(cells[rate]),
-            table.title,
-        )
+        allowed = rounding(cells[average]) * FACTOR_OF_UNIT[units[0]]
+        _refuse_contradiction(row, allowed, cells[rate], table.title)
         rows.append(row)
     return tuple(rows)
 
 
-def _refuse_contradiction(
-    row: BandwidthRow, average_rounding: float, rate_rounding: float, title: str
-) -> None:
+def _refuse_contradiction(row: Row, allowed: float, rate: str, title: str) -> None:
     """The message rate says the bandwidth in other words, so a damaged digit of either shows."""
+    rate_mpps = number(rate, title)
     gbit_of_mpps = row.message_bytes * 8 / 1e3
-    apart = abs(row.message_rate_mpps * gbit_of_mpps - row.average_gbit_s)
-    allowed = average_rounding + rate_rounding * gbit_of_mpps
-    if row.average_gbit_s <= 0 or apart > allowed * 1.001 + 1e-12:
+    allowed += rounding(rate) * gbit_of_mpps
+    apart = abs(rate_mpps * gbit_of_mpps - row.value)
+    if row.value <= 0 or apart > allowed * 1.001 + 1e-12:
         raise ResultFormatError(
-            f"{title}: {row.average_gbit_s:.4f} Gbit/s and {row.message_rate_mpps} million "
-            "messages of "
+            f"{title}: {row.value:.4f} Gbit/s and {rate_mpps} million messages of "
             f"{row.message_bytes} bytes a second contradict each other"
         )
 
@@ -313,30 +301,7 @@ number or -nan."""
 COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LatencyRow:
-    """One message size, in microseconds."""
-
-    message_bytes: int
-    iterations: int
-    value_us: float
-    """The median; of a run by time, which keeps no single times, the mean."""
-    p99_us: float | None
-
-    @property
-    def in_unit(self) -> tuple[float, float | None]:
-        """The value in its test's unit, and its tail."""
-        return self.value_us, self.p99_us
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Latency(Header):
-    """The output of one end of a latency test; each end measures on its own."""
-
-    rows: tuple[LatencyRow, ...]
-
-
-def parse_latency(text: str) -> Latency:
+def parse_latency(text: str) -> Printed:
     """Reads one end's output; stderr may be mixed in.
 
     A latency is in the text only once: a row in which a digit was exchanged for another may still
@@ -348,10 +313,10 @@ def parse_latency(text: str) -> Latency:
     header, table = _header_and_table(text, "Latency", "latency")
     round_trip = table.title.split()[0] in ROUND_TRIP
     rows = tuple(_row(table, cells, round_trip=round_trip) for cells in table.rows)
-    return Latency(**header, rows=rows)
+    return Printed(**header, rows=rows)
 
 
-def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRow:
+def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> Row:
     known = [name for name in table.columns if name in ORDER]
     others = [name for name in table.columns if name not in ORDER]
     times = {}
@@ -366,11 +331,11 @@ def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRo
     if TPS in times and AVERAGE in times:
         trips = 1 if round_trip else 2
         _refuse_wrong_rate(table, cells, times, trips)
-    return LatencyRow(
+    return Row(
         message_bytes=integer(cells[0], f"{table.title}: message size"),
         iterations=integer(cells[table.index("#iterations")], f"{table.title}: iterations"),
-        value_us=times.get(TYPICAL, times.get(AVERAGE, 0.0)),
-        p99_us=times.get(P99),
+        value=times.get(TYPICAL, times.get(AVERAGE, 0.0)),
+        tail=times.get(P99),
     )
 
 

@@ -11,7 +11,14 @@ from components.finding import Finding
 from components.physics.ceilings import goodput_ratio
 from components.validation.benchmarks.plan import Plan, PlannedRail
 from components.validation.records import HcaCount, RunRecord, TransferResult
-from components.validation.summary import NOTHING, SHOWN_ONLY, Function, JudgedTest, where_of
+from components.validation.summary import (
+    NOTHING,
+    SHOWN_ONLY,
+    Function,
+    JudgedTest,
+    unrated,
+    where_of,
+)
 
 PATH = "pvrdma_path"
 FALLBACK = "PVRDMA_TCP_FALLBACK"
@@ -96,18 +103,8 @@ def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
         if count["fail"]:
             state = "fail"
         because = SHOWN_ONLY if proofs else NOTHING
-        yield JudgedTest(
-            test=PATH,
-            shape="",
-            rail=rail.name,
-            function=state,
-            performance="not rated",
-            because=because,
-            unit="",
-            measured=count["pass"],
-            failed=count["fail"],
-            skipped=count["unknown"],
-        )
+        counts = dict(zip(("measured", "failed", "skipped"), count.values(), strict=True))
+        yield unrated(PATH, state, because, rail=rail.name, **counts)
 
 
 def proof_in_words(plan: Plan, record: RunRecord) -> str:

@@ -6,11 +6,8 @@ from components.physics.ceilings import Operation
 from components.validation.benchmarks.verbs.commands import Side, Sides
 from components.validation.benchmarks.verbs.perftest import (
     ROUND_TRIP,
-    Bandwidth,
-    BandwidthRow,
     Header,
-    Latency,
-    LatencyRow,
+    Row,
     header_of,
     parse_bandwidth,
     parse_latency,
@@ -72,7 +69,6 @@ def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) ->
     client, server = sides
     try:
         printed_by = client
-        run: Bandwidth | Latency
         run = parse_bandwidth(outs[0]) if stage.bandwidth else parse_latency(outs[0])
         printed_by = server
         if stage.bandwidth:
@@ -86,10 +82,9 @@ def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) ->
     except ResultFormatError as error:
         raise NoResultError(f"{printed_by.end.node}: {error}") from None
     row = run.rows[0]
-    value, tail_us = row.in_unit
     return PerftestRun(
-        value=value,
-        tail_us=tail_us,
+        value=row.value,
+        tail_us=row.tail,
         path_mtu_bytes=run.path_mtu_bytes,
         faults=(*faults_of_end(stage, verbs, client, run, row), *faults),
     )
@@ -106,7 +101,7 @@ def faults_of_end(
     verbs: VerbsPlan,
     side: Side,
     run: Header,
-    row: BandwidthRow | LatencyRow | None = None,
+    row: Row | None = None,
 ) -> list[str]:
     """Contradictions between one end's output and the plan.
 

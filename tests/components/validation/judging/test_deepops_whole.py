@@ -30,7 +30,7 @@ def run(lab: Lab) -> tuple[Lab, RunRecord]:
     stage = plan.stages[0]
     printed = parse_bandwidth(perftest("deepops.client"))
     bandwidths = [
-        measured(t.rail, t.client, t.server, printed.rows[0].average_gbit_s, path_mtu_bytes=printed.path_mtu_bytes)
+        measured(t.rail, t.client, t.server, printed.rows[0].value, path_mtu_bytes=printed.path_mtu_bytes)
         for transfers in plan.rounds_of(stage)
         for t in transfers
     ]

@@ -349,7 +349,7 @@ def test_of_many_nodes_each_runs_with_its_neighbours_only(lab: Lab) -> None:
 def test_the_parser_reads_the_value_between_what_cuda_says() -> None:
     run = parse_bandwidth(printed("10.0.4.7", "10.0.4.8", "mlx5_3", 140.88))
 
-    assert (run.device, run.rows[0].average_gbit_s, run.path_mtu_bytes) == ("mlx5_3", 140.88, 4096)
+    assert (run.device, run.rows[0].value, run.path_mtu_bytes) == ("mlx5_3", 140.88, 4096)
 
 
 def test_memory_that_cannot_be_registered_is_distinguished_by_its_owner() -> None:
