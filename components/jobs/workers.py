@@ -61,8 +61,7 @@ class RailAttachment(FrozenModel):
 
     rail: str
     network: str | None
-    """NetworkAttachmentDefinition as `namespace/name`; None in the host's network, which has the
-    rail already."""
+    """As `namespace/name`; None in the host's network."""
     resource: str
     """Device-plugin resource, such as `intel.com/sriov_111`."""
 
@@ -87,7 +86,7 @@ class Workers(FrozenModel):
     nodes: tuple[str, ...]
     gpus_per_node: int
     cpu_ranks_per_node: int | None = Field(default=None, exclude_if=lambda ranks: ranks is None)
-    """Of a job on CPUs, which requests no GPU; otherwise there is one rank per GPU."""
+    """Of a job on CPUs; otherwise there is one rank per GPU."""
     attachments: tuple[RailAttachment, ...] = ()
     host: HostNetwork | None = None
     runner: Runner = Field(default="pods", exclude_if=lambda runner: runner == "pods")
@@ -98,10 +97,9 @@ class Workers(FrozenModel):
     """RDMA devices of the PFs that pods share; no interface of the pod leads to them."""
     gpu_direct: bool = True
     traffic_class: int | None = None
-    """TOS byte of RoCE traffic, if the lab has quality of service; NIC and switch classify by
-    it."""
+    """TOS byte of RoCE traffic, if the lab has quality of service."""
     routed: bool = False
-    """Whether each rail has a router, so that a NIC of one rail reaches the NICs of the others."""
+    """Whether a NIC of one rail reaches those of the others."""
     placement: PodPlacement = Field(
         default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement()
     )

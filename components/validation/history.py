@@ -34,8 +34,7 @@ class Value(Frozen):
     median: float
     unit: str
     cv: float | None = None
-    """Coefficient of variation over the repeats, pooled over all pairs; None where nothing was
-    repeated."""
+    """Coefficient of variation over the repeats of all pairs."""
     again: float | None = None
     """Value of the confirming run, if the first run was worse than the baseline."""
 
@@ -51,7 +50,7 @@ class Entry(RunHead):
     function: str
     performance: str
     passed: bool
-    """Whether it may be a baseline: everything that can be known works, and no axis fails."""
+    """Whether it may be a baseline."""
     config: dict[str, str]
     """What two runs must share to be compared, by name."""
     values: dict[str, Value]
@@ -124,7 +123,7 @@ def history_in(kept: object) -> History:
 REBASELINE = "rebaseline"
 """Part of a configuration that only you change: it discards earlier baselines."""
 PVRDMA_PATH = "PVRDMA path"
-"""Part of a configuration: whether the HCAs' counters proved that the values are those of RDMA."""
+"""Whether the HCAs' counters proved that the values are those of RDMA."""
 RATED = ("one_way", "both_ways")
 
 
@@ -215,10 +214,7 @@ def _values_of_jobs(record: RunRecord) -> dict[str, Value]:
 
 
 def _pooled_cv(transfers: Iterable[TransferResult]) -> float | None:
-    """Coefficient of variation over the repeats of all transfers.
-
-    None where nothing was repeated.
-    """
+    """Coefficient of variation over the repeats of all pairs."""
     squares = [cv(t.samples) ** 2 for t in transfers if len(t.samples) > 1]
     return round(math.sqrt(math.fsum(squares) / len(squares)), 4) if squares else None
 
@@ -253,8 +249,7 @@ LEAST_BANDWIDTH, LEAST_LATENCY = 0.05, 0.10
 SPREADS = 3.0
 """Coefficients of variation that a change has to exceed."""
 CREEP = 0.08
-"""Loss against the best known run that counts as a slow decline: many steps, each too small to
-report."""
+"""Loss against the best known run that counts as a slow decline."""
 LEAST_CREEP_RUNS = 2
 MOST_REASONS = 6
 

@@ -11,8 +11,7 @@ from components.validation.history import History, history_in
 from components.validation.summary import Summary
 
 ASKED = "ROCELAB_VALIDATE"
-"""Environment variable that requests a measurement: `again`, or `rebaseline`, which also discards
-earlier baselines. An input would cause a second measurement when it is removed."""
+"""Environment variable: `again` measures again, `rebaseline` also discards earlier baselines."""
 
 
 class MeasurementInputs(Properties):
@@ -20,16 +19,15 @@ class MeasurementInputs(Properties):
     """Digest of the measured plan; with `rerun: asked` the lab file may have another one."""
     fingerprint: str
     hosts: dict[str, dict[str, JsonValue]]
-    """The hosts when it was measured; a later run reports what has changed since."""
+    """The hosts as they were measured."""
     rerun: str
 
 
 class MeasurementState(MeasurementInputs):
     verdict: dict[str, JsonValue]
-    """A `Summary` by the bounds of then, with the digest of the stored run document. One that
-    another version wrote is no error: the lab is measured again."""
+    """A `Summary` by the bounds of then."""
     settled: bool
-    """Whether everything planned was measured and works; if not, the next up measures again."""
+    """Whether everything planned works; if not, the next up measures again."""
     history: dict[str, JsonValue]
     """A `History`, this run in it."""
 

@@ -38,8 +38,7 @@ T = TypeVar("T")
 POLL_S = 1.0
 ANNOUNCE_S = 30.0
 START_S = {True: 300, False: 900}
-"""Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes,
-and an emulated one takes a minute for each pod that it starts."""
+"""Until all ranks run, by simulated or not: a node may pull an image of many gigabytes first."""
 PLAYED_S = 90
 """The same limit where kwok simulates the kubelets: a pod that does not run by then never will."""
 LARGEST_LOG_BYTES = 64_000_000
@@ -75,7 +74,7 @@ class FinishedJob:
 
     log: str
     replayed: bool
-    """Whether a node that the job may have run on shows recorded logs instead of running pods."""
+    """Whether a node of the job shows recorded logs."""
     node_of: dict[str, str]
 
 
@@ -96,7 +95,7 @@ class JobToRun(Generic[T]):
     sound: Callable[[T], bool]
     """Whether a result needs no evidence."""
     alone: bool = True
-    """Whether it is the run's only job at this time: then what a killed run left is deleted."""
+    """Whether no other job of the run is there: then a killed run's jobs are deleted."""
 
 
 def run_job(cluster: ClusterRun, job: JobToRun[T]) -> T:

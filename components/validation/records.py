@@ -78,7 +78,7 @@ class HcaCount(Frozen):
     hca: str = ""
     """ESXi host and RDMA device, such as `esx1 vmrdma0`; empty where it is unknown."""
     written_bytes: int = 0
-    """Payload of all transfers that went through it at that time in this direction."""
+    """Payload of all transfers through it at that time in this direction."""
     counted_bytes: int | None = None
     why: str = ""
 
@@ -105,25 +105,22 @@ class TransferResult(FlowResult):
     shape: Shape = "one_way"
     reasons: tuple[str, ...] = ()
     samples: tuple[float, ...] = ()
-    """One value a repeat, in the test's unit: average bandwidth, or typical latency."""
+    """One value a repeat: average bandwidth, or typical latency."""
     tail_us: tuple[float, ...] = ()
     """99th percentile of each repeat of a latency test."""
     curve: tuple[CurvePoint, ...] = ()
     """Values by message size, of shape sizes."""
     retest: tuple[float, ...] = ()
-    """Values of the same transfer measured again with half as many at once; 0 for a repetition that
-    failed."""
+    """Values with half as many at once; 0 for a repetition that failed."""
     retest_raw: tuple[str, ...] = ()
     retest_at_once: int = 0
-    """Most transfers that ran at the same time as the repetitions; usually fewer than in the
-    plan."""
+    """Most transfers at once during the repetitions."""
     failed_once: str = ""
-    """Why one of its tries failed, as `outcome: reason`, where another one was measured."""
+    """Why one of its tries failed, as `outcome: reason`; another one was measured."""
     failed_at_once: int = 0
-    """Transfers that ran at the same time as the try that failed."""
+    """Transfers at once during the try that failed."""
     at_once: int = 0
-    """Transfers that ran at the same time as the samples were taken, this one included; 0 if
-    unknown."""
+    """Transfers at once, this one included; 0 if unknown."""
     after_s: float = 0
     """Seconds from the start of the run to its own, which shows drift."""
     path_mtu_bytes: int | None = None
@@ -131,23 +128,21 @@ class TransferResult(FlowResult):
     queue_pairs: int | None = None
     """The number from which more did not help."""
     line_rate_gbit_s: float | None = None
-    """Lower one of the two ports; None where a port does not report it, such as a virtual one."""
+    """Of the slower port; None where a port reports none."""
     pcie_gbit_s: float | None = None
-    """What the narrower of the two PCIe links carries of data; None if unknown."""
+    """Data that the narrower of the two PCIe links carries."""
     ports_on_slot: int = 1
     """Rails that ran at once over that link."""
     client_gid_index: int | None = None
     server_gid_index: int | None = None
     counters: dict[str, int] = {}
-    """Growth of the ports' error and congestion counters during the transfer, only those that
-    grew."""
+    """Growth of the ports' error and congestion counters."""
     hcas: tuple[HcaCount, ...] = ()
     """Of a bandwidth over PVRDMA: the sender, then the receiver of the data."""
     same_host: str = ""
-    """ESXi host of both ends: the transfer was left out, since a memory copy does not use the
-    fabric."""
+    """ESXi host of both ends: a memory copy does not use the fabric, so it was left out."""
     raw: tuple[str, ...] = ()
-    """Names of the outputs in the run's bundle that the values were read from."""
+    """Names of the outputs in the run's bundle."""
 
     @property
     def unit(self) -> Unit:
@@ -194,14 +189,11 @@ class LogResult(Frozen):
     reasons: tuple[str, ...] = ()
     job: str = ""
     replayed: bool = False
-    """The log was recorded elsewhere and replayed by a simulated node: it says nothing about this
-    lab."""
+    """A simulated node replayed a log of other machines."""
     off_rail: tuple[str, ...] = ()
-    """Channels of NCCL over an adapter of no rail, or from one rail to another; a few of them, in
-    words."""
+    """A few channels of NCCL off the rails or across them, in words."""
     unchecked: tuple[str, ...] = ()
-    """A few hosts whose rails could not be checked: their channels use adapters that NCCL's log
-    does not name."""
+    """A few hosts whose channels use adapters that NCCL's log does not name."""
     curve: tuple[CurvePoint, ...] = ()
     """Out-of-place busbw by message size, of a collective."""
     raw: str = ""
@@ -219,14 +211,11 @@ class NcclResult(LogResult):
     busbw_gbyte_s: float | None = None
     """Out-of-place busbw of the largest row, in 10^9 bytes a second."""
     average_busbw_gbyte_s: float | None = None
-    """Mean over all sizes: depends on the size range, so it is no metric; it proves that the table
-    is whole."""
+    """Mean over all sizes: no metric, as it depends on them; it proves that the table is whole."""
     wrong: int | None = None
     """Elements that came out wrong; None where the run did not check."""
     transport: Literal["ib", "socket"] | None = None
     network: dict[str, JsonValue] = {}
-    """Other facts from the log: version, CUDA driver, pinned algorithm and net, GPUDirect, devices
-    in use."""
 
 
 class GpuTransfer(FlowResult):
@@ -308,8 +297,7 @@ class NodeRing(Frozen):
     reason: str = ""
     busbw_gbyte_s: float | None = None
     through_host: bool = False
-    """Whether GPUs exchanged data through the host's memory, since they do not reach each
-    other's."""
+    """Whether GPUs exchanged data through the host's memory."""
 
     @property
     def of_itself(self) -> float:
@@ -334,8 +322,7 @@ class RailInPods(Frozen):
     reached: int
     """Pairs whose pods answered frames of the full MTU."""
     apart: int = 0
-    """Interfaces of other rails that did not answer on this one, though the pod's own interface
-    here did."""
+    """Interfaces of other rails that rightly did not answer on this one."""
     mtu_bytes: dict[str, int] = {}
 
 
@@ -375,11 +362,11 @@ class JobResult(LogResult):
     samples: tuple[float, ...] = ()
     """Per iteration, or one value."""
     dropped: tuple[float, ...] = ()
-    """Outliers among the samples, by the rule of `repeats.py`; still part of samples."""
+    """Outliers among the samples, which keep them."""
     value: float | None = None
     """Median without the outliers."""
     details: dict[str, JsonValue] = {}
-    """Other facts from the log, such as the program's own summary: shown, never judged."""
+    """Other facts from the log: shown, never judged."""
 
 
 class MeasuredHost(Frozen):
@@ -400,8 +387,7 @@ class MeasuredHost(Frozen):
     numa_node: dict[str, int] = {}
     """By RDMA device."""
     slot: dict[str, str] = {}
-    """PCI address by RDMA device, without the function: both ports of a NIC have the same, and
-    share its link."""
+    """PCI address without the function, by RDMA device: the ports of a NIC share its link."""
 
 
 class RunHead(Frozen):
@@ -413,9 +399,9 @@ class RunHead(Frozen):
     duration_s: float
     simulated: bool
     fingerprint: str = ""
-    """Digest of everything whose change makes this run obsolete; empty for a run by hand."""
+    """Digest of what makes the run obsolete; empty for a run by hand."""
     raw_sha256: str = ""
-    """Digest of the file with the raw outputs, named after the run."""
+    """Digest of the raw outputs' file."""
 
     @property
     def head(self) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class RunContext:
     progress: Progress | None = None
     hcas: Hcas | None = None
     budget_s: float = 0
-    """For everything; what is left of it when NCCL's ring is slow goes to smaller rings."""
+    """For everything, a search by smaller rings included."""
     leaf_of: Topology = field(default_factory=dict)
 
     @classmethod

@@ -54,10 +54,9 @@ class JudgedTest(Frozen):
     skipped: int
     errors: int = 0
     failed_once: int = 0
-    """Measured transfers with one failed try; the finding FAILED_ONCE names them."""
+    """Measured transfers with one failed try."""
     change: float | None = None
-    """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be
-    compared."""
+    """Against the baseline, as a share: -0.05 is five per cent less."""
 
     def rated(
         self, performance: Performance, ceiling: float, basis: str, ratio: float, **also: object
@@ -88,7 +87,7 @@ class Summary(RunHead):
     function: Literal["pass", "partial", "fail", "skip", "error"]
     """partial: works on the hosts that took part, and some did not."""
     quarantined: dict[str, str] = Field(default_factory=dict)
-    """Hosts that are not ready, each with step, reason and hint; they were not measured."""
+    """Hosts that are not ready and were not measured, with the reason."""
     performance: Performance
     performance_because: str = ""
     stale: tuple[str, ...] = ()
@@ -99,9 +98,9 @@ class Summary(RunHead):
     tests: tuple[JudgedTest, ...]
     regression: Regression | None = None
     document_sha256: str = ""
-    """Digest of the run document beside them, of which reports are made."""
+    """Digest of the stored run document."""
     store: str = ""
-    """Folder of the runs as the lab file names it; empty for the usual one."""
+    """Folder of the runs in the lab file; empty for the usual one."""
     bounds: str = ""
     """Digest of the benchmark settings that it was judged by."""
 

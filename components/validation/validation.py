@@ -45,7 +45,7 @@ class RunningCluster(Protocol):
     provider: kubernetes.Provider
     ready: pulumi.Output[bool]
     faults: pulumi.Output[Mapping[str, list[str]]]
-    """What keeps jobs from nodes, pools or networks, by name; empty when nothing does."""
+    """What keeps jobs from nodes, pools or networks, by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ class ValidationArgs:
     host_results: pulumi.Input[Mapping[str, object]]
     """Result of each host; its status is in the fingerprint."""
     host_facts: pulumi.Input[Mapping[str, object]] | None = None
-    """Facts of each host; machine, boot, kernel and drivers are in the fingerprint."""
+    """Facts of each host, of which some are in the fingerprint."""
     cluster: RunningCluster | None = None
 
 

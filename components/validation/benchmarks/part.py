@@ -126,6 +126,17 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     return part
 
 
+VERBS_ALONE: dict[str, object] = {
+    "pods": None,
+    "gpu_nodes": (),
+    "nccl": None,
+    "jobs": (),
+    "alone": (),
+    "not_run": {},
+}
+"""Of a part that has nothing but verbs."""
+
+
 def alone(plan: Plan, node: str) -> Plan:
     """The plan that tests one node by itself.
 
@@ -142,14 +153,7 @@ def alone(plan: Plan, node: str) -> Plan:
     verbs = plan.verbs.model_copy(
         update={"tests": ("ib_write_bw",), "both_ways": False, "sizes": (), "incast": 0}
     )
-    nothing: dict[str, object] = {
-        "pods": None,
-        "gpu_nodes": (),
-        "nccl": None,
-        "jobs": (),
-        "not_run": {},
-    }
-    return part.model_copy(update={"verbs": verbs, "alone": (node,), **nothing})
+    return part.model_copy(update={**VERBS_ALONE, "verbs": verbs, "alone": (node,)})
 
 
 JOBS = frozenset({"gpu_memory", "nccl_one_node", "nccl_all_reduce"})
@@ -184,12 +188,5 @@ def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
         update={"tests": kept, "both_ways": "both_ways" in shapes, "sizes": (), "incast": 0}
     )
     chosen = tuple(rail for rail in plan.rails if rail.name in rails)
-    also: dict[str, object] = {
-        "gpu_nodes": gpu_nodes,
-        "nccl": nccl,
-        "pods": None,
-        "jobs": (),
-        "alone": (),
-        "not_run": {},
-    }
-    return plan.model_copy(update={"verbs": verbs, "rails": chosen, **also})
+    with_gpus = {"gpu_nodes": gpu_nodes, "nccl": nccl}
+    return plan.model_copy(update={**VERBS_ALONE, "verbs": verbs, "rails": chosen, **with_gpus})

@@ -72,12 +72,11 @@ class NcclTable:
     ranks: int | None
     rows: tuple[NcclRow, ...]
     average_busbw_gbyte_s: float
-    """The footer's mean over all rows and both placements; it depends on the sizes, so it is no
-    metric."""
+    """The footer's mean over all rows and both placements: no metric, as it depends on the
+    sizes."""
     out_of_bounds: int
     memory_bytes: int | None = None
-    """The largest message for which the GPUs have memory, where that is less than the job asked
-    for."""
+    """The largest message that the GPUs have memory for, if less than the job's."""
 
     @property
     def wrong(self) -> int | None:

@@ -81,7 +81,7 @@ class PodFacts(BaseModel):
 
     rails: dict[str, PodRailFacts] = {}
     given: dict[str, tuple[str, ...]] = {}
-    """PCI addresses by resource, as the device plugin's environment variables name it."""
+    """PCI addresses by resource, from the device plugin's variables."""
     rdma_cm: bool = False
     ping: bool = True
     reported: bool = False
@@ -89,8 +89,7 @@ class PodFacts(BaseModel):
     reached: dict[tuple[str, str], str] = {}
     """large, small or none by rail and peer."""
     touched: dict[tuple[str, str, str], bool] = {}
-    """Whether the peer's interface of a rail answered on this rail's network: rail, peer, the
-    peer's rail."""
+    """Whether the peer's interface answered on a rail: rail, peer, the peer's rail."""
 
 
 def variable_of(resource: str) -> str:

@@ -30,8 +30,7 @@ class PodRail(Frozen):
     mtu_bytes: int
     vlan_id: int | None
     routed: bool
-    """Whether it has a router: then peers may be in other layer-2 domains, and other rails within
-    reach."""
+    """Whether it has a router, behind which other rails may be."""
     nodes: tuple[str, ...]
 
     @property
@@ -55,8 +54,7 @@ class PodPlan(Frozen):
     image: str
     pull_secret: str | None = None
     own_vf: bool
-    """Whether each pod has VFs of its own; else a macvlan, over the RDMA device that all pods of
-    the node share."""
+    """Whether pods have VFs of their own; else macvlans over the PF's device."""
     rails: tuple[PodRail, ...]
     placement: PodPlacement = Field(
         default=PodPlacement(), exclude_if=lambda placement: placement == PodPlacement()

@@ -46,15 +46,12 @@ from stacks.words import plural
 
 POLL_S = 2.0
 REASONS_S = 10.0
-"""How often the cluster is asked why pods wait. Events, nodes and agents are long lists on a large
-cluster."""
+"""How often the cluster is asked why pods wait."""
 ANNOUNCE_S = 30.0
 START_S = {True: 300, False: 900}
-"""Limit until each pod has reported, by simulated or not. As for a job, a node may first pull a
-large image."""
+"""Until each pod has reported, by simulated or not: a node may pull a large image first."""
 LASTING_S = {True: 120, False: 60}
-"""How long the reason why a pod waits must last to count as a fault: the kubelet retries every few
-seconds."""
+"""How long a reason must last to count: the kubelet retries every few seconds."""
 PINGS_S = 180
 MOST_FAULTS = 40
 MOST_LOG_BYTES = 200_000

@@ -34,8 +34,7 @@ BATCHES = 200
 BATCHES_BY_HAND = 10_000
 """As in the vSphere RDG; the job's deadline ends them."""
 RANKS_APART = 0.02
-"""How far the totals of ranks that run in step may differ: each takes its own time over the same
-steps."""
+"""How far the totals of ranks that run in step may differ."""
 STEPS_APART = 0.10
 """The last step's mean leaves out what passes between steps, such as checkpoints; the total does
 not."""

@@ -214,7 +214,7 @@ RATE = "MsgRate[Mpps]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class PrintedRow:
     """One message size.
 
     The peak of a bandwidth is left out: nothing else in the text confirms it, and no version prints
@@ -235,7 +235,7 @@ class Row:
 class Printed(Header):
     """The output of one end. Of a bandwidth test both ends print the client's numbers."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[PrintedRow, ...]
 
 
 def parse_bandwidth(text: str) -> Printed:
@@ -248,7 +248,7 @@ def parse_bandwidth(text: str) -> Printed:
     return Printed(**header, rows=_rows(table))
 
 
-def _rows(table: Table) -> tuple[Row, ...]:
+def _rows(table: Table) -> tuple[PrintedRow, ...]:
     averages = [column for column in table.columns if column.startswith("BW average[")]
     units = [column.removeprefix("BW average[")[:-1] for column in averages]
     if len(units) != 1:
@@ -263,7 +263,7 @@ def _rows(table: Table) -> tuple[Row, ...]:
     for cells in table.rows:
         if decimals(cells[average]) not in (2, 6) or decimals(cells[rate]) != 6:
             raise ResultFormatError(f"{table.title}: a damaged row: {' '.join(cells)[:80]}")
-        row = Row(
+        row = PrintedRow(
             message_bytes=integer(cells[0], f"{table.title}: message size"),
             iterations=integer(cells[iterations], f"{table.title}: iterations"),
             value=number(cells[average], table.title) * FACTOR_OF_UNIT[units[0]],
@@ -274,7 +274,7 @@ def _rows(table: Table) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _refuse_contradiction(row: Row, allowed: float, rate: str, title: str) -> None:
+def _refuse_contradiction(row: PrintedRow, allowed: float, rate: str, title: str) -> None:
     """The message rate says the bandwidth in other words, so a damaged digit of either shows."""
     rate_mpps = number(rate, title)
     gbit_of_mpps = row.message_bytes * 8 / 1e3
@@ -316,7 +316,7 @@ def parse_latency(text: str) -> Printed:
     return Printed(**header, rows=rows)
 
 
-def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> Row:
+def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> PrintedRow:
     known = [name for name in table.columns if name in ORDER]
     others = [name for name in table.columns if name not in ORDER]
     times = {}
@@ -331,7 +331,7 @@ def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> Row:
     if TPS in times and AVERAGE in times:
         trips = 1 if round_trip else 2
         _refuse_wrong_rate(table, cells, times, trips)
-    return Row(
+    return PrintedRow(
         message_bytes=integer(cells[0], f"{table.title}: message size"),
         iterations=integer(cells[table.index("#iterations")], f"{table.title}: iterations"),
         value=times.get(TYPICAL, times.get(AVERAGE, 0.0)),

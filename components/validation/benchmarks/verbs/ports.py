@@ -44,8 +44,8 @@ class NearestGpu(NamedTuple):
 
     address: str
     far: bool
-    """Whether data crosses from one NUMA node to another (SYS in `nvidia-smi topo -m`): then the
-    interconnect of the sockets limits it, and says nothing about the NIC."""
+    """Whether they are on different NUMA nodes (SYS in `nvidia-smi topo -m`): then the sockets'
+    interconnect is the limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,17 +62,15 @@ class HostPorts:
     moved_bytes: dict[str, int] = field(default_factory=dict)
     """Traffic by device within a second in which rocelab ran nothing."""
     away: tuple[str, ...] = ()
-    """VFs of these ports in another network namespace or under vfio, by device and PCI address."""
+    """VFs in another network namespace or under vfio."""
     cpus: dict[int, str] = field(default_factory=dict)
     cuda: frozenset[str] = frozenset()
     nearest_gpu: dict[str, NearestGpu] = field(default_factory=dict)
     """By device; empty where no NVIDIA driver has a GPU."""
     memlock_bytes: int | None = None
-    """Memory that a program of the SSH user may pin; None where there is no limit, or it is
-    unknown."""
+    """Memory that the SSH user may pin; None: no limit, or unknown."""
     unread: dict[str, str] = field(default_factory=dict)
-    """Why something is unknown, such as a program that hangs: by its name, behind the device if it
-    is a port's."""
+    """Why something is unknown, by its name, of a port behind the device."""
     facts: MeasuredHost = field(default_factory=MeasuredHost)
 
     def gid_index(self, end: End) -> int:

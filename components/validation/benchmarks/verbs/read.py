@@ -7,7 +7,7 @@ from components.validation.benchmarks.verbs.commands import Side, Sides
 from components.validation.benchmarks.verbs.perftest import (
     ROUND_TRIP,
     Header,
-    Row,
+    PrintedRow,
     header_of,
     parse_bandwidth,
     parse_latency,
@@ -101,7 +101,7 @@ def faults_of_end(
     verbs: VerbsPlan,
     side: Side,
     run: Header,
-    row: Row | None = None,
+    row: PrintedRow | None = None,
 ) -> list[str]:
     """Contradictions between one end's output and the plan.
 

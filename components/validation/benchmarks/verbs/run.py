@@ -35,8 +35,7 @@ LISTEN_S = 20
 GRACE_S = 15
 """For SSH itself, above the time that the host gives the test."""
 CLOCK_TRIES = 3
-"""Runs until both ends could measure their CPU's clock; a busy CPU is not a fault of the
-network."""
+"""Runs until both ends could measure their CPU's clock."""
 
 Look = Mapping[tuple[str, str], "HcaCounters"]
 """The counters of the HCAs at one moment, by (rail, machine)."""
@@ -70,8 +69,7 @@ class Bench:
     raw: dict[str, str] = field(default_factory=dict)
     hcas: Hcas | None = None
     on_slot: dict[tuple[str, str], int] = field(init=False)
-    """Rails that share a device's PCIe link, by node and device; missing where the slot is
-    unknown."""
+    """Rails that share a device's PCIe link, by node and device."""
 
     def __post_init__(self) -> None:
         measured = [end for rail in self.plan.rails if len(rail.ends) > 1 for end in rail.ends]
