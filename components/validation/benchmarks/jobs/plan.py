@@ -131,7 +131,8 @@ def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> MpiProgram:
 
     The job carries its text: any image with Open MPI, UCX and mpi4py runs it.
     """
-    words = ("python3", "-c", MPI_SCRIPT.read_text(), str(smallest_bytes), str(largest_bytes))
+    script = MPI_SCRIPT.read_text()
+    words = ("python3", "-m", "mpi4py", "-c", script, str(smallest_bytes), str(largest_bytes))
     return MpiProgram(words=words, over_ucx=True)
 
 

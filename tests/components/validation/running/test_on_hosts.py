@@ -3,7 +3,10 @@
 import asyncio
 import os
 import subprocess
-from contextlib import AsyncExitStack
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +22,8 @@ from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.on_hosts import launched
 from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.benchmarks.verbs.run import Bench
-from components.validation.mpijobs import ClusterRun
+from components.validation.mpijobs import ClusterRun, JobError
+from simulator.nodes.debian import fetched, library_path
 from stacks.benchmarks import Benchmarks, Mpi, Nccl
 from stacks.lab import Lab
 from stacks.transports import Comparison
@@ -40,8 +44,17 @@ def without_pods(lab: Lab, **sections: object) -> Plan:
 class Nodes:
     """Real SSH servers on loopback whose commands run in a shell here, each node with its own folder of programs."""
 
-    def __init__(self, folder: Path, programs: dict[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        programs: dict[str, str],
+        inside: Mapping[str, list[str]] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`inside` has the words that run a command in a node's namespaces."""
         self.folder = folder
+        self.inside = inside or {}
+        self.env = env or {}
         for name, text in programs.items():
             (folder / name).write_text(f"#!/bin/sh\n{text}\n")
             (folder / name).chmod(0o755)
@@ -61,9 +74,11 @@ class Nodes:
 
             async def handle(process: asyncssh.SSHServerProcess[str], node: str = node) -> None:
                 self.ran.append((node, process.command or ""))
-                env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "NODE": node}
-                child = await asyncio.create_subprocess_shell(
-                    process.command or "",
+                path = f"{self.folder}:{os.environ['PATH']}"
+                env = {**os.environ, "PATH": path, "NODE": node, **self.env}
+                words = [*self.inside.get(node, []), "sh", "-c", process.command or ""]
+                child = await asyncio.create_subprocess_exec(
+                    *words,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.PIPE,
@@ -219,3 +234,99 @@ def test_an_unreachable_node_fails_the_job_by_name(lab: Lab) -> None:
 
     with pytest.raises(Exception, match="gpu02: no answer"):
         asyncio.run(launched(bench, job.workers, job.mpi_program(job.workers), "x"))
+
+
+@pytest.fixture
+def namespaces() -> Iterator[dict[str, list[str]]]:
+    """Two nodes that have nothing in common but rail-a: a veth pair named and addressed as in the lab."""
+    with ExitStack() as stack:
+        inside = {}
+        pids = []
+        for node in TWO:
+            start = f"hostname {node} && mount -t sysfs sysfs /sys && echo ready && read -r _"
+            words = ["unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-c", start]
+            holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stack.callback(holder.communicate)
+            assert holder.stdout
+            if holder.stdout.readline() != "ready\n":
+                pytest.skip("namespaces need root")
+            inside[node] = ["nsenter", f"--target={holder.pid}", "--net", "--uts", "--ipc", "--mount"]
+            pids.append(holder.pid)
+        near = [*inside[TWO[0]], "ip", "link", "add", "enp5s0", "type", "veth"]
+        subprocess.run([*near, "peer", "name", "enp5s0", "netns", f"{pids[1]}"], check=True)
+        for number, node in enumerate(TWO, start=11):
+            address = ["ip", "address", "add", f"10.10.11.{number}/24", "dev", "enp5s0"]
+            subprocess.run([*inside[node], *address], check=True)
+            for link in ("lo", "enp5s0"):
+                subprocess.run([*inside[node], "ip", "link", "set", link, "up"], check=True)
+        yield inside
+
+
+def run_open_mpi(
+    namespaces: dict[str, list[str]], lab: Lab, folder: Path, script: str | None = None
+) -> tuple[str, Nodes]:
+    """The log of MPI's all-reduce, or of another script, by Debian's own mpirun, orted, UCX and mpi4py."""
+    root = fetched(("openmpi-bin", "python3-mpi4py"), print)
+    plan = without_pods(lab, mpi=Mpi(runner="ssh", transports=("tcp",), largest_bytes=65536, timeout_s=120))
+    [job] = plan.jobs
+    workers = job.workers
+    assert workers
+    program = job.mpi_program(workers)
+    if script:
+        before = program.words.index("-c")
+        program = replace(program, words=(*program.words[: before + 1], script))
+    env = {
+        "LD_LIBRARY_PATH": library_path(root),
+        "OPAL_PREFIX": f"{root}/usr",
+        "OPAL_LIBDIR": f"{root}/usr/lib/x86_64-linux-gnu/openmpi/lib",
+        "OPAL_PKGDATADIR": f"{root}/usr/share/openmpi",
+        "PYTHONPATH": f"{root}/usr/lib/python3/dist-packages",
+    }
+    programs = {
+        "mpirun": f'exec {root}/usr/bin/mpirun.openmpi "$@"',
+        "orted": f'exec {root}/usr/bin/orted "$@"',
+        "python3": 'exec /usr/bin/python3 "$@"',
+    }
+    nodes = Nodes(folder, programs, namespaces, env)
+
+    async def run() -> str:
+        async with AsyncExitStack() as stack:
+            bench = await nodes.bench(stack, plan)
+            return await launched(bench, workers, program, "bench-x")
+
+    return asyncio.run(run()), nodes
+
+
+@pytest.mark.sim
+def test_open_mpi_reduces_over_two_nodes_that_have_only_a_rail_in_common(
+    namespaces: dict[str, list[str]], lab: Lab, tmp_path: Path
+) -> None:
+    """No daemon has another way to start than the relay, and no rank another way to its peer than the rail."""
+    log, nodes = run_open_mpi(namespaces, lab, tmp_path)
+
+    assert "Rank  0 on gpu01" in log
+    assert "Rank  1 on gpu02" in log
+    assert "tcp/enp5s0" in log
+    assert "# Out of bounds values : 0 OK" in log
+    assert [node for node, command in nodes.ran if "orted" in command] == ["gpu02"]
+    daemons = ["pgrep", "-x", "orted", "--nslist", "net", "--ns", namespaces["gpu02"][1].partition("=")[2]]
+    deadline = time.monotonic() + 20
+    while subprocess.run(daemons, check=False).returncode == 0:
+        assert time.monotonic() < deadline, "the daemon on gpu02 still runs"
+        time.sleep(0.2)
+
+
+@pytest.mark.sim
+def test_a_rank_that_fails_ends_the_job_instead_of_leaving_its_peers_to_wait(
+    namespaces: dict[str, list[str]], lab: Lab, tmp_path: Path
+) -> None:
+    """As when UCX finds no transport on a node: the other rank waits in the collective for ever."""
+    script = """from mpi4py import MPI
+if MPI.COMM_WORLD.Get_rank():
+    raise ValueError("no transport")
+MPI.COMM_WORLD.Barrier()"""
+
+    with pytest.raises(JobError, match="gpu01: mpirun ended with 1") as failure:
+        run_open_mpi(namespaces, lab, tmp_path, script)
+
+    assert "ValueError: no transport" in (failure.value.log or "")
