@@ -122,9 +122,8 @@ def refusal(config_map: Manifest | None, owner: str, also_ours: Sequence[str] = 
     if config_map is None or theirs in (owner, *also_ours):
         return None
     return (
-        f"this cluster belongs to {theirs or 'an unnamed owner'}, not to {owner}; nothing was "
-        "changed. Two labs cannot share one cluster: name another cluster, or destroy the other "
-        "lab first. If that lab no longer exists, run "
+        f"this cluster belongs to {theirs or 'an unnamed owner'}, not to {owner}; name another, or "
+        "destroy that lab first. If it no longer exists, run "
         f"kubectl -n {NAMESPACE} delete configmap {NAME}"
     )
 

@@ -98,10 +98,7 @@ def vf_changes(old: GateSpec, new: GateSpec) -> Iterator[str]:
         if new.drain:
             effect = "drains each node first, so its pods restart elsewhere"
         elif before:
-            effect = (
-                "removes all VFs of a PF first, so running pods lose theirs "
-                "(cluster.delivery.drain: true drains the nodes first)"
-            )
+            effect = "takes VFs from running pods (to drain first: cluster.delivery.drain: true)"
         else:
             effect = "creates them, and no pod loses any"
         where = f"{before} => {after} VFs per PF on {some(sorted(nodes), 1)}"
@@ -163,7 +160,7 @@ def network_faults(node: Manifest | None, subnets: Mapping[str, str]) -> list[st
             if own.subnet_of(subnet):
                 faults.append(
                     f"its kubelet has the address {own.network_address} in {words} {subnet}: set "
-                    "its --node-ip to the management address, or kubectl and probes cross the rail"
+                    "its --node-ip to the management address"
                 )
     for given in dict.fromkeys([at(node, "spec", "podCIDR"), *_values(node, "spec", "podCIDRs")]):
         pods = _network(given)
@@ -228,8 +225,5 @@ def _why(resource: str, offered: str) -> str:
     if resource == GPU:
         return "check the GPU device plugin's pod on the node"
     if offered == "0":
-        return (
-            "its plugin found no device or has not started; see the logs of its pod, then "
-            "restart it"
-        )
+        return "its plugin found no device; see the logs of its pod, then restart it"
     return "devices changed after the plugin started; restart its pod when no job holds any"

@@ -121,8 +121,7 @@ def _operators(cluster: Cluster) -> Iterator[Precondition]:
 def _installed(where: str, kind: str, install: str) -> Precondition:
     return Precondition(
         path=f"{DEFINITIONS}/{kind}",
-        fault=f"{where}: the cluster does not know {kind}, so its operator is not installed. "
-        f"Install it: {install}",
+        fault=f"{where}: the cluster does not know {kind}. Install its operator: {install}",
     )
 
 
@@ -139,9 +138,8 @@ def _login(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
     for namespace in sorted(pulling):
         yield Precondition(
             path=f"/api/v1/namespaces/{namespace}/secrets/{secret}",
-            fault=f"cluster.registry.pull_secret: {namespace} has no secret {secret}, so no pod "
-            f"there could pull. Create it: kubectl -n {namespace} create secret docker-registry "
-            f"{secret} --docker-server=… --docker-username=…",
+            fault=f"cluster.registry.pull_secret: create it: kubectl -n {namespace} create secret "
+            f"docker-registry {secret} --docker-server=… --docker-username=…",
         )
 
 
@@ -153,11 +151,10 @@ def _cilium(cluster: Cluster) -> Iterator[Precondition]:
         path="/api/v1/namespaces/kube-system/configmaps/cilium-config",
         conflict=True,
         fields=("data.cni-exclusive",),
-        fault=f"cluster.delivery {cluster.delivery.profile}: Cilium keeps /etc/cni/net.d to itself "
-        "(ConfigMap kube-system/{names}): it renames 00-multus.conf to 00-multus.conf.cilium_bak, "
-        "and no pod would get a rail. Turn that off: helm upgrade cilium cilium/cilium "
-        "-n kube-system --reuse-values --set cni.exclusive=false, then kubectl -n kube-system "
-        "rollout restart daemonset/cilium",
+        fault=f"cluster.delivery {cluster.delivery.profile}: Cilium (ConfigMap "
+        "kube-system/{names}) renames 00-multus.conf to 00-multus.conf.cilium_bak. Turn that off: "
+        "helm upgrade cilium cilium/cilium -n kube-system --reuse-values --set "
+        "cni.exclusive=false, then kubectl -n kube-system rollout restart daemonset/cilium",
     )
 
 
@@ -178,9 +175,9 @@ def _owners_of_rails(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
         path="/apis/mellanox.com/v1alpha1/nicclusterpolicies",
         conflict=True,
         fields=parts,
-        fault=f"{where}: NicClusterPolicy {{names}} already runs what this profile installs, and "
-        "two copies on a node overwrite each other's files. Remove these fields from the policy, "
-        "or delete it and let rocelab write one: cluster.delivery sriov_operator",
+        fault=f"{where}: NicClusterPolicy {{names}} already runs what this profile installs. "
+        "Remove these fields, or delete it and let rocelab write one: cluster.delivery "
+        "sriov_operator",
     )
     if isinstance(delivery, SriovPlain):
         pfs = [name for rail in populated_rails(lab) for name in interfaces(lab, rail)]
@@ -188,10 +185,9 @@ def _owners_of_rails(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
             path="/apis/sriovnetwork.openshift.io/v1/sriovnetworknodepolicies",
             conflict=True,
             nics=[*pfs, *cluster.rdma_vendor_ids],
-            fault=f"{where}: SriovNetworkNodePolicy {{names}} selects PFs of this lab, so the "
-            "SR-IOV operator and the hosts would undo each other's VFs. Delete it, or name other "
-            "PFs in its nicSelector.pfNames, or let the operator own the VFs: cluster.delivery "
-            "sriov_operator",
+            fault=f"{where}: SriovNetworkNodePolicy {{names}} selects PFs of this lab. Delete it, "
+            "name other PFs in its nicSelector.pfNames, or let the operator own the VFs: "
+            "cluster.delivery sriov_operator",
         )
 
 
@@ -199,38 +195,32 @@ def _owners_of_gpus(cluster: Cluster) -> Iterator[Precondition]:
     if cluster.gpus == "none":
         return
     where = f"cluster.gpus {cluster.gpus}"
+    hand_over = ""
     if cluster.gpus == "operator":
-        why = "The operator obeys one policy and ignores others"
         hand_over = (
             f". To hand it over: helm upgrade gpu-operator gpu-operator {CHARTS} --version "
             f"{GPU_OPERATOR} --namespace gpu-operator --reuse-values --set "
-            "clusterPolicy.deployCR=false, then delete the policy if it is still there"
+            "clusterPolicy.deployCR=false, then delete the policy"
         )
-    else:
-        why = "A second device plugin would offer the same GPUs"
-        hand_over = ""
     yield Precondition(
         path="/apis/nvidia.com/v1/clusterpolicies",
         conflict=True,
-        fault=f"{where}: ClusterPolicy {{names}} already offers GPUs here. {why}. To leave it and "
-        f"its DCGM as they are, set cluster.gpus: none{hand_over}",
+        fault=f"{where}: ClusterPolicy {{names}} already offers GPUs here. To leave it and its "
+        f"DCGM as they are, set cluster.gpus: none{hand_over}",
     )
     yield Precondition(
         path="/apis/nvidia.com/v1alpha1/gpuclusters",
         conflict=True,
-        fault=f"{where}: GPUCluster {{names}} offers GPUs by Dynamic Resource Allocation. It "
-        "excludes a ClusterPolicy and another device plugin, and jobs ask for nvidia.com/gpu. Set "
-        "cluster.gpus: none and leave benchmarks.nccl out, or set gpuCluster.deployCR=false in the "
-        "chart's values",
+        fault=f"{where}: GPUCluster {{names}} offers GPUs by Dynamic Resource Allocation, but "
+        "jobs ask for nvidia.com/gpu. Set cluster.gpus: none and leave benchmarks.nccl out, or set "
+        "gpuCluster.deployCR=false in the chart's values",
     )
 
 
 HAND_OVER = {
-    "NicClusterPolicy": "The network operator obeys one policy. To keep it, leave section cluster "
-    "out and measure the hosts alone. To hand it over, save it (kubectl get nicclusterpolicy "
-    "{name} -o yaml), then delete it while no job runs: Multus, plugins and drivers leave the "
-    "nodes with it",
-    "SriovOperatorConfig": "Helm would write it again. Hand it over: helm upgrade network-operator "
+    "NicClusterPolicy": "To keep it, leave section cluster out. To hand it over, save and "
+    "delete it while no job runs: Multus, plugins and drivers leave the nodes with it",
+    "SriovOperatorConfig": "Hand it over: helm upgrade network-operator "
     f"network-operator {CHARTS} --version {NETWORK_OPERATOR} --namespace {{namespace}} "
     "--reuse-values --set sriov-network-operator.sriovOperatorConfig.deploy=false",
 }
@@ -251,7 +241,7 @@ def _taken_place(manifest: Manifest) -> Precondition:
     remedy = HAND_OVER.get(
         kind,
         "Remove it with the tool that installed it, or by kubectl "
-        f"{in_namespace}delete {kind.lower()} {name}; rocelab then installs its own",
+        f"{in_namespace}delete {kind.lower()} {name}",
     )
     place = f"{namespace}/{name}" if namespace else name
     return Precondition(

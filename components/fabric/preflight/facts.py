@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from components.fabric.vcenter.nics import Nic
 
-ONE_ROOT = "below its root port"
 ONE_NODE = "on its NUMA node"
 ACROSS = "on another NUMA node"
 
@@ -15,23 +14,10 @@ ACROSS = "on another NUMA node"
 class Pcie:
     """A host's PCIe devices by address, such as `0000:3b:00.0`."""
 
-    bridges: Mapping[str, str] = field(default_factory=dict)
-    """The bridge above a device; a device at the root has none."""
     numa_nodes: Mapping[str, int] = field(default_factory=dict)
-
-    def above(self, address: str) -> list[str]:
-        """All bridges above a device, the root port last."""
-        bridges_above: list[str] = []
-        while (
-            address := self.bridges.get(address, "")
-        ) and address not in bridges_above:  # a loop would be nonsense
-            bridges_above.append(address)
-        return bridges_above
 
     def way(self, device: str, other: str) -> str:
         """Where the second device is, seen from the first; empty when unknown."""
-        if set(self.above(device)) & set(self.above(other)):
-            return ONE_ROOT
         nodes = [self.numa_nodes.get(address) for address in (device, other)]
         if None in nodes:
             return ""
@@ -40,7 +26,7 @@ class Pcie:
     def ways(self, device: str, others: Iterable[str]) -> str:
         """All others, seen from the first, such as `2 on its NUMA node, 2 on another NUMA node`."""
         counted = Counter(self.way(device, other) for other in others)
-        known = [way for way in (ONE_ROOT, ONE_NODE, ACROSS) if counted[way]]
+        known = [way for way in (ONE_NODE, ACROSS) if counted[way]]
         return ", ".join(f"{counted[way]} {way}" for way in known)
 
 

@@ -230,21 +230,16 @@ NIC_GET = "network nic get"
 
 
 def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
-    """PCIe placement of each host's devices, in one call; some hundred devices per host."""
+    """NUMA node of each host's devices, in one call."""
     places = []
-    for properties in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"]):
-        places.append(
-            _pcie(properties.get("hardware.pciDevice") or (), properties.get("hardware.numaInfo"))
-        )
+    for properties in collect(content, hosts, ["hardware.numaInfo"]):
+        numa = properties.get("hardware.numaInfo")
+        numa_nodes = {}
+        for node in (numa.numaNode if numa is not None else None) or ():
+            for address in node.pciId or ():
+                numa_nodes[str(address)] = int(node.typeId)
+        places.append(Pcie(numa_nodes=numa_nodes))
     return places
-
-
-def _pcie(devices: Iterable[vim.host.PciDevice], numa: vim.host.NumaInfo | None) -> Pcie:
-    nodes = (numa.numaNode if numa is not None else None) or ()
-    return Pcie(
-        bridges={device.id: device.parentBridge for device in devices if device.parentBridge},
-        numa_nodes={address: int(node.typeId) for node in nodes for address in node.pciId or ()},
-    )
 
 
 def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[Nic]:

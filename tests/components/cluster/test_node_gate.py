@@ -160,7 +160,7 @@ def test_a_preview_says_what_another_number_of_the_operator_s_vfs_does(lab: Lab)
     assert [line.split(":")[0] for line in gently] == ["nvidia.com/sriov_111", "nvidia.com/sriov_112"]
     for line in gently:
         assert states(line, "4 => 8", "gpu01 and 1 more", "drains")
-    assert all(states(line, "4 => 8", "lose", "cluster.delivery.drain: true") for line in roughly)
+    assert all(states(line, "4 => 8", "running pods", "cluster.delivery.drain: true") for line in roughly)
     assert len(roughly) == 2
 
 
