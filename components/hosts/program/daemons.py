@@ -89,9 +89,8 @@ def refuse_defined_rails(host: Host) -> None:
 def _remedy(path: str, name: str) -> str:
     if path.startswith(NETPLAN):
         return (
-            f"remove {name} from {path} (and keep cloud-init from writing it again: network: "
-            "{config: disabled} in /etc/cloud/cloud.cfg.d), then netplan try, which restores "
-            "the old configuration unless you confirm"
+            f"remove {name} from {path} (cloud-init: network: {{config: disabled}} in "
+            "/etc/cloud/cloud.cfg.d), then netplan try"
         )
     if "NetworkManager" in path or path.startswith(SCRIPTS):
         return (

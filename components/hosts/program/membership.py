@@ -155,8 +155,7 @@ def _kubeadm(host: Host, words: Tuple[str, ...]) -> None:
     if done.code:
         raise StepError(
             f"{' '.join(words[:3])} failed ({done.code}): {_said(done.err or done.out)}",
-            "the next run cleans up and tries again; on the host: journalctl -u kubelet, crictl "
-            "ps -a",
+            "the next run starts over; on the host: journalctl -u kubelet, crictl ps -a",
         )
 
 
@@ -216,7 +215,7 @@ def wait_until_registered(machine: Machine, server: str, node: str, ca_file: str
             raise StepError(
                 f"kubeadm join succeeded, but after {REGISTERED_S} s the cluster has no node "
                 f"{node}: its kubelet does not stay up",
-                "the next run cleans up and tries again; on the host: journalctl -u kubelet",
+                "the next run starts over; on the host: journalctl -u kubelet",
             )
         machine.pause(PAUSE_S)
 

@@ -56,8 +56,7 @@ class KernelArgumentsStep(Step):
             f"{' '.join(missing)} is not on this kernel's command line, and this host "
             f"({distribution(host.machine).name}) boots without a GRUB that update-grub or grubby "
             "can write",
-            "add it in the configuration of its boot loader or hypervisor, or remove it from "
-            "system.kernel_arguments",
+            "add it in its boot loader, or remove it from system.kernel_arguments",
         )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:

@@ -86,8 +86,7 @@ class KubernetesPackages(Step):
             raise StepError(
                 f"this cluster node has {installed}, but cluster.bootstrap.version is "
                 f"{declared['version']}",
-                "upgrade it as the release notes say (kubeadm upgrade plan, apply or node; drain; "
-                f"packages; restart of the kubelet), or set the version back to {installed}",
+                f"upgrade it by hand (kubeadm upgrade), or set the version back to {installed}",
             )
         if not repository:
             raise StepError(
@@ -181,11 +180,9 @@ def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: boo
         signed_by = named[1] if named else ""
         if machine.content(signed_by) not in (pinned, _dearmored(pinned)):
             raise StepError(
-                f"{path} has {repository['url']} signed by {signed_by or 'no named key'}, which is "
-                "not the key of cluster.bootstrap.packages.key_sha256, and apt takes only one "
-                "key for a repository",
-                f"remove that entry from {path}, and rocelab adds its own; or let it name the key "
-                "of the lab file",
+                f"{path} has {repository['url']} signed by {signed_by or 'no named key'}, not by "
+                "the key of cluster.bootstrap.packages.key_sha256",
+                f"remove that entry from {path}, and rocelab adds its own",
             )
 
 

@@ -92,9 +92,8 @@ class Licence(Step):
             raise StepError(
                 f"the vGPU is {self._status(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was "
                 "restarted",
-                f"check that this guest reaches {declared['server']}, that its clock is right "
-                "(tokens are signed with a time), and that a license is free: journalctl -u "
-                "nvidia-gridd shows which",
+                f"check that this guest reaches {declared['server']}, its clock, and that a "
+                "license is free: journalctl -u nvidia-gridd",
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
