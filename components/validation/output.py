@@ -13,8 +13,7 @@ from components.validation.summary import ORDER, JudgedTest, Summary, few, short
 from stacks.words import plural
 
 LARGEST_BYTES = 8_000
-"""Half of what all outputs of a stack may take together: each read of another stack fetches all of
-them."""
+"""Half of what all outputs of a stack may take together."""
 MOST_QUARANTINED = 8
 LONGEST = 160
 

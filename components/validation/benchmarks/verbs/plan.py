@@ -20,8 +20,7 @@ class Transfer(NamedTuple):
     client: str
     server: str
     port: int
-    """TCP port where the two ends meet; of its own for each rail, since a node serves all its rails
-    at once."""
+    """TCP port where the two ends meet; each rail has its own."""
 
     @property
     def flow(self) -> Flow:
@@ -148,8 +147,7 @@ HARDWARE_ROUND_TRIP_S = 10e-6
 SIMULATED_ROUND_TRIP_S = 3e-3
 MOST_QUEUE_PAIRS = 64
 MOST_AUTO_RUNS = 4
-"""Runs that finding the number of queue pairs usually takes: up to 2, and two that no longer
-help."""
+"""Runs that finding the number of queue pairs usually takes."""
 
 
 class Stage(Frozen):
@@ -199,7 +197,7 @@ class VerbsPlan(Frozen):
     duration_s: int | None = None
     """Bandwidths for a time instead of `iterations`."""
     traffic_class: int | None = None
-    """TOS byte of the lab's RoCE traffic; None where the lab has no quality of service."""
+    """TOS byte of the lab's RoCE traffic."""
     rdma_cm: bool = False
     queue_pairs: int | Literal["auto"]
     first_port: int
