@@ -96,5 +96,6 @@ def _finding(check: Check, same: Iterable[AuditFault], actual: str, expected: st
         places=tuple(dict.fromkeys((fault.node, fault.part) for fault in faults)),
         actual=actual,
         expected=expected,
-        evidence=faults[0].evidence,
+        source=faults[0].source,
+        at=faults[0].at,
     )

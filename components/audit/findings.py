@@ -1,6 +1,7 @@
 """What an audit says: findings and their evidence, what was waived, what was not checked."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -24,16 +25,6 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEvidence:
-    """Where a value was read, and when."""
-
-    source: str
-    """File or command."""
-    at: str = ""
-    """Time of the look at this host, RFC 3339."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFault:
     """One value at one place that is not as it should be."""
 
@@ -43,7 +34,14 @@ class AuditFault:
     """The interface, port or resource."""
     actual: str
     expected: str
-    evidence: AuditEvidence
+    source: str
+    """File or command."""
+    at: str = ""
+    """Time of the look at this host, RFC 3339."""
+
+
+Faults = Iterator[AuditFault]
+"""What a check finds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +54,9 @@ class AuditFinding:
     """Node and part."""
     actual: str
     expected: str
-    evidence: AuditEvidence
-    """Of the first place."""
+    source: str
+    """Of the first place, as the next one."""
+    at: str
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -3,18 +3,18 @@
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.view import View
 
 PRACTICE = "practice"
 """Source of what we know from practice alone."""
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
-Judge = Callable[[View], Iterator[AuditFault]]
+Judge = Callable[[View], Faults]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,6 @@ class Check:
     severity: Severity
     title: str
     """The fault, in a few words."""
-    good: str
-    """What is right."""
     why: str
     """What goes wrong otherwise."""
     source: str
@@ -42,7 +40,7 @@ _CHECKS: dict[str, Check] = {}
 
 
 def check(  # noqa: PLR0913  # each is a sentence of the report
-    code: str, severity: Severity, *, title: str, good: str, why: str, source: str, remedy: str
+    code: str, severity: Severity, *, title: str, why: str, source: str, remedy: str
 ) -> Callable[[Judge], Judge]:
     """Registers a check.
 
@@ -50,7 +48,6 @@ def check(  # noqa: PLR0913  # each is a sentence of the report
     ...     "kernel-release",
     ...     Severity.LOW,
     ...     title="Kernel is not the site's",
-    ...     good="kernel 6.8.0-40-generic",
     ...     why="drivers are built for this release alone",
     ...     source=PRACTICE,
     ...     remedy="install linux-image-6.8.0-40-generic and reboot",
@@ -72,7 +69,6 @@ def check(  # noqa: PLR0913  # each is a sentence of the report
             group=judge.__module__.rpartition(".")[2],
             severity=severity,
             title=title,
-            good=good,
             why=why,
             source=source,
             remedy=remedy,

@@ -5,8 +5,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from components.audit.findings import AuditEvidence, AuditFault
+from components.audit.findings import AuditFault, Faults
 from components.audit.fleet import AuditFleet, AuditUplink, Place, Port
+from components.inventory.model import Cluster, Pf
 from components.inventory.reading import Reading
 from stacks.sets import folded_places
 
@@ -14,7 +15,8 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 P = TypeVar("P", bound=Place)
 
-NO_EARLIER = "counters become rates only against an earlier look: --since FILE"
+NO_CLUSTER = "no cluster in the inventory"
+NO_EARLIER = "no earlier look at this port: --since FILE"
 REBOOTED = "the host has rebooted since the earlier look, and its counters began again"
 IDLE = "no traffic between the two looks, which proves nothing"
 IDLE_BYTES = 1_000_000
@@ -56,7 +58,7 @@ class View:
         reading_of: Callable[[P], Reading[H]],
         right: H,
         show: Callable[[H], str] = str,
-    ) -> Iterator[AuditFault]:
+    ) -> Faults:
         """Values other than the right one."""
         for place, reading, value in self.each(places, reading_of):
             if value != right:
@@ -68,7 +70,7 @@ class View:
         reading_of: Callable[[P], Reading[H]],
         declared_of: Callable[[P], H | None],
         show: Callable[[H], str] = str,
-    ) -> Iterator[AuditFault]:
+    ) -> Faults:
         """Values unlike the declared ones; where none is declared, unlike what most peers have."""
         undeclared: list[P] = []
         for place in places:
@@ -80,7 +82,7 @@ class View:
 
     def lacking(
         self, places: Iterable[P], reading_of: Callable[[P], Reading[bool]], has: str, lacks: str
-    ) -> Iterator[AuditFault]:
+    ) -> Faults:
         """Places without what most peers have."""
         words = {True: has, False: lacks}
         for other in self.unlike_peers(places, reading_of, words.__getitem__):
@@ -94,7 +96,7 @@ class View:
         show: Callable[[H], str] = str,
         *,
         undecided: bool = True,
-    ) -> Iterator[AuditFault]:
+    ) -> Faults:
         """Values unlike what most peers have; without a majority, all of them if `undecided`."""
         groups: dict[Hashable, list[tuple[P, Reading[H], H]]] = {}
         for row in self.each(places, reading_of):
@@ -120,7 +122,7 @@ class View:
             for place, reading, _ in group:
                 yield fault(place, reading, actual, "the same on all peers")
 
-    def places_of(self, judge: "Callable[[View], Iterator[AuditFault]]") -> set[tuple[str, str]]:
+    def places_of(self, judge: "Callable[[View], Faults]") -> set[tuple[str, str]]:
         """Nodes and parts where another check finds something that may be the cause."""
         return {(cause.node, cause.part) for cause in judge(View(self.fleet))}
 
@@ -137,6 +139,25 @@ class View:
                     "no LLDP or MAC table connects this host with a switch of the inventory",
                 )
 
+    def cluster(self) -> Cluster | None:
+        """The Kubernetes cluster; None where there is none, which is then on record."""
+        cluster = self.fleet.inventory.cluster
+        if cluster is None:
+            self.skip("", NO_CLUSTER)
+        return cluster
+
+    def earlier_pf(self, port: Port) -> Pf | None:
+        """A port in the earlier look; None, on record, where none is since the last boot."""
+        before = self.fleet.earlier_hosts.get(port.node)
+        pf = before.pf(port.pf.pci) if before else None
+        if before is None or pf is None:
+            self.skip(port.node, NO_EARLIER)
+        elif before.system.boot_id.value != port.host.system.boot_id.value:
+            self.skip(port.node, REBOOTED)
+        else:
+            return pf
+        return None
+
     def deltas(
         self, names: Iterable[str], *, idle_proves: bool = False
     ) -> Iterator[tuple[Port, str, float, str]]:
@@ -148,19 +169,14 @@ class View:
         """
         counters = tuple(names)
         for port in self.ports:
-            if self.fleet.earlier is None:
-                self.skip(port.node, NO_EARLIER)
-                continue
-            before = self.fleet.earlier_hosts.get(port.node)
-            old_pf = before.pf(port.pf.pci) if before else None
-            if before is None or old_pf is None:
-                self.skip(port.node, "not in the earlier look")
+            old_pf = self.earlier_pf(port)
+            if old_pf is None:
                 continue
             now, old = self.read(port.node, port.pf.counters), self.read(port.node, old_pf.counters)
             if now is None or old is None:
                 continue
             seconds = now.uptime_s - old.uptime_s
-            if seconds <= 0 or before.system.boot_id.value != port.host.system.boot_id.value:
+            if seconds <= 0:
                 self.skip(port.node, REBOOTED)
                 continue
             traffic = [
@@ -180,7 +196,7 @@ class View:
                     port.pf.counters.source,
                 )
 
-    def rises(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[AuditFault]:
+    def rises(self, names: Iterable[str], *, idle_proves: bool = False) -> Faults:
         """Counters that rose and should not, as `deltas` has them."""
         for port, name, rate, source in self.deltas(names, idle_proves=idle_proves):
             if rate > 0:
@@ -195,32 +211,33 @@ class View:
             part=port.part,
             actual=actual,
             expected=expected,
-            evidence=AuditEvidence(source=source, at=at),
+            source=source,
+            at=at,
         )
 
     def switch_fault(
         self, uplink: AuditUplink, reading: Reading[T], actual: str, expected: str
     ) -> AuditFault:
         """A fault of a switch port."""
-        evidence = AuditEvidence(source=reading.source, at=instant(uplink.switch.read_at))
         return AuditFault(
             node=uplink.switch.name,
             part=uplink.port.name,
             actual=actual,
             expected=expected,
-            evidence=evidence,
+            source=reading.source,
+            at=instant(uplink.switch.read_at),
         )
 
     def cluster_fault(
         self, source: str, part: str, actual: str, expected: str, *, node: str = ""
     ) -> AuditFault:
         """A fault of an object in the cluster."""
-        cluster = self.fleet.inventory.cluster
-        read_at = None
-        if cluster is not None:
-            read_at = cluster.read_at
-        evidence = AuditEvidence(source=source, at=instant(read_at))
-        return AuditFault(node=node, part=part, actual=actual, expected=expected, evidence=evidence)
+        at = ""
+        if cluster := self.fleet.inventory.cluster:
+            at = instant(cluster.read_at)
+        return AuditFault(
+            node=node, part=part, actual=actual, expected=expected, source=source, at=at
+        )
 
 
 def fault(
@@ -234,7 +251,8 @@ def fault(
         part=part,
         actual=actual,
         expected=expected,
-        evidence=AuditEvidence(source=reading.source, at=instant(place.host.read_at)),
+        source=reading.source,
+        at=instant(place.host.read_at),
     )
 
 

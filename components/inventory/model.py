@@ -570,6 +570,13 @@ class Attachment:
     config: dict[str, JsonValue] = field(default_factory=dict)
     """Its CNI configuration; empty when that is no JSON."""
 
+    @property
+    def plugins(self) -> list[dict[str, JsonValue]]:
+        """The configuration itself, then those of the plugins in its chain."""
+        chain = self.config.get("plugins")
+        parts = chain if isinstance(chain, list) else []
+        return [self.config, *(part for part in parts if isinstance(part, dict))]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomObject:

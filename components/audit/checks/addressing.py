@@ -1,10 +1,9 @@
 """Addresses and routes of the rails: packets must leave by the NIC that they belong to."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address, IPv4Network, ip_network
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Place, Port
 from components.audit.registry import PRACTICE, check
 from components.audit.routing import interface_to
@@ -23,12 +22,11 @@ LOST = frozenset({"FAILED", "INCOMPLETE"})
     "rail-address",
     Severity.CRITICAL,
     title="PF has no address on its rail",
-    good="the address of the lab file; without one, an address where most peers have one",
     why="without an IPv4 address there is no RoCE v2 GID that others connect to",
     source=PRACTICE,
     remedy="add the address, also to the file that sets it at boot",
 )
-def rail_address(view: View) -> Iterator[AuditFault]:
+def rail_address(view: View) -> Faults:
     for port, reading, _ in view.each(
         (port for port in view.ports if port.declared), lambda port: port.pf.addresses
     ):
@@ -47,12 +45,11 @@ def rail_address(view: View) -> Iterator[AuditFault]:
     "rail-subnet",
     Severity.CRITICAL,
     title="PF is in another subnet than its rail",
-    good="the subnet that most peers have on this rail",
     why="its peers are not neighbors any more: packets go to a router or nowhere",
     source=PRACTICE,
     remedy="correct the address or its prefix length, also in the file that sets it at boot",
 )
-def rail_subnet(view: View) -> Iterator[AuditFault]:
+def rail_subnet(view: View) -> Faults:
     def subnets(port: Port) -> Reading[str]:
         networks = sorted({str(address.network) for address in port.ipv4})
         return port.pf.addresses.map(lambda _: ", ".join(networks))
@@ -67,49 +64,47 @@ def rail_subnet(view: View) -> Iterator[AuditFault]:
     "address-twice",
     Severity.CRITICAL,
     title="An address is used twice",
-    good="each address on one PF",
     why="packets for one host reach the other, and connections break now and then",
     source=PRACTICE,
     remedy="renumber one of them",
 )
-def address_twice(view: View) -> Iterator[AuditFault]:
-    owners: dict[str, list[tuple[Place, Pf]]] = {}
-    for place, pf in _every_pf(view):
-        for text in view.read(place.node, pf.addresses) or ():
-            owners.setdefault(text.partition("/")[0], []).append((place, pf))
-    for address, own in owners.items():
-        for place, pf in own if len(own) > 1 else ():
-            yield fault(place, pf.addresses, f"{address} on each", "one owner")
+def address_twice(view: View) -> Faults:
+    def addresses(pf: Pf) -> Reading[list[str]]:
+        return pf.addresses.map(lambda texts: [text.partition("/")[0] for text in texts])
+
+    return _used_twice(view, addresses, lambda pf: pf.pci)
 
 
-def _every_pf(view: View) -> Iterator[tuple[Place, Pf]]:
-    """PFs of all hosts, also those on no rail."""
+def _used_twice(
+    view: View, values_of: Callable[[Pf], Reading[list[str]]], owner_of: Callable[[Pf], str]
+) -> Faults:
+    """Values of several owners, also of PFs that are on no rail."""
+    users: dict[str, list[tuple[Place, Pf]]] = {}
     for host in view.fleet.hosts:
         for pf in view.read(host.name, host.pfs) or ():
-            yield Place(host=host, part=pf.name), pf
+            for value in view.read(host.name, values_of(pf)) or ():
+                users.setdefault(value, []).append((Place(host=host, part=pf.name), pf))
+    for value, places in users.items():
+        owners = {(place.node, owner_of(pf)) for place, pf in places}
+        for place, pf in places if len(owners) > 1 else ():
+            yield fault(place, values_of(pf), f"{value} on each", "one owner")
 
 
 @check(
     "mac-twice",
     Severity.CRITICAL,
     title="A MAC is used twice",
-    good="each MAC on one NIC",
     why="the switch learns it now here, now there, and loses packets of both",
     source=PRACTICE,
     remedy="give cloned machines MACs of their own; a NIC with a wrong burnt-in MAC needs its "
     "vendor",
 )
-def mac_twice(view: View) -> Iterator[AuditFault]:
-    owners: dict[str, list[tuple[Place, Pf]]] = {}
-    for place, pf in _every_pf(view):
-        mac = view.read(place.node, pf.mac)
-        if mac and mac != "00:00:00:00:00:00":
-            owners.setdefault(mac, []).append((place, pf))
-    for mac, own in owners.items():
-        # the ports of one NIC may share theirs
-        cards = {(place.node, pf.pci.rpartition(".")[0]) for place, pf in own}
-        for place, pf in own if len(cards) > 1 else ():
-            yield fault(place, pf.mac, f"{mac} on each", "one owner")
+def mac_twice(view: View) -> Faults:
+    def macs(pf: Pf) -> Reading[list[str]]:
+        return pf.mac.map(lambda mac: [mac] if mac.strip("0:") else [])
+
+    # the ports of one NIC may share theirs
+    return _used_twice(view, macs, lambda pf: pf.pci.rpartition(".")[0])
 
 
 def _shared(view: View) -> Iterator[tuple[Host, list[Port]]]:
@@ -128,14 +123,13 @@ def _shared(view: View) -> Iterator[tuple[Host, list[Port]]]:
     "arp-flux",
     Severity.HIGH,
     title="Several NICs in one subnet answer for each other",
-    good="arp_ignore 1 or 2, and arp_announce 2, where NICs of one host share a subnet",
     why="Linux answers ARP for any of its addresses on any NIC, and RDMA connects to the wrong "
     "device",
     source=RDMACM,
     remedy="net.ipv4.conf.all.arp_ignore=2 and arp_announce=2 in /etc/sysctl.d, or a subnet for "
     "each rail",
 )
-def arp_flux(view: View) -> Iterator[AuditFault]:
+def arp_flux(view: View) -> Faults:
     for host, ports in _shared(view):
         sysctls = view.read(host.name, host.network.sysctls)
         for port in ports if sysctls is not None else ():
@@ -153,13 +147,12 @@ def arp_flux(view: View) -> Iterator[AuditFault]:
     "rp-filter",
     Severity.HIGH,
     title="Reverse path filter drops packets",
-    good="not 1 (strict), where NICs share a subnet or a rail is routed",
     why="packets that come in by another NIC than the route back are dropped without a message",
     source=SYSCTLS,
     remedy="net.ipv4.conf.INTERFACE.rp_filter=2 in /etc/sysctl.d; the larger of `all` and the "
     "interface counts",
 )
-def rp_filter(view: View) -> Iterator[AuditFault]:
+def rp_filter(view: View) -> Faults:
     shared = {(port.node, port.pf.pci) for _, ports in _shared(view) for port in ports}
     for port in view.ports:
         routes = view.read(port.node, port.host.network.routes)
@@ -182,13 +175,12 @@ def _larger(sysctls: dict[str, int], port: Port, name: str) -> int | None:
     "rail-route",
     Severity.CRITICAL,
     title="Packets of a rail leave by another NIC",
-    good="the route from the port's address to peers of its rail leads through the port",
     why="what should run on its own rail takes another one or the management network, or is lost",
     source=NCCL,
     remedy="a rule `from ADDRESS` with a separate table for each port; a separate subnet for "
     "each rail",
 )
-def rail_route(view: View) -> Iterator[AuditFault]:
+def rail_route(view: View) -> Faults:
     near: dict[tuple[str, IPv4Network], list[IPv4Address]] = {}
     far: dict[str, dict[IPv4Network, IPv4Address]] = {}
     for port in view.ports:
@@ -220,13 +212,12 @@ def rail_route(view: View) -> Iterator[AuditFault]:
     "default-route",
     Severity.HIGH,
     title="The default route leads over a rail",
-    good="the default route on the management network",
     why="management, storage and the internet share the rail with RDMA, and a link flap cuts the "
     "host off",
     source=PRACTICE,
     remedy="move the default route to the management interface",
 )
-def default_route(view: View) -> Iterator[AuditFault]:
+def default_route(view: View) -> Faults:
     for port in view.ports:
         carriers = view.read(port.node, port.host.carriers.default_route)
         if carriers is not None and port.interface in carriers:
@@ -237,12 +228,11 @@ def default_route(view: View) -> Iterator[AuditFault]:
     "gateway-swapped",
     Severity.HIGH,
     title="The gateway of a point-to-point link is not its other end",
-    good="the other address of the /31 is the gateway, and answers",
     why="host and switch have swapped their ends, and nothing leaves the link",
     source="https://github.com/Mellanox/network-operator-docs",
     remedy="swap the two addresses on one of the ends, then correct the route",
 )
-def gateway_swapped(view: View) -> Iterator[AuditFault]:
+def gateway_swapped(view: View) -> Faults:
     for port in view.ports:
         for own in port.ipv4:
             if own.network.prefixlen != 31:
@@ -269,69 +259,42 @@ def gateway_swapped(view: View) -> Iterator[AuditFault]:
     "subnets-overlap",
     Severity.CRITICAL,
     title="Subnets overlap",
-    good="rails, management, pods and services in subnets of their own",
     why="addresses of one network are looked for in the other",
     source=PRACTICE,
     remedy="renumber the rail; the pod and service networks of a running cluster can hardly be "
     "changed",
 )
-def subnets_overlap(view: View) -> Iterator[AuditFault]:
+def subnets_overlap(view: View) -> Faults:
     rails: dict[IPv4Network, Port] = {}
     for port in view.ports:
         for address in port.ipv4:
             rails.setdefault(address.network, port)
-    spans = sorted(rails, key=lambda network: (int(network.network_address), network.prefixlen))
-    large: IPv4Network | None = None
-    for span in spans:  # of two networks one holds the other, and comes first here
-        if large is not None and span.subnet_of(large):
-            port = rails[span]
-            yield fault(
-                port, port.pf.addresses, f"{span} lies in {large} of another rail", "no overlap"
-            )
-        else:
-            large = span
-    starts = [int(span.network_address) for span in spans]
-    for network, what in _others(view):
-        begin, end = int(network.network_address), int(network.broadcast_address)
-        near = spans[max(bisect_left(starts, begin) - 1, 0) : bisect_right(starts, end)]
-        for span in near:
-            if span.overlaps(network):
-                port = rails[span]
-                yield fault(
-                    port, port.pf.addresses, f"{span} overlaps {what} {network}", "no overlap"
-                )
+    networks = [(network, "another rail") for network in rails]
+    networks += [(IPv4Network(text, strict=False), what) for text, what in _others(view)]
+    networks.sort(key=lambda row: (int(row[0].network_address), row[0].prefixlen))
+    large: tuple[IPv4Network, str] | None = None
+    for network, what in networks:  # of two that overlap, one holds the other and comes first
+        if large is None or not network.subnet_of(large[0]):
+            large = network, what
+        elif port_of_rail := rails.get(network) or rails.get(large[0]):
+            actual = f"{network} ({what}) lies in {large[0]} ({large[1]})"
+            yield fault(port_of_rail, port_of_rail.pf.addresses, actual, "no overlap")
 
 
-def _others(view: View) -> Iterator[tuple[IPv4Network, str]]:
-    """Networks that are no rails, each with what it is."""
-    cluster = view.fleet.inventory.cluster
-    texts: list[tuple[str, str]] = []
-    if cluster is not None:
+def _others(view: View) -> Iterator[tuple[str, str]]:
+    """Networks of IPv4 that are no rails, each with what it is."""
+    texts = [(f"{host.address}/32", "management") for host in view.fleet.hosts]
+    if cluster := view.fleet.inventory.cluster:
         texts += [(text, "services") for text in view.read("", cluster.service_cidrs) or ()]
-        texts += [
-            (text, "pods") for node in view.read("", cluster.nodes) or () for text in node.pod_cidrs
-        ]
+        for node in view.read("", cluster.nodes) or ():
+            texts += [(text, "pods") for text in node.pod_cidrs]
     if view.lab and view.lab.cluster:
         texts.append((str(view.lab.cluster.pod_subnet), "pods"))
         texts.append((str(view.lab.cluster.service_subnet), "services"))
-    texts += [
-        (f"{host.address}/32", "management") for host in view.fleet.hosts if _is_ipv4(host.address)
-    ]
-    for text, what in texts:
-        network = ip_network(text, strict=False)
-        if isinstance(network, IPv4Network):
-            yield network, what
+    return (row for row in texts if ":" not in row[0])
 
 
 def _gateways(routes: Iterable[Route], port: Port) -> set[str]:
     """The gateways of a port's routes."""
     own = [route for route in routes if route.interface == port.interface]
     return {route.gateway for route in own if route.gateway}
-
-
-def _is_ipv4(text: str) -> bool:
-    try:
-        IPv4Address(text)
-    except ValueError:
-        return False
-    return True

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from components.audit.checks.pcie import pci_missing
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Place
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -44,13 +44,12 @@ Judge = Callable[[GpuHealth], tuple[str, str]]
     "gpu-count",
     Severity.CRITICAL,
     title="Host has another number of GPUs than expected",
-    good="the number in the lab file, where `gpus` is set for the node",
     why="a job that asks for all GPUs of a node waits for ever, or fails without a reason",
     source=PRACTICE,
     remedy="read the kernel's log for Xid 79, power the host off and on, reseat the card; or "
     "correct `gpus`",
 )
-def gpu_count(view: View) -> Iterator[AuditFault]:
+def gpu_count(view: View) -> Faults:
     def declared(place: Place) -> int | None:
         node = view.fleet.node(place.host)
         is_set = node is not None and "gpus" in node.model_fields_set
@@ -71,12 +70,11 @@ def _count(view: View, place: Place) -> Reading[int]:
     "gpu-lost",
     Severity.CRITICAL,
     title="The driver has lost a GPU",
-    good="each GPU on PCI is listed by nvidia-smi",
     why="programs see one GPU less, and those that used it hang or fail",
     source=XIDS,
     remedy="drain the node and power it off and on; replace the card if it happens again",
 )
-def gpu_lost(view: View) -> Iterator[AuditFault]:
+def gpu_lost(view: View) -> Faults:
     for place, gpu in _gpus(view):
         if _is_lost(gpu):
             yield fault(place, gpu.health, "not listed by nvidia-smi", "listed")
@@ -93,13 +91,12 @@ def _is_lost(gpu: Gpu) -> bool:
     "gpu-memory",
     Severity.HIGH,
     title="GPU memory is damaged",
-    good="no uncorrected error since the driver was loaded, no failed remapping of rows",
     why="a program on this GPU fails or computes wrong values",
     source=MEMORY,
     remedy="drain the node, reset the GPU (nvidia-smi -r), run `dcgmi diag -r 3`; replace a card "
     "that cannot remap",
 )
-def gpu_memory(view: View) -> Iterator[AuditFault]:
+def gpu_memory(view: View) -> Faults:
     def judge(health: GpuHealth) -> tuple[str, str]:
         if health.remap_failed:
             return "remapping of rows failed", "no failure"
@@ -118,12 +115,11 @@ def gpu_memory(view: View) -> Iterator[AuditFault]:
     "gpu-reset",
     Severity.MEDIUM,
     title="GPU waits for a reset",
-    good="no remapping of rows pending, no recovery action",
     why="the bad memory row is in use until the reset, and the next error may stop a job",
     source=MEMORY,
     remedy="drain the node and do what the finding names: nvidia-smi -r, or a reboot",
 )
-def gpu_reset(view: View) -> Iterator[AuditFault]:
+def gpu_reset(view: View) -> Faults:
     def judge(health: GpuHealth) -> tuple[str, str]:
         if health.recovery_action not in ("", "None"):
             return f"recovery action {health.recovery_action}", "None"
@@ -136,13 +132,12 @@ def gpu_reset(view: View) -> Iterator[AuditFault]:
     "gpu-xid",
     Severity.HIGH,
     title="The driver has logged an error of the GPU's hardware",
-    good="none since boot of " + ", ".join(map(str, BROKEN)),
     why="after it a GPU may hang, compute wrong values or be gone, whatever nvidia-smi shows now",
     source=XIDS,
     remedy="do what the catalog of Xids says for this number; after the reboot that it usually "
     "asks for, look again",
 )
-def gpu_xid(view: View) -> Iterator[AuditFault]:
+def gpu_xid(view: View) -> Faults:
     with_driver = [place for place in view.places if place.host.system.gpu_driver.value]
     for place, reading, xids in view.each(with_driver, lambda place: place.host.system.xids):
         for xid in xids:
@@ -160,12 +155,11 @@ def gpu_xid(view: View) -> Iterator[AuditFault]:
     "gpu-throttled",
     Severity.HIGH,
     title="GPU is slowed down",
-    good="no slowdown by heat or by the power supply; the power cap under load is normal",
     why="all GPUs of a collective wait for the slowest one",
     source=SMI,
     remedy="check fans, air flow, liquid cooling, power supplies and their cables",
 )
-def gpu_throttled(view: View) -> Iterator[AuditFault]:
+def gpu_throttled(view: View) -> Faults:
     return _judged(
         view, lambda health: (", ".join(health.throttled), "none" if health.throttled else "")
     )
@@ -175,13 +169,11 @@ def gpu_throttled(view: View) -> Iterator[AuditFault]:
     "gpu-pcie",
     Severity.HIGH,
     title="GPU's PCIe link is narrower or slower than it could be",
-    good="full width; at full speed also the full generation, which an idle GPU may lower to "
-    "save power",
     why="copies between host and GPU, and GPUDirect, lose the same share",
     source=SMI,
     remedy="reseat the card or its riser, compare the BIOS settings of the slot with a peer",
 )
-def gpu_pcie(view: View) -> Iterator[AuditFault]:
+def gpu_pcie(view: View) -> Faults:
     def judge(health: GpuHealth) -> tuple[str, str]:
         width, generation = health.pcie_width, health.pcie_generation
         if width and health.pcie_max_width and width < health.pcie_max_width:
@@ -198,14 +190,12 @@ def gpu_pcie(view: View) -> Iterator[AuditFault]:
     "gpu-nvlink",
     Severity.HIGH,
     title="An NVLink is down, or the GPU is not in its fabric",
-    good="each link as fast as the same one of most GPUs of the host; registered with Fabric "
-    "Manager",
     why="GPUs of one node exchange data over fewer links, over PCIe, or not at all",
     source=SMI,
     remedy="read nvidia-smi nvlink -e and the log of Fabric Manager; reset all GPUs of the node, "
     "reseat the board",
 )
-def gpu_nvlink(view: View) -> Iterator[AuditFault]:
+def gpu_nvlink(view: View) -> Faults:
     def judge(health: GpuHealth) -> tuple[str, str]:
         if health.fabric_state not in REGISTERED:
             return f"fabric {health.fabric_state}", "Completed"
@@ -243,7 +233,7 @@ def _gpus(view: View) -> Iterator[tuple[Place, Gpu]]:
             yield replace(place, part=f"GPU {gpu.pci}"), gpu
 
 
-def _judged(view: View, judge: Judge) -> Iterator[AuditFault]:
+def _judged(view: View, judge: Judge) -> Faults:
     for place, gpu in _gpus(view):
         health = view.read(place.node, gpu.health)
         actual, right = judge(health) if health else ("", "")

@@ -1,8 +1,6 @@
 """The rest of the host: what makes RDMA jitter, or logs and tokens wrong."""
 
-from collections.abc import Iterator
-
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 
@@ -13,12 +11,11 @@ SWAP = "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-m
     "governor",
     Severity.LOW,
     title="CPUs save power",
-    good="the governor performance",
     why="cores that wake up or speed up slowly add latency and jitter",
     source=PRACTICE,
     remedy="cpupower frequency-set -g performance, at each boot",
 )
-def governor(view: View) -> Iterator[AuditFault]:
+def governor(view: View) -> Faults:
     for place, reading, names in view.each(view.places, lambda place: place.host.system.governors):
         others = sorted({*names} - {"performance"})
         if others:
@@ -29,12 +26,11 @@ def governor(view: View) -> Iterator[AuditFault]:
     "swap",
     Severity.LOW,
     title="Swap is on",
-    good="no swap",
     why="memory that is swapped out stalls a rank, and all others wait for it",
     source=SWAP,
     remedy="swapoff -a, and remove it from /etc/fstab",
 )
-def swap(view: View) -> Iterator[AuditFault]:
+def swap(view: View) -> Faults:
     words = {True: "swap", False: "none"}
     return view.unlike(
         view.places, lambda place: place.host.system.swap_kib.map(bool), False, words.__getitem__
@@ -45,12 +41,11 @@ def swap(view: View) -> Iterator[AuditFault]:
     "clock",
     Severity.LOW,
     title="Clock is not synchronized",
-    good="synchronized",
     why="logs of several hosts cannot be compared, and certificates and tokens are refused",
     source=PRACTICE,
     remedy="enable chrony or systemd-timesyncd with a server that the host reaches",
 )
-def clock(view: View) -> Iterator[AuditFault]:
+def clock(view: View) -> Faults:
     words = {True: "synchronized", False: "not synchronized"}
     return view.unlike(
         view.places, lambda place: place.host.system.clock_synchronized, True, words.__getitem__

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -30,13 +30,12 @@ def gbit(speed_mbit_s: int) -> str:
     "link-down",
     Severity.CRITICAL,
     title="Link is down",
-    good="carrier on every PF of a rail",
     why="a rank that uses this rail hangs in its first collective",
     source=MONITOR,
     remedy="check cable, optic and switch port; a node that is out of service belongs in the lab "
     "file as drained",
 )
-def link_down(view: View) -> Iterator[AuditFault]:
+def link_down(view: View) -> Faults:
     for port in view.ports:
         if port.pf.up.value is False:
             yield fault(port, port.pf.up, "set down", "up with carrier")
@@ -48,12 +47,11 @@ def link_down(view: View) -> Iterator[AuditFault]:
     "link-speed",
     Severity.HIGH,
     title="Link runs at another speed than its peers",
-    good="the speed that most peers have",
     why="a collective is as slow as its slowest link",
     source=MONITOR,
     remedy="compare cable, optic, FEC and the speed set on the switch port with a peer's",
 )
-def link_speed(view: View) -> Iterator[AuditFault]:
+def link_speed(view: View) -> Faults:
     return view.unlike_peers(_linked(view), lambda port: port.pf.speed_mbit_s, gbit)
 
 
@@ -61,13 +59,12 @@ def link_speed(view: View) -> Iterator[AuditFault]:
     "link-below-nic",
     Severity.MEDIUM,
     title="Link is slower than the NIC can be",
-    good="the highest speed that the NIC supports",
     why="bandwidth that was paid for is not used",
     source=PRACTICE,
     remedy="check whether cable, optic and switch port support the speed; waive it for a slower "
     "switch",
 )
-def link_below_nic(view: View) -> Iterator[AuditFault]:
+def link_below_nic(view: View) -> Faults:
     for port, reading, speed in view.each(_linked(view), lambda port: port.pf.speed_mbit_s):
         supported = view.read(port.node, port.pf.supported_speeds_mbit_s)
         if supported and speed < max(supported):
@@ -78,12 +75,11 @@ def link_below_nic(view: View) -> Iterator[AuditFault]:
     "link-fec",
     Severity.MEDIUM,
     title="Forward error correction differs from peers",
-    good="the FEC that most peers have",
     why="both ends must agree, and weaker FEC loses packets on cables that its peers survive",
     source=PRACTICE,
     remedy="set the same FEC on NIC and switch port, or leave both at auto",
 )
-def link_fec(view: View) -> Iterator[AuditFault]:
+def link_fec(view: View) -> Faults:
     return view.unlike_peers(_linked(view), lambda port: port.pf.fec)
 
 
@@ -91,46 +87,32 @@ def link_fec(view: View) -> Iterator[AuditFault]:
     "link-flaps",
     Severity.HIGH,
     title="Link goes down and up",
-    good=f"at most {FLAP_CHANGES} changes of carrier between two looks",
     why="queue pairs break while the link is down, and jobs fail with them",
     source=THRESHOLDS,
     remedy="clean or replace optic and cable, then look again",
 )
-def link_flaps(view: View) -> Iterator[AuditFault]:
+def link_flaps(view: View) -> Faults:
     for port in view.ports:
-        before = view.fleet.earlier_hosts.get(port.node)
-        old_pf = before.pf(port.pf.pci) if before else None
-        if (
-            before is None
-            or old_pf is None
-            or before.system.boot_id.value != port.host.system.boot_id.value
-        ):
-            view.skip(port.node, "no earlier look since the last boot: --since FILE")
+        old_pf = view.earlier_pf(port)
+        if old_pf is None:
             continue
-        now, old = (
-            view.read(port.node, port.pf.carrier_changes),
-            view.read(port.node, old_pf.carrier_changes),
-        )
+        now = view.read(port.node, port.pf.carrier_changes)
+        old = view.read(port.node, old_pf.carrier_changes)
         if now is not None and old is not None and now - old > FLAP_CHANGES:
-            yield fault(
-                port,
-                port.pf.carrier_changes,
-                f"{now - old} changes of carrier",
-                f"at most {FLAP_CHANGES}",
-            )
+            changes = f"{now - old} changes of carrier"
+            yield fault(port, port.pf.carrier_changes, changes, f"at most {FLAP_CHANGES}")
 
 
 @check(
     "link-errors",
     Severity.HIGH,
     title="Link receives damaged packets",
-    good=f"at most {BIT_ERRORS_PER_HOUR} CRC or symbol errors per hour",
     why="every damaged packet is lost, and RoCE sends the whole window again",
     source=THRESHOLDS,
     remedy="clean the optic, swap cable and optic with a good peer's, and see which end the "
     "errors follow",
 )
-def link_errors(view: View) -> Iterator[AuditFault]:
+def link_errors(view: View) -> Faults:
     for port, name, rate, source in view.deltas(BIT_ERRORS):
         if rate * 3600 > BIT_ERRORS_PER_HOUR:
             yield view.rate_fault(
@@ -142,12 +124,11 @@ def link_errors(view: View) -> Iterator[AuditFault]:
     "link-module",
     Severity.HIGH,
     title="Optic or cable reports a fault",
-    good="no rise of the counters of module faults",
     why="an optic that is too hot or shorted fails soon",
     source=COUNTERS,
     remedy="check the air flow, then replace optic or cable",
 )
-def link_module(view: View) -> Iterator[AuditFault]:
+def link_module(view: View) -> Faults:
     return view.rises(MODULE_FAULTS, idle_proves=True)
 
 

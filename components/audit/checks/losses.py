@@ -1,9 +1,9 @@
 """Lost and paused packets, as rates between two looks."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from statistics import median
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View
@@ -43,14 +43,12 @@ is slow itself."""
     "packet-loss",
     Severity.HIGH,
     title="RoCE loses packets",
-    good=", ".join(f"{name} at most {limit}/s" for name, limit in LIMITS.items())
-    + f"; of soft-RoCE {RESENT} at most {MOST_RESENT_SHARE:.2%} of {SENT}",
     why="each loss makes RoCE send a window again and slow down",
     source=THRESHOLDS,
     remedy="compare QoS of NIC and switch first, then cable and optic; look for a pause storm at "
     "the receivers",
 )
-def packet_loss(view: View) -> Iterator[AuditFault]:
+def packet_loss(view: View) -> Faults:
     sent_per_s = {}
     for port, name, rate, source in view.deltas((*LIMITS, SENT, RESENT)):
         place = (port.node, port.part)
@@ -69,12 +67,11 @@ def packet_loss(view: View) -> Iterator[AuditFault]:
     "pause-storm",
     Severity.HIGH,
     title="NIC pauses the network for a long time",
-    good="no rise of tx_pause_storm_*_events",
     why="the host does not take packets, and stops all senders of its class far into the fabric",
     source=COUNTERS,
     remedy="drain this node: check its PCIe link, IOMMU, NUMA and hung processes",
 )
-def pause_storm(view: View) -> Iterator[AuditFault]:
+def pause_storm(view: View) -> Faults:
     return view.rises(STORMS, idle_proves=True)
 
 
@@ -82,14 +79,12 @@ def pause_storm(view: View) -> Iterator[AuditFault]:
     "pause-rate",
     Severity.HIGH,
     title="Port is paused far more than its peers",
-    good=f"below {FEW_PAUSES_PER_S} pause frames per second, or below {TIMES_MEDIAN} times the "
-    "median of peers",
     why="one slow receiver or wrong port slows down all that share its class",
     source=PRACTICE,
     remedy="find the receiver behind the pauses: the node with a pause storm, a narrow PCIe link "
     "or a wrong MTU",
 )
-def pause_rate(view: View) -> Iterator[AuditFault]:
+def pause_rate(view: View) -> Faults:
     groups: dict[Hashable, list[tuple[Port, str, float, str]]] = {}
     for port, name, rate, source in view.deltas(PAUSES):
         groups.setdefault((port.peers, name), []).append((port, name, rate, source))

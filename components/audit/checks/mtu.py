@@ -1,8 +1,6 @@
 """MTU from pod to switch: PF, VF, pod, RDMA and switch port."""
 
-from collections.abc import Iterator
-
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.registry import check
 from components.audit.view import View, fault
 from components.inventory.model import Attachment
@@ -30,12 +28,11 @@ def path_mtu(mtu_bytes: int) -> int:
     "mtu-pf",
     Severity.HIGH,
     title="MTU of the PF is wrong",
-    good="the MTU of the lab file, or of most peers",
     why="the larger packets of its peers are dropped, and its own are slower",
     source=CHAIN,
     remedy="set one MTU on all PFs of the rail, also in the file that sets it at boot",
 )
-def mtu_pf(view: View) -> Iterator[AuditFault]:
+def mtu_pf(view: View) -> Faults:
     return view.unlike_declared(
         view.ports,
         lambda port: port.pf.mtu_bytes,
@@ -47,13 +44,12 @@ def mtu_pf(view: View) -> Iterator[AuditFault]:
     "mtu-vf",
     Severity.HIGH,
     title="MTU of VFs differs from their PF",
-    good="the MTU of the PF",
     why="a VF does not follow its PF, and the pod gets the VF's MTU: packets are a sixth as "
     "large, or are dropped",
     source=VF_MTU,
     remedy="set the MTU of each idle VF, and mtu in the CNI configuration or the operator's policy",
 )
-def mtu_vf(view: View) -> Iterator[AuditFault]:
+def mtu_vf(view: View) -> Faults:
     wrong = view.places_of(mtu_pf)
     for port, _, mtu in view.each(view.ports, lambda port: port.pf.mtu_bytes):
         if (port.node, port.part) in wrong:
@@ -71,33 +67,27 @@ def mtu_vf(view: View) -> Iterator[AuditFault]:
     "mtu-pod",
     Severity.HIGH,
     title="A network for pods sets another MTU than its rail",
-    good="the MTU of the rail",
     why="pods send packets that the rail drops, or smaller ones than it carries",
     source=CHAIN,
     remedy="set mtu in the NetworkAttachmentDefinition to the MTU of the rail, or leave it out "
     "and set it on the VFs",
 )
-def mtu_pod(view: View) -> Iterator[AuditFault]:
-    cluster = view.fleet.inventory.cluster
+def mtu_pod(view: View) -> Faults:
+    cluster = view.cluster()
     if cluster is None or view.lab is None:
         return
     rails = {rail.resource: rail for rail in view.lab.rails}
     for network in view.read("", cluster.attachments) or ():
         rail, mtu = rails.get(network.resource_name), _mtu_in(network)
         if rail and mtu is not None and mtu != rail.mtu_bytes:
-            yield view.cluster_fault(
-                cluster.attachments.source,
-                f"{network.namespace}/{network.name}",
-                str(mtu),
-                str(rail.mtu_bytes),
-            )
+            where, source = f"{network.namespace}/{network.name}", cluster.attachments.source
+            yield view.cluster_fault(source, where, str(mtu), str(rail.mtu_bytes))
 
 
 def _mtu_in(attachment: Attachment) -> int | None:
     """The MTU that any plugin of a CNI configuration sets."""
-    plugins = attachment.config.get("plugins")
-    for plugin in [attachment.config, *(plugins if isinstance(plugins, list) else [])]:
-        mtu = plugin.get("mtu") if isinstance(plugin, dict) else None
+    for plugin in attachment.plugins:
+        mtu = plugin.get("mtu")
         if isinstance(mtu, int) and mtu > 0:
             return mtu
     return None
@@ -107,14 +97,12 @@ def _mtu_in(attachment: Attachment) -> int | None:
     "mtu-rdma",
     Severity.MEDIUM,
     title="RDMA MTU is smaller than it could be",
-    good=f"{LARGEST_PATH_MTU} bytes, which takes an Ethernet MTU of "
-    f"{LARGEST_PATH_MTU + HEADERS_BYTES} or more",
     why="Linux takes 96 bytes off and rounds down, so that an MTU of 4096 gives 2048: more "
     "packets for the same data",
     source=IB_ADDR,
     remedy="set the MTU of the rail to 4200 or more on PFs, VFs and switch ports",
 )
-def mtu_rdma(view: View) -> Iterator[AuditFault]:
+def mtu_rdma(view: View) -> Faults:
     wrong = view.places_of(mtu_pf)
     for port, _, devices in view.each(view.ports, lambda port: port.pf.rdma):
         largest = path_mtu(port.lab_rail.mtu_bytes) if port.lab_rail else LARGEST_PATH_MTU
@@ -128,17 +116,14 @@ def mtu_rdma(view: View) -> Iterator[AuditFault]:
     "mtu-switch",
     Severity.HIGH,
     title="MTU of the switch port is smaller than the NIC's",
-    good="at least the MTU of the PF",
     why="the switch drops large packets, and small ones such as ping pass",
     source=CHAIN,
     remedy="set the switch port to 9216, or to the largest MTU that it takes",
 )
-def mtu_switch(view: View) -> Iterator[AuditFault]:
+def mtu_switch(view: View) -> Faults:
     for port, uplink in view.uplinks():
-        mtu, allowed = (
-            view.read(port.node, port.pf.mtu_bytes),
-            view.read(port.node, uplink.port.mtu_bytes),
-        )
+        mtu = view.read(port.node, port.pf.mtu_bytes)
+        allowed = view.read(port.node, uplink.port.mtu_bytes)
         if mtu is not None and allowed is not None and allowed < mtu:
             yield view.switch_fault(uplink, uplink.port.mtu_bytes, str(allowed), f"{mtu} or more")
 
@@ -147,10 +132,9 @@ def mtu_switch(view: View) -> Iterator[AuditFault]:
     "mtu-peer",
     Severity.HIGH,
     title="Packets arrive that are larger than the MTU",
-    good="no rise of the counters of oversized packets",
     why="the other end has a larger MTU, and each of its large packets is dropped",
     source=COUNTERS,
     remedy="set one MTU on both ends",
 )
-def mtu_peer(view: View) -> Iterator[AuditFault]:
+def mtu_peer(view: View) -> Faults:
     return view.rises(OVERSIZE)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
 from components.audit.registry import check
 from components.audit.view import View, fault
@@ -37,14 +37,13 @@ USUAL_SHARE, FEWEST_PEERS = 2 / 3, 3
     "pcie-link",
     Severity.HIGH,
     title="PCIe link is slower or narrower than the NIC",
-    good="current speed and width as the NIC's highest",
     why="the slot limits the rail, for example to half of it with 8 lanes in place of 16",
     source="https://github.com/imbue-ai/cluster-health",
     remedy="power the host off, reseat card and riser, check the slot's bifurcation in the BIOS; "
     "waive it for a slot "
     "that is older than the NIC",
 )
-def pcie_link(view: View) -> Iterator[AuditFault]:
+def pcie_link(view: View) -> Faults:
     for port in view.ports:
         pf = port.pf
         speed, fastest = (
@@ -63,7 +62,6 @@ def pcie_link(view: View) -> Iterator[AuditFault]:
     "pcie-settings",
     Severity.MEDIUM,
     title="PCIe settings of the NIC differ from peers",
-    good="the largest read request, relaxed ordering and ATS that most peers have",
     why="small read requests and strict ordering slow the NIC's access to memory, and the "
     "slowest host slows all",
     source=OPTIMIZED,
@@ -72,7 +70,7 @@ def pcie_link(view: View) -> Iterator[AuditFault]:
     "ordering and ATS equal in the BIOS, the kernel's arguments and the NIC's firmware "
     "(ATS_ENABLED)",
 )
-def pcie_settings(view: View) -> Iterator[AuditFault]:
+def pcie_settings(view: View) -> Faults:
     ordering = {True: "relaxed ordering", False: "strict ordering"}
     translation = {True: "ATS on", False: "ATS off"}
     yield from view.unlike_peers(
@@ -88,13 +86,12 @@ def pcie_settings(view: View) -> Iterator[AuditFault]:
     "pcie-errors",
     Severity.HIGH,
     title="PCIe link has signal errors",
-    good="no rise of the signal integrity counters",
     why="each error stalls the link, and the next one may drop the NIC off the bus",
     source=COUNTERS,
     remedy="move the NIC to another slot to see whether the errors follow it; update its "
     "firmware and the BIOS",
 )
-def pcie_errors(view: View) -> Iterator[AuditFault]:
+def pcie_errors(view: View) -> Faults:
     return view.rises(INTEGRITY)
 
 
@@ -102,13 +99,12 @@ def pcie_errors(view: View) -> Iterator[AuditFault]:
     "kernel-complaints",
     Severity.HIGH,
     title="The kernel complains about a NIC",
-    good="no message about health, power or temperature since boot",
     why="link state and counters can look fine while the driver has lost the NIC's firmware",
     source=MONITOR,
     remedy="drain the node and power it off and on; replace the NIC or its firmware if the "
     "message returns",
 )
-def kernel_complaints(view: View) -> Iterator[AuditFault]:
+def kernel_complaints(view: View) -> Faults:
     for place, reading, lines in view.each(
         view.places, lambda place: place.host.system.kernel_complaints
     ):
@@ -134,12 +130,11 @@ def _nic_of(line: str, host: Host) -> str:
     "pci-missing",
     Severity.HIGH,
     title="A NIC or GPU that peers have is missing",
-    good="the PCI devices of its peers",
     why="a card that fell off the bus is in no list, and jobs that count on it fail or wait",
     source=MONITOR,
     remedy="read the kernel's log, power the host off and on, reseat the card",
 )
-def pci_missing(view: View) -> Iterator[AuditFault]:
+def pci_missing(view: View) -> Faults:
     having: dict[object, list[tuple[int, frozenset[str]]]] = {}
     for at, place in enumerate(view.places):
         host = place.host
@@ -171,13 +166,12 @@ def pci_missing(view: View) -> Iterator[AuditFault]:
     "acs",
     Severity.MEDIUM,
     title="ACS sends traffic between GPU and NIC through the CPU",
-    good="no redirection on the bridges between a GPU and its NIC, on bare metal",
     why="packets pass through the root complex, which costs bandwidth or hangs GPUDirect",
     source=NCCL,
     remedy=f"{ACS_REMEDY}; on platforms that `rdma_topo check` of rdma-core supports, do what it "
     "says",
 )
-def acs(view: View) -> Iterator[AuditFault]:
+def acs(view: View) -> Faults:
     for place, reading, redirecting in view.each(
         view.places, lambda place: place.host.system.acs_bridges
     ):
@@ -207,13 +201,12 @@ def _between(port: Port) -> set[str]:
     "iommu",
     Severity.MEDIUM,
     title="The IOMMU translates the NIC's memory accesses",
-    good="identity (iommu=pt), or no IOMMU",
     why="each access is translated, which costs bandwidth and hinders GPUDirect",
     source=IOMMU,
     remedy="add the kernel argument iommu=pt and reboot; leave it where VMs or untrusted users "
     "own the devices",
 )
-def iommu(view: View) -> Iterator[AuditFault]:
+def iommu(view: View) -> Faults:
     for port, reading, kind in view.each(view.ports, lambda port: port.pf.iommu_group_type):
         if kind not in {"", "identity"}:
             yield fault(port, reading, kind, "identity")
@@ -223,12 +216,11 @@ def iommu(view: View) -> Iterator[AuditFault]:
     "gpu-far",
     Severity.HIGH,
     title="No GPU is close to the NIC",
-    good="a GPU below the same PCIe bridge, as on the other rails or on peers",
     why="NCCL copies through host memory when GPU and NIC share no PCIe switch",
     source=NCCL_ENV,
     remedy="move the card to the slot that its peers use",
 )
-def gpu_far(view: View) -> Iterator[AuditFault]:
+def gpu_far(view: View) -> Faults:
     near: dict[object, list[bool]] = {}
     for port in view.ports:
         if port.pf.nearest_gpus.value is not None:

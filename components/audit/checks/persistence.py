@@ -1,11 +1,9 @@
 """What is set at boot: after it, a host should be as it runs now."""
 
-from collections.abc import Iterator
-
 from components.audit.checks.addressing import rail_address, rail_subnet
 from components.audit.checks.mtu import mtu_pf
 from components.audit.checks.pods import vfs
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 from components.inventory.reading import known
@@ -15,13 +13,12 @@ from components.inventory.reading import known
     "not-persistent",
     Severity.HIGH,
     title="MTU, address or VFs change at the next boot",
-    good="files that set what runs now, as peers have them",
     why="after a reboot the host comes up unlike its peers",
     source=PRACTICE,
     remedy="write what runs into the file that sets it at boot, and remove other files that set "
     "the same interface",
 )
-def not_persistent(view: View) -> Iterator[AuditFault]:
+def not_persistent(view: View) -> Faults:
     wrong = {judge: view.places_of(judge) for judge in (mtu_pf, rail_address, rail_subnet, vfs)}
     for port, _, files in view.each(view.ports, lambda port: port.pf.config_files):
         here = port.node, port.part

@@ -1,10 +1,9 @@
 """VFs and Kubernetes: what pods get of the rails."""
 
-from collections.abc import Iterator
 from ipaddress import IPv4Address
 from itertools import chain
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
 from components.audit.registry import check
 from components.audit.view import View, fault
@@ -23,20 +22,18 @@ OPERATOR = "https://github.com/k8snetworkplumbingwg/sriov-network-operator"
 MULTUS = "https://github.com/k8snetworkplumbingwg/rdma-cni"
 TOPOLOGY = "https://kubernetes.io/docs/tasks/administer-cluster/topology-manager/"
 NODE_IP = "https://github.com/kubernetes/kubernetes/issues/44702"
-NO_CLUSTER = "no cluster in the inventory"
 
 
 @check(
     "vfs",
     Severity.HIGH,
     title="Number of VFs is wrong",
-    good="the number of the lab file, or of most peers",
     why="pods that ask for a VF wait, or a node gets fewer pods than its peers",
     source=OPERATOR,
     remedy="drain the node, write 0 and then the number to sriov_numvfs, then restart its device "
     "plugin",
 )
-def vfs(view: View) -> Iterator[AuditFault]:
+def vfs(view: View) -> Faults:
     operated = _operated(view)
 
     def declared(port: Port) -> int | None:
@@ -51,7 +48,6 @@ def vfs(view: View) -> Iterator[AuditFault]:
     "eswitch",
     Severity.HIGH,
     title="The NIC's eswitch is not in legacy mode",
-    good="legacy, where VFs are for pods",
     why="its VFs refuse VLAN, trust and spoof check (EOPNOTSUPP), so the SR-IOV CNI fails every "
     "pod",
     source=SWITCHDEV,
@@ -59,7 +55,7 @@ def vfs(view: View) -> Iterator[AuditFault]:
     "legacy; stop what sets "
     "switchdev at boot (OVN, OVS offload); waive it where pods use OVS offload",
 )
-def eswitch(view: View) -> Iterator[AuditFault]:
+def eswitch(view: View) -> Faults:
     for port, reading, mode in view.each(view.ports, lambda port: port.pf.eswitch_mode):
         has_vfs = port.declared.vfs if port.declared else port.pf.vfs_num.value
         if has_vfs and mode not in {"", LEGACY}:
@@ -70,14 +66,13 @@ def eswitch(view: View) -> Iterator[AuditFault]:
     "allocatable",
     Severity.HIGH,
     title="Kubernetes offers another number of VFs than there are",
-    good="as many allocatable as VFs",
     why="the device plugin lists VFs once when it starts: VFs made later are never offered, and "
     "removed ones still are",
     source=PLUGIN,
     remedy="delete the device plugin's pod on this node",
 )
-def allocatable(view: View) -> Iterator[AuditFault]:
-    cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
+def allocatable(view: View) -> Faults:
+    cluster, nodes = view.cluster(), _nodes(view)
     if cluster is None or not _offers_vfs(view):
         return
     offered_anywhere = {name for node in nodes.values() for name in node.capacity}
@@ -120,8 +115,6 @@ def _nodes(view: View) -> dict[str, KubeNode]:
     """The cluster's nodes by the host's name in the inventory."""
     cluster = view.fleet.inventory.cluster
     if cluster is None:
-        for host in view.fleet.hosts:
-            view.skip(host.name, NO_CLUSTER)
         return {}
     view.read("", cluster.nodes)
     in_cluster = KubeNodes(cluster)
@@ -149,14 +142,13 @@ def _offers_vfs(view: View) -> bool:
     "vf-owners",
     Severity.CRITICAL,
     title="Two owners make the VFs of one PF",
-    good="either the SR-IOV operator or the host",
     why="each resets what the other made, and pods lose their VFs",
     source=EXTERNAL,
     remedy="remove the PF from the operator's policies, or let the operator create its VFs: "
     "profile sriov_operator",
 )
-def vf_owners(view: View) -> Iterator[AuditFault]:
-    cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
+def vf_owners(view: View) -> Faults:
+    cluster, nodes = view.cluster(), _nodes(view)
     states = view.read("", cluster.sriov_node_states) if cluster else None
     managed = {state.name: managed_pfs(state) for state in states or ()}
     for port in view.ports:
@@ -172,15 +164,13 @@ def vf_owners(view: View) -> Iterator[AuditFault]:
     "vf-operator",
     Severity.HIGH,
     title="The SR-IOV operator has not reached its state",
-    good="syncStatus Succeeded",
     why="VFs of the node are as they were before the last policy, or half made",
     source=OPERATOR,
     remedy="read the log of the node's sriov-network-config-daemon",
 )
-def vf_operator(view: View) -> Iterator[AuditFault]:
-    cluster = view.fleet.inventory.cluster
+def vf_operator(view: View) -> Faults:
+    cluster = view.cluster()
     if cluster is None:
-        view.skip("", NO_CLUSTER)
         return
     hosts = {node.name: host for host, node in _nodes(view).items()}
     for state in view.read("", cluster.sriov_node_states) or ():
@@ -196,16 +186,13 @@ def vf_operator(view: View) -> Iterator[AuditFault]:
     "attachment",
     Severity.HIGH,
     title="A network for pods is missing or names an unknown resource",
-    good="a NetworkAttachmentDefinition of each rail in each namespace, with a resource that "
-    "nodes offer",
     why="pods that name the network or need its resource wait for ever",
     source=MULTUS,
     remedy="create it in the namespace, with the annotation k8s.v1.cni.cncf.io/resourceName",
 )
-def attachment(view: View) -> Iterator[AuditFault]:
-    cluster = view.fleet.inventory.cluster
+def attachment(view: View) -> Faults:
+    cluster = view.cluster()
     if cluster is None:
-        view.skip("", NO_CLUSTER)
         return
     networks, nodes = view.read("", cluster.attachments), view.read("", cluster.nodes)
     if networks is None or nodes is None:
@@ -233,25 +220,21 @@ def attachment(view: View) -> Iterator[AuditFault]:
 
 def plugin_types(network: Attachment) -> set[str]:
     """The CNI plugins of a network."""
-    plugins = network.config.get("plugins")
-    parts = [network.config, *(plugins if isinstance(plugins, list) else [])]
-    return {str(part.get("type")) for part in parts if isinstance(part, dict)}
+    return {str(plugin.get("type")) for plugin in network.plugins}
 
 
 @check(
     "rdma-namespaces",
     Severity.MEDIUM,
     title="RDMA devices are shared by all namespaces, but rdma-cni moves them",
-    good="exclusive where networks use rdma-cni",
     why="the plugin cannot move a device into a pod: pods fail to start",
     source=MULTUS,
     remedy="options ib_core netns_mode=0 in /etc/modprobe.d, then reboot: it cannot change while "
     "namespaces exist",
 )
-def rdma_namespaces(view: View) -> Iterator[AuditFault]:
-    cluster = view.fleet.inventory.cluster
+def rdma_namespaces(view: View) -> Faults:
+    cluster = view.cluster()
     if cluster is None:
-        view.skip("", NO_CLUSTER)
         return
     networks = view.read("", cluster.attachments) or ()
     if not any("rdma" in plugin_types(network) for network in networks):
@@ -265,13 +248,12 @@ def rdma_namespaces(view: View) -> Iterator[AuditFault]:
     "topology-policy",
     Severity.MEDIUM,
     title="The kubelet does not align VFs, GPUs and CPUs",
-    good="a topologyManagerPolicy other than none, on hosts with several NUMA nodes",
     why="a pod may get a VF and CPUs on the far side of the machine",
     source=TOPOLOGY,
     remedy="topologyManagerPolicy: restricted in the kubelet's configuration, then restart it on "
     "the drained node",
 )
-def topology_policy(view: View) -> Iterator[AuditFault]:
+def topology_policy(view: View) -> Faults:
     for place, reading, policy in view.each(
         view.places, lambda place: place.host.system.kubelet_topology_policy
     ):
@@ -283,13 +265,12 @@ def topology_policy(view: View) -> Iterator[AuditFault]:
     "node-ip",
     Severity.HIGH,
     title="The node's Kubernetes address is on a rail",
-    good="an InternalIP on the management network",
     why="the API, probes and pod networks share the rail with RDMA",
     source=NODE_IP,
     remedy="--node-ip for the kubelet, then restart it on the drained node",
 )
-def node_ip(view: View) -> Iterator[AuditFault]:
-    cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
+def node_ip(view: View) -> Faults:
+    cluster, nodes = view.cluster(), _nodes(view)
     if cluster is None:
         return
     for host in view.fleet.hosts:

@@ -1,8 +1,6 @@
 """Quality of service: NIC and switch must treat RoCE and its congestion notifications alike."""
 
-from collections.abc import Iterator
-
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 from stacks.qos import Qos
@@ -36,13 +34,12 @@ def numbers(values: tuple[int, ...]) -> str:
     "qos-trust",
     Severity.HIGH,
     title="NIC ignores the marks of RoCE packets",
-    good="trust dscp",
     why="RoCE v2 carries its class in the DSCP: without trust it shares the queue of all other "
     "traffic, without ECN",
     source=QOS,
     remedy="mlnx_qos -i INTERFACE --trust=dscp, at each boot",
 )
-def qos_trust(view: View) -> Iterator[AuditFault]:
+def qos_trust(view: View) -> Faults:
     return view.unlike(view.ports, lambda port: port.pf.qos.trust, "dscp")
 
 
@@ -50,12 +47,11 @@ def qos_trust(view: View) -> Iterator[AuditFault]:
     "global-pause",
     Severity.HIGH,
     title="Global pause is on",
-    good="off in both directions",
     why="it stops all classes where priority flow control stops one, and excludes it",
     source=PAUSE,
     remedy="ethtool -A INTERFACE autoneg off rx off tx off, at each boot",
 )
-def global_pause(view: View) -> Iterator[AuditFault]:
+def global_pause(view: View) -> Faults:
     for port in view.ports:
         ways = {"rx": port.pf.qos.pause_rx, "tx": port.pf.qos.pause_tx}
         on = [way for way, reading in ways.items() if view.read(port.node, reading)]
@@ -67,13 +63,12 @@ def global_pause(view: View) -> Iterator[AuditFault]:
     "pfc-switch",
     Severity.CRITICAL,
     title="NIC and switch pause different priorities",
-    good="the same priorities on NIC and switch port",
     why="one end pauses what the other does not obey: packets are lost without a message",
     source=FLOW,
     remedy="one set of priorities on both ends: mlnx_qos --pfc and the switch's priority flow "
     "control",
 )
-def pfc_switch(view: View) -> Iterator[AuditFault]:
+def pfc_switch(view: View) -> Faults:
     for port, uplink in view.uplinks():
         own = view.read(port.node, port.pf.qos.pfc_priorities)
         other = view.read(port.node, uplink.port.pfc_priorities)
@@ -86,13 +81,12 @@ def pfc_switch(view: View) -> Iterator[AuditFault]:
     "pfc-peers",
     Severity.HIGH,
     title="PFC differs from the lab file or from peers",
-    good="the priorities of the lab file, or of most peers",
     why="a fabric is lossless or lossy as a whole: one port that differs drops or pauses the "
     "packets of others",
     source=FLOW,
     remedy="set the priorities of the rail: mlnx_qos --pfc, at each boot",
 )
-def pfc_peers(view: View) -> Iterator[AuditFault]:
+def pfc_peers(view: View) -> Faults:
     qos = view.lab.qos if view.lab else None
     declared: tuple[int, ...] | None = None
     if qos is not None:
@@ -108,12 +102,11 @@ def pfc_peers(view: View) -> Iterator[AuditFault]:
     "dscp-map",
     Severity.HIGH,
     title="NIC and switch put RoCE into different priorities",
-    good="the same priority for the DSCP of RoCE and of its notifications",
     why="the switch marks and pauses another class than the NIC sends in",
     source=CUMULUS,
     remedy="one map on both ends: mlnx_qos --dscp2prio, and the QoS map of the switch",
 )
-def dscp_map(view: View) -> Iterator[AuditFault]:
+def dscp_map(view: View) -> Faults:
     roce = of_roce(view)
     for port, uplink in view.uplinks():
         own = view.read(port.node, port.pf.qos.dscp_priority)
@@ -129,12 +122,11 @@ def dscp_map(view: View) -> Iterator[AuditFault]:
     "dcbx",
     Severity.MEDIUM,
     title="The NIC's firmware negotiates DCBX",
-    good="the operating system decides",
     why="the firmware may overrule trust, priorities and PFC with what the switch offers",
     source=DCBX,
     remedy="mlnx_qos -i INTERFACE --dcbx=os, at each boot",
 )
-def dcbx(view: View) -> Iterator[AuditFault]:
+def dcbx(view: View) -> Faults:
     return view.unlike(view.ports, lambda port: port.pf.qos.dcbx_mode, "os")
 
 
@@ -142,14 +134,13 @@ def dcbx(view: View) -> Iterator[AuditFault]:
     "ecn",
     Severity.HIGH,
     title="Congestion control is off for RoCE",
-    good="notification point and reaction point on for the priority of RoCE",
     why="without DCQCN a sender does not slow down: queues fill until packets are dropped or "
     "paused",
     source=ECN,
     remedy="write 1 to /sys/class/net/INTERFACE/ecn/roce_np/enable/PRIORITY and roce_rp, at each "
     "boot",
 )
-def ecn(view: View) -> Iterator[AuditFault]:
+def ecn(view: View) -> Faults:
     priority = of_roce(view).priority
     for port in view.ports:
         ways = {"np": port.pf.qos.ecn_np_priorities, "rp": port.pf.qos.ecn_rp_priorities}
@@ -163,13 +154,12 @@ def ecn(view: View) -> Iterator[AuditFault]:
     "cnp",
     Severity.MEDIUM,
     title="Congestion notifications are marked unlike the fabric expects",
-    good="DSCP and priority of the lab file; without one, 48 and 6 as NVIDIA's switches",
     why="notifications wait in the queue that they should relieve",
     source=CUMULUS,
     remedy="write /sys/class/net/INTERFACE/ecn/roce_np/cnp_dscp and cnp_802p_prio, or change the "
     "switch's map",
 )
-def cnp(view: View) -> Iterator[AuditFault]:
+def cnp(view: View) -> Faults:
     roce = of_roce(view)
     for port, reading, dscp in view.each(view.ports, lambda port: port.pf.qos.cnp_dscp):
         priority = view.read(port.node, port.pf.qos.cnp_priority)
@@ -191,12 +181,11 @@ def _class_text(value: int) -> str:
     "traffic-class",
     Severity.MEDIUM,
     title="RoCE traffic is not marked as declared",
-    good="the traffic class of the lab file, or of most peers",
     why="programs that set no traffic class send RoCE unmarked, outside of the class with ECN",
     source=PRACTICE,
     remedy="echo 106 > /sys/class/infiniband/DEVICE/tc/1/traffic_class, at each boot",
 )
-def traffic_class(view: View) -> Iterator[AuditFault]:
+def traffic_class(view: View) -> Faults:
     declared = view.lab.qos.tos if view.lab and view.lab.qos else None
     with_device = (port for port in view.ports if port.pf.rdma.or_else(()))
     return view.unlike_declared(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -32,13 +32,12 @@ def rdma_ports(view: View) -> Iterator[tuple[Port, RdmaPort]]:
     "rdma-port",
     Severity.CRITICAL,
     title="RDMA port is not active",
-    good="ACTIVE",
     why="no queue pair can be connected through it",
     source=MONITOR,
     remedy="load mlx5_ib (or the RDMA driver of the NIC), set the interface up, then read the "
     "kernel's log",
 )
-def rdma_port(view: View) -> Iterator[AuditFault]:
+def rdma_port(view: View) -> Faults:
     for port, reading, devices in view.each(view.ports, lambda port: port.pf.rdma):
         if not devices:
             yield fault(port, reading, "no RDMA device", "an ACTIVE RDMA device")
@@ -52,12 +51,11 @@ def rdma_port(view: View) -> Iterator[AuditFault]:
     "rdma-link-layer",
     Severity.CRITICAL,
     title="Port is in InfiniBand mode",
-    good="Ethernet",
     why="an InfiniBand port has no RoCE, and takes no part in an Ethernet rail",
     source=PRACTICE,
     remedy="mstconfig -d PCI set LINK_TYPE_P1=2 and a cold reboot, or remove the NIC from the rail",
 )
-def rdma_link_layer(view: View) -> Iterator[AuditFault]:
+def rdma_link_layer(view: View) -> Faults:
     kinds: dict[object, list[str]] = {}
     actual = []
     for port, device in rdma_ports(view):
@@ -75,13 +73,12 @@ def rdma_link_layer(view: View) -> Iterator[AuditFault]:
     "rocev2-gid",
     Severity.CRITICAL,
     title="No RoCE v2 GID for the IPv4 address",
-    good="a RoCE v2 GID of the port's IPv4 address",
     why="NCCL and rdma_cm find no path: they connect by this GID",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     remedy="set the interface down and up; check that the address is on the PF and not on a "
     "bridge or bond above it",
 )
-def rocev2_gid(view: View) -> Iterator[AuditFault]:
+def rocev2_gid(view: View) -> Faults:
     for port, device in rdma_ports(view):
         addresses = {str(address.ip) for address in port.ipv4}
         gids = view.read(port.node, device.gids) if addresses else None
@@ -93,12 +90,11 @@ def rocev2_gid(view: View) -> Iterator[AuditFault]:
     "rdma-name",
     Severity.HIGH,
     title="NIC has another name than expected",
-    good="the names of the lab file, or those that peers have in the same slot",
     why="device plugins, policies and NCCL_IB_HCA select by name, and miss this NIC",
     source=NAMES,
     remedy="pin the name to the PCI address or MAC with a systemd .link file or a udev rule",
 )
-def rdma_name(view: View) -> Iterator[AuditFault]:
+def rdma_name(view: View) -> Faults:
     if view.lab is None:
         yield from view.unlike_peers(
             view.ports, lambda port: port.pf.interfaces, lambda names: ", ".join(names) or "none"
@@ -131,13 +127,12 @@ def rdma_name(view: View) -> Iterator[AuditFault]:
     "gpudirect",
     Severity.HIGH,
     title="No way for GPUDirect RDMA",
-    good="nvidia_peermem loaded, or DMA-BUF with the open GPU driver",
     why="every byte is copied through host memory",
     source=GPUDIRECT,
     remedy="modprobe nvidia_peermem and load it at boot, or install the open kernel modules of "
     "the GPU driver",
 )
-def gpudirect(view: View) -> Iterator[AuditFault]:
+def gpudirect(view: View) -> Faults:
     def way(modules: tuple[str, ...]) -> bool:
         return bool(PEER_MEMORY & {*modules})
 
@@ -163,13 +158,12 @@ def _release(kernel: str) -> tuple[int, ...]:
     "memlock",
     Severity.HIGH,
     title="Containers may lock too little memory",
-    good="LimitMEMLOCK=infinity for containerd",
     why="registering memory fails, and NCCL falls back to TCP without an error",
     source=MEMLOCK,
     remedy="a systemd drop-in for containerd with LimitMEMLOCK=infinity, then restart containerd "
     "and the pods",
 )
-def memlock(view: View) -> Iterator[AuditFault]:
+def memlock(view: View) -> Faults:
     for place, reading, limit in view.each(
         view.places, lambda place: place.host.system.containerd_memlock
     ):

@@ -1,12 +1,12 @@
 """Switches: cables, and ports that should be alike."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable
 from string import ascii_letters
 
-from components.audit.checks.links import link_speed
-from components.audit.checks.qos import pfc_switch
-from components.audit.findings import AuditFault, Severity
+from components.audit.checks.links import gbit, link_speed
+from components.audit.checks.qos import numbers, pfc_switch
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import AuditUplink, Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -27,13 +27,11 @@ UNHEARD = "neither LLDP nor a MAC table shows its switch"
     "cross-cabled",
     Severity.HIGH,
     title="Port is on the switch of another rail",
-    good="the switch port of the lab file; without it, the switch that carries this rail for "
-    "other hosts",
     why="traffic of two rails crosses at one switch, and isolated rails time out",
     source=LLDP,
     remedy="swap the cables; if both ends of a pair are listed, they are each other's",
 )
-def cross_cabled(view: View) -> Iterator[AuditFault]:
+def cross_cabled(view: View) -> Faults:
     declared = {}
     for switch in view.lab.switches if view.lab else ():
         for node_name, interface, name in cables(switch):
@@ -60,7 +58,7 @@ def _number(port: str) -> str:
     return port.lstrip(ascii_letters)
 
 
-def _on_leaves_of_others(view: View, actual: list[tuple[Port, str]]) -> Iterator[AuditFault]:
+def _on_leaves_of_others(view: View, actual: list[tuple[Port, str]]) -> Faults:
     """A leaf belongs to a rail when most hosts on it have this rail there and no other."""
     rails_on: dict[str, dict[str, set[str]]] = {}
     for port, leaf in actual:
@@ -81,7 +79,6 @@ def _on_leaves_of_others(view: View, actual: list[tuple[Port, str]]) -> Iterator
     "numa-switch",
     Severity.MEDIUM,
     title="NICs of one NUMA node share a switch",
-    good="the NICs of a NUMA node spread over the switches that the host is cabled to",
     why="one switch carries all traffic of the GPUs there, and if it fails, they send through "
     "the other socket",
     source=DEEPOPS,
@@ -89,7 +86,7 @@ def _on_leaves_of_others(view: View, actual: list[tuple[Port, str]]) -> Iterator
     "one NUMA node each by "
     "design",
 )
-def numa_switch(view: View) -> Iterator[AuditFault]:
+def numa_switch(view: View) -> Faults:
     for place in view.places:
         ports_at: dict[int, list[tuple[Port, str]]] = {}
         for port in view.fleet.ports_of(place.host):
@@ -124,76 +121,61 @@ def _source(port: Port, uplink: AuditUplink | None) -> Reading[object]:
     "switch-speed",
     Severity.HIGH,
     title="Switch port runs at another speed than its peers",
-    good="the speed of most ports of this rail",
     why="a collective is as slow as its slowest link",
     source=PRACTICE,
     remedy="compare the port's speed, FEC and breakout with a peer's",
 )
-def switch_speed(view: View) -> Iterator[AuditFault]:
+def switch_speed(view: View) -> Faults:
     slow = view.places_of(link_speed)
-    groups: dict[Hashable, list[tuple[AuditUplink, int]]] = {}
+    groups: dict[Hashable, list[Setting]] = {}
     for port, uplink in view.uplinks():
         speed = view.read(port.node, uplink.port.speed_mbit_s)
         if speed and (port.node, port.part) not in slow:
-            groups.setdefault(port.peers, []).append((uplink, speed))
+            setting = uplink, uplink.port.speed_mbit_s, gbit(speed)
+            groups.setdefault(port.peers, []).append(setting)
     for group in groups.values():
-        usual, count = Counter(speed for _, speed in group).most_common(1)[0]
-        for uplink, speed in group:
-            if count * 2 > len(group) and speed != usual:
-                actual, expected = (
-                    f"{speed / 1000:g} Gbit/s",
-                    f"{usual / 1000:g} Gbit/s, as most peers",
-                )
-                yield view.switch_fault(uplink, uplink.port.speed_mbit_s, actual, expected)
+        yield from _unlike_most(view, group)
+
+
+Setting = tuple[AuditUplink, Reading[object], str]
+"""A switch port, where a value of it was read, and the value for people."""
+
+
+def _unlike_most(view: View, settings: Collection[Setting]) -> Faults:
+    """Settings that differ from those of more than half of the ports."""
+    counts = Counter(text for _, _, text in settings)
+    for usual, count in counts.most_common(1):
+        for uplink, reading, text in settings:
+            if count * 2 > len(settings) and text != usual:
+                yield view.switch_fault(uplink, reading, text, f"{usual}, as most peers")
 
 
 @check(
     "switch-qos",
     Severity.HIGH,
     title="Switch port has another QoS than its peers",
-    good="trust, PFC and ECN as most ports with hosts, on all switches",
     why="one port without marking or pausing drops the packets of all that pass it",
     source=CUMULUS,
     remedy="apply one QoS profile to all ports with hosts, on all switches",
 )
-def switch_qos(view: View) -> Iterator[AuditFault]:
-    ports = {
-        (uplink.switch.name, uplink.port.name): (port, uplink) for port, uplink in view.uplinks()
-    }
+def switch_qos(view: View) -> Faults:
+    ports = {}
+    for port, uplink in view.uplinks():
+        ports[uplink.switch.name, uplink.port.name] = port, uplink
     one_sided = view.places_of(pfc_switch)
-    for what, text_of in _SETTINGS.items():
-        known = []
-        for port, uplink in ports.values():
-            reading, text = text_of(uplink)
-            if view.read(port.node, reading) is None:
-                continue
-            if what == "PFC" and (port.node, port.part) in one_sided:
-                continue  # the NIC says so too
-            known.append((uplink, reading, text))
-        if not known:
-            continue
-        usual, count = Counter(text for _, _, text in known).most_common(1)[0]
-        for uplink, reading, text in known:
-            if count * 2 > len(known) and text != usual:
-                yield view.switch_fault(
-                    uplink, reading, f"{what} {text}", f"{what} {usual}, as most peers"
-                )
-
-
-def _trust(uplink: AuditUplink) -> tuple[Reading[str], str]:
-    return uplink.port.trust, uplink.port.trust.or_else("")
-
-
-def _pfc(uplink: AuditUplink) -> tuple[Reading[tuple[int, ...]], str]:
-    on = uplink.port.pfc_priorities
-    return on, " ".join(map(str, on.or_else(()))) or "none"
-
-
-def _ecn(uplink: AuditUplink) -> tuple[Reading[dict[int, str]], str]:
-    marking = uplink.port.ecn
-    return marking, ", ".join(
-        f"{text} on class {tc}" for tc, text in sorted(marking.or_else({}).items())
-    ) or "off"
-
-
-_SETTINGS = {"trust": _trust, "PFC": _pfc, "ECN": _ecn}
+    trust: list[Setting] = []
+    pfc: list[Setting] = []
+    ecn: list[Setting] = []
+    for port, uplink in ports.values():
+        own = uplink.port
+        if view.read(port.node, own.trust) is not None:
+            trust.append((uplink, own.trust, f"trust {own.trust.value}"))
+        paused = view.read(port.node, own.pfc_priorities)
+        if paused is not None and (port.node, port.part) not in one_sided:  # the NIC says so too
+            pfc.append((uplink, own.pfc_priorities, f"PFC {numbers(paused)}"))
+        marking = view.read(port.node, own.ecn)
+        if marking is not None:
+            classes = [f"{text} on class {tc}" for tc, text in sorted(marking.items())]
+            ecn.append((uplink, own.ecn, f"ECN {', '.join(classes) or 'off'}"))
+    for settings in (trust, pfc, ecn):
+        yield from _unlike_most(view, settings)

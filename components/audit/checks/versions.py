@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from components.audit.findings import AuditFault, Severity
+from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
@@ -20,12 +20,11 @@ FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-g
     "nic-firmware",
     Severity.MEDIUM,
     title="NIC firmware differs between equal NICs",
-    good="one version per model of NIC",
     why="other versions have other defaults and bugs, so that one host behaves unlike its peers",
     source=CLUSTER_HEALTH,
     remedy="update the minority with mlxfwmanager, drained, one host at a time",
 )
-def nic_firmware(view: View) -> Iterator[AuditFault]:
+def nic_firmware(view: View) -> Faults:
     equal = []
     for port in _with_firmware(view):
         model = (port.pf.device_id.or_else(""), port.pf.board_id.or_else(""))
@@ -44,12 +43,11 @@ def _with_firmware(view: View) -> Iterator[Port]:
     "nic-model",
     Severity.MEDIUM,
     title="Another NIC is in the slot than in peers",
-    good="the board that most peers have in this slot",
     why="boards differ in speed, firmware and features",
     source=CLUSTER_HEALTH,
     remedy="swap the card, or accept the difference with a waiver",
 )
-def nic_model(view: View) -> Iterator[AuditFault]:
+def nic_model(view: View) -> Faults:
     return view.unlike_peers(_with_firmware(view), lambda port: port.pf.board_id)
 
 
@@ -57,13 +55,12 @@ def nic_model(view: View) -> Iterator[AuditFault]:
     "firmware-pending",
     Severity.MEDIUM,
     title="Settings of the NIC's firmware wait for a boot",
-    good="the same settings now and from the next boot on",
     why="the next reboot, whenever that is, changes what the NIC is: its VFs, its link type, its "
     "place on PCIe",
     source=NEXT_BOOT,
     remedy="drain the node and boot it cold, or set them back with mstconfig",
 )
-def firmware_pending(view: View) -> Iterator[AuditFault]:
+def firmware_pending(view: View) -> Faults:
     for port, reading, pending in view.each(
         _asked_for_firmware(view), lambda port: port.pf.pending_firmware
     ):
@@ -84,7 +81,6 @@ def _asked_for_firmware(view: View) -> tuple[Port, ...]:
     "firmware-settings",
     Severity.MEDIUM,
     title="Firmware settings of the NIC differ from peers",
-    good="PCIe ordering, ATS, congestion control and retransmission as most peers have them",
     why="one NIC that orders writes strictly, or reacts to congestion in another way, slows "
     "every ring through it",
     source=OPTIMIZED,
@@ -92,7 +88,7 @@ def _asked_for_firmware(view: View) -> tuple[Port, ...]:
     "roce_..._en with `mlxreg "
     "--reg_name ROCE_ACCL --set`, again at each boot",
 )
-def firmware_settings(view: View) -> Iterator[AuditFault]:
+def firmware_settings(view: View) -> Faults:
     ports = _asked_for_firmware(view)
     yield from _unlike_in(view, ports, lambda port: port.pf.firmware_settings)
     yield from _unlike_in(view, ports, lambda port: port.pf.roce_acceleration)
@@ -100,7 +96,7 @@ def firmware_settings(view: View) -> Iterator[AuditFault]:
 
 def _unlike_in(
     view: View, ports: Iterable[Port], reading_of: Callable[[Port], Reading[dict[str, int]]]
-) -> Iterator[AuditFault]:
+) -> Faults:
     """Settings that differ from what most peers have; firmware of another version may lack some."""
     names: set[str] = set()
     for _, _, settings in view.each(ports, reading_of):
@@ -121,12 +117,11 @@ def _setting(
     "kernel-version",
     Severity.MEDIUM,
     title="Kernel differs from peers",
-    good="the kernel that most peers run",
     why="drivers are built for one kernel, and its bugs and defaults come with it",
     source=CLUSTER_HEALTH,
     remedy="upgrade the minority and hold the kernel package",
 )
-def kernel_version(view: View) -> Iterator[AuditFault]:
+def kernel_version(view: View) -> Faults:
     return view.unlike_peers(view.places, lambda place: place.host.system.kernel)
 
 
@@ -134,12 +129,11 @@ def kernel_version(view: View) -> Iterator[AuditFault]:
     "driver-not-loaded",
     Severity.MEDIUM,
     title="A driver is installed that is not the loaded one",
-    good="the module that runs is the module on disk",
     why="an upgrade is half done: the next reboot or driver restart brings another driver",
     source=PRACTICE,
     remedy="drain the node and reboot it",
 )
-def driver_not_loaded(view: View) -> Iterator[AuditFault]:
+def driver_not_loaded(view: View) -> Faults:
     for place, _, drivers in view.each(view.places, lambda place: place.host.system.drivers):
         for driver in drivers:
             if not driver.loaded.or_else(""):
@@ -160,12 +154,11 @@ def driver_not_loaded(view: View) -> Iterator[AuditFault]:
     "reboot-pending",
     Severity.MEDIUM,
     title="The host waits for a reboot",
-    good="no reboot pending",
     why="what was upgraded takes effect at the next reboot, whenever that is",
     source=PRACTICE,
     remedy="drain the node and reboot it",
 )
-def reboot_pending(view: View) -> Iterator[AuditFault]:
+def reboot_pending(view: View) -> Faults:
     words = {True: "reboot required", False: "no reboot required"}
     return view.unlike(
         view.places, lambda place: place.host.system.reboot_required, False, words.__getitem__
@@ -176,13 +169,12 @@ def reboot_pending(view: View) -> Iterator[AuditFault]:
     "fabric-manager",
     Severity.CRITICAL,
     title="Fabric Manager does not fit the GPU driver",
-    good="the version of the GPU driver",
     why="Fabric Manager refuses another driver, and without it CUDA does not start on NVSwitch "
     "systems",
     source=FABRIC_MANAGER,
     remedy="install the Fabric Manager of the driver's version and restart nvidia-fabricmanager",
 )
-def fabric_manager(view: View) -> Iterator[AuditFault]:
+def fabric_manager(view: View) -> Faults:
     for place, _, driver in view.each(view.places, lambda place: place.host.system.gpu_driver):
         reading = place.host.system.fabric_manager
         version = view.read(place.node, reading) if driver else None
@@ -194,12 +186,11 @@ def fabric_manager(view: View) -> Iterator[AuditFault]:
     "fabric-manager-missing",
     Severity.CRITICAL,
     title="Fabric Manager is missing",
-    good="installed where most peers have it",
     why="without it CUDA does not start on NVSwitch systems",
     source=FABRIC_MANAGER,
     remedy="install nvidia-fabricmanager in the version of the GPU driver, and enable it",
 )
-def fabric_manager_missing(view: View) -> Iterator[AuditFault]:
+def fabric_manager_missing(view: View) -> Faults:
     with_driver = (place for place in view.places if place.host.system.gpu_driver.value)
     return view.lacking(
         with_driver,

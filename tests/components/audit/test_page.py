@@ -19,8 +19,8 @@ def tables() -> str:
 
 
 def table(group: str, some: list[Check]) -> list[str]:
-    head = [f"\n### {group.capitalize()}\n", "| check | severity | right is | otherwise |", "|---|---|---|---|"]
-    return [*head, *(f"| `{one.code}` | {one.severity.word} | {one.good} | {why(one)} |" for one in some)]
+    head = [f"\n### {group.capitalize()}\n", "| check | severity | fault | why it matters |", "|---|---|---|---|"]
+    return [*head, *(f"| `{one.code}` | {one.severity.word} | {one.title} | {why(one)} |" for one in some)]
 
 
 def why(check: Check) -> str:
