@@ -153,8 +153,8 @@ def command(stack: Stack, options: LookOptions, out: Path, as_json: bool) -> Exi
     Without --hosts it is the lab of a stack: its active nodes, its switches, and its cluster if
     that has a kubeconfig.
 
-    Nothing is written on a host, a switch or in the cluster. The file names hosts, addresses and
-    pods; only you may read it.
+    Nothing is written on a host, a switch or in the cluster. The file names hosts and addresses;
+    only you may read it.
     """
     inventory = looked(options, out, stack)
     missing = list(unread(inventory))

@@ -14,7 +14,6 @@ from components.inventory.model import (
     CustomObject,
     DaemonSet,
     KubeNode,
-    PodOnRails,
 )
 from components.inventory.reading import Reading, known, unknown
 from components.kubernetes.client import ApiError, KubernetesApi, Object, at
@@ -24,8 +23,6 @@ T = TypeVar("T")
 PAGE = "500"
 """Objects of one answer: those of a large cluster would fill the memory at once."""
 MOST_PAGES = 200
-OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 SRIOV, MELLANOX, NV_IPAM = (
     "/apis/sriovnetwork.openshift.io/v1",
@@ -48,16 +45,14 @@ def look(api: KubernetesApi) -> Cluster:
     """All that an inventory has of a cluster."""
     read_at = datetime.now(UTC)
     try:
-        version = api.get("/version") or {}
+        api.get("/version")
     except ApiError as error:
         return Cluster(server=api.server, unread=str(error))
     reader = _Reader(api)
     return Cluster(
         server=api.server,
         read_at=read_at,
-        version=known(str(version.get("gitVersion", "")), "GET /version"),
         nodes=reader.all("/api/v1/nodes", _node),
-        pods=reader.all("/api/v1/pods", _pod),
         attachments=reader.all(
             "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions", _attachment
         ),
@@ -65,7 +60,6 @@ def look(api: KubernetesApi) -> Cluster:
         sriov_policies=reader.all(f"{SRIOV}/sriovnetworknodepolicies", _custom),
         nic_cluster_policies=reader.all(f"{MELLANOX}/nicclusterpolicies", _custom),
         ip_pools=reader.all(f"{NV_IPAM}/ippools", _custom),
-        cidr_pools=reader.all(f"{NV_IPAM}/cidrpools", _custom),
         daemon_sets=reader.all("/apis/apps/v1/daemonsets", _daemon_set),
         service_cidrs=_service_cidrs(reader),
     )
@@ -111,48 +105,13 @@ def _service_cidrs(reader: _Reader) -> Reading[tuple[str, ...]]:
 
 def _node(item: Object) -> KubeNode:
     addresses = _list(at(item, "status", "addresses"))
-    conditions = _list(at(item, "status", "conditions"))
-    cidrs = _texts(at(item, "spec", "podCIDRs"))
     internal = [address for address in addresses if at(address, "type") == "InternalIP"]
-    ready = {at(entry, "status") for entry in conditions if at(entry, "type") == "Ready"}
-    taints = []
-    for taint in _list(at(item, "spec", "taints")):
-        taints.append(f"{_text(taint, 'key')}:{_text(taint, 'effect')}")
     return KubeNode(
         name=_text(item, "metadata", "name"),
         internal_ips=tuple(_text(address, "address") for address in internal),
         allocatable=_strings(at(item, "status", "allocatable")),
         capacity=_strings(at(item, "status", "capacity")),
-        pod_cidrs=cidrs,
-        labels=_strings(at(item, "metadata", "labels")),
-        ready="True" in ready,
-        unschedulable=at(item, "spec", "unschedulable") is True,
-        taints=tuple(taints),
-        kubelet_version=_text(item, "status", "nodeInfo", "kubeletVersion"),
-        container_runtime=_text(item, "status", "nodeInfo", "containerRuntimeVersion"),
-    )
-
-
-def _pod(item: Object) -> PodOnRails | None:
-    resources: dict[str, int] = {}
-    for container in _list(at(item, "spec", "containers")):
-        for name, amount in _strings(at(container, "resources", "requests")).items():
-            if name not in OWN_RESOURCES and not name.startswith("hugepages-") and amount.isdigit():
-                resources[name] = resources.get(name, 0) + int(amount)
-    networks = _strings(at(item, "metadata", "annotations")).get(NETWORKS, "")
-    if not resources and not networks:
-        return None
-    owner = ""
-    for reference in _list(at(item, "metadata", "ownerReferences"))[:1]:
-        owner = f"{_text(reference, 'kind')}/{_text(reference, 'name')}"
-    return PodOnRails(
-        namespace=_text(item, "metadata", "namespace"),
-        name=_text(item, "metadata", "name"),
-        node=_text(item, "spec", "nodeName"),
-        resources=resources,
-        networks=networks,
-        phase=_text(item, "status", "phase"),
-        owner=owner,
+        pod_cidrs=_texts(at(item, "spec", "podCIDRs")),
     )
 
 
@@ -175,13 +134,8 @@ def _custom(item: Object) -> CustomObject:
 
 
 def _daemon_set(item: Object) -> DaemonSet:
-    containers = _list(at(item, "spec", "template", "spec", "containers"))
     return DaemonSet(
-        namespace=_text(item, "metadata", "namespace"),
-        name=_text(item, "metadata", "name"),
-        images=tuple(_text(container, "image") for container in containers),
-        desired=int(_text(item, "status", "desiredNumberScheduled") or 0),
-        ready=int(_text(item, "status", "numberReady") or 0),
+        namespace=_text(item, "metadata", "namespace"), name=_text(item, "metadata", "name")
     )
 
 

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 MANIFEST = "manifest.json"
 HOSTNAME = "/proc/sys/kernel/hostname"
 HOST = TypeAdapter(Host)
-OF_THE_READER = ("clock_synchronized", "architecture", "python", "sudo")
+OF_THE_READER = ("clock_synchronized", "sudo")
 """What `look` takes from its own process and not from a file or a program."""
 
 

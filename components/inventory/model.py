@@ -47,13 +47,10 @@ class RdmaPort:
     """The RDMA device of a PF."""
 
     device: str
-    port: int = 1
     link_layer: Reading[str] = NOT_READ
     """`Ethernet` or `InfiniBand`."""
     state: Reading[str] = NOT_READ
     """`ACTIVE`, `DOWN`, ..."""
-    rate: Reading[str] = NOT_READ
-    """As sysfs has it: `100 Gb/sec (4X EDR)`."""
     active_mtu_bytes: Reading[int] = NOT_READ
     gids: Reading[tuple[Gid, ...]] = NOT_READ
     """Entries in use."""
@@ -70,14 +67,7 @@ class Vf:
     pci: str
     interfaces: tuple[str, ...] = ()
     """Empty while it is in a pod's namespace."""
-    driver: str = ""
-    """Empty when none is bound."""
-    mac: Reading[str] = NOT_READ
-    vlan_id: Reading[int] = NOT_READ
-    """0: none."""
     mtu_bytes: Reading[int] = NOT_READ
-    rdma_device: Reading[str] = NOT_READ
-    """Empty when it has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,8 +101,6 @@ class NearestGpus:
     """PCI addresses in order; empty when no GPU shares any bridge with it."""
     bridge: str = ""
     """PCI address of that bridge."""
-    hops: int = 0
-    """Bridges between the NIC and that one, which is 0 where they share the lowest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,11 +154,8 @@ class Pf:
     vendor_id: Reading[str] = NOT_READ
     """Four hexadecimal digits, as the next two: `15b3`."""
     device_id: Reading[str] = NOT_READ
-    subsystem_id: Reading[str] = NOT_READ
     board_id: Reading[str] = NOT_READ
     """PSID, such as `MT_0000000224`."""
-    hca_type: Reading[str] = NOT_READ
-    """Part of the NIC as the RDMA stack names it: `MT4123`."""
     firmware: Reading[str] = NOT_READ
     pending_firmware: Reading[tuple[PendingSetting, ...]] = NOT_READ
     """Read only when asked for, as the next two are."""
@@ -178,9 +163,6 @@ class Pf:
     """Those of PCIe and of RoCE's congestion control, as they are now."""
     roce_acceleration: Reading[dict[str, int]] = NOT_READ
     """Fields of the register ROCE_ACCL, such as `roce_adp_retrans_en`: adaptive retransmission."""
-    dev_port: Reading[int] = NOT_READ
-    port_name: Reading[str] = NOT_READ
-    """`phys_port_name`, such as `p0`; empty where the driver names none."""
     up: Reading[bool] = NOT_READ
     """Whether it is set up; `carrier` says whether the cable is."""
     carrier: Reading[bool] = NOT_READ
@@ -199,7 +181,6 @@ class Pf:
     """Bond, bridge or VRF above it; empty for none."""
     numa_node: Reading[int] = NOT_READ
     """-1: the machine names none."""
-    local_cpus: Reading[str] = NOT_READ
     pcie_speed_gt_s: Reading[float] = NOT_READ
     pcie_max_speed_gt_s: Reading[float] = NOT_READ
     """What the slot and the NIC could do, as the NIC reports."""
@@ -210,8 +191,6 @@ class Pf:
     """Whether its requests may overtake each other on PCIe."""
     ats: Reading[bool] = NOT_READ
     """Whether it keeps the IOMMU's translations itself (address translation service)."""
-    slot: Reading[str] = NOT_READ
-    """Name of the physical slot; empty where the machine names none."""
     bridges: Reading[tuple[str, ...]] = NOT_READ
     """PCI addresses of the bridges above it, root port first."""
     nearest_gpus: Reading[NearestGpus] = NOT_READ
@@ -219,8 +198,6 @@ class Pf:
     """`identity`, `DMA`, ...; empty without IOMMU."""
     rdma: Reading[tuple[RdmaPort, ...]] = NOT_READ
     """Empty when it has no RDMA device."""
-    vfs_total: Reading[int] = NOT_READ
-    """0 when it cannot have any."""
     vfs_num: Reading[int] = NOT_READ
     vfs: Reading[tuple[Vf, ...]] = NOT_READ
     """In the order of their numbers."""
@@ -249,10 +226,7 @@ class GpuHealth:
 
     ecc_uncorrected: int | None = None
     """Since the driver was loaded, as the next one."""
-    ecc_corrected: int | None = None
     sram_threshold_exceeded: bool | None = None
-    remapped_rows: int | None = None
-    """Rows replaced for uncorrectable errors, in the card's life."""
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     recovery_action: str = ""
@@ -265,11 +239,9 @@ class GpuHealth:
     pcie_max_generation: int | None = None
     pcie_width: int | None = None
     pcie_max_width: int | None = None
-    pcie_replays: int | None = None
     fabric_state: str = ""
     """Registration with the NVLink fabric: `Completed`, `In Progress`; empty without NVSwitch."""
     fabric_status: str = ""
-    temperature_c: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,12 +261,10 @@ class Gpu:
     pci: str
     vendor_id: str = ""
     device_id: str = ""
-    numa_node: Reading[int] = NOT_READ
     bridges: Reading[tuple[str, ...]] = NOT_READ
     """As a PF's."""
     model: Reading[str] = NOT_READ
     """As the driver reports it."""
-    memory_mib: Reading[int] = NOT_READ
     health: Reading[GpuHealth] = NOT_READ
     nvlinks: Reading[tuple[float, ...]] = NOT_READ
     """GB/s of each link, 0 for an inactive one; empty without NVLink."""
@@ -386,9 +356,6 @@ class Driver:
     loaded_srcversion: Reading[str] = NOT_READ
     on_disk: Reading[str] = NOT_READ
     on_disk_srcversion: Reading[str] = NOT_READ
-    path: Reading[str] = NOT_READ
-    """File that modprobe would load: below `updates/` or `extra/` it is not the kernel's own
-    module."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -399,31 +366,19 @@ class System:
     vendor: Reading[str] = NOT_READ
     product: Reading[str] = NOT_READ
     """Of DMI, as `vendor` is."""
-    cpu_model: Reading[str] = NOT_READ
-    cpus: Reading[int] = NOT_READ
     numa_nodes: Reading[int] = NOT_READ
-    memory_mib: Reading[int] = NOT_READ
     os: Reading[str] = NOT_READ
     """`Ubuntu 24.04.1 LTS`."""
-    os_id: Reading[str] = NOT_READ
-    """`ubuntu-24.04`."""
     kernel: Reading[str] = NOT_READ
     kernel_arguments: Reading[tuple[str, ...]] = NOT_READ
     """Those of IOMMU and huge pages only."""
-    architecture: Reading[str] = NOT_READ
     boot_id: Reading[str] = NOT_READ
-    uptime_s: Reading[float] = NOT_READ
-    python: Reading[str] = NOT_READ
     drivers: Reading[tuple[Driver, ...]] = NOT_READ
     """RDMA and GPU modules: mlx5_core, ib_core, nvidia, ..."""
     modules: Reading[tuple[str, ...]] = NOT_READ
     """Loaded modules of RDMA, GPUs and storage over RDMA, sorted."""
-    ofed: Reading[str] = NOT_READ
-    """Version of the vendor's driver package; empty for the kernel's own."""
     gpu_driver: Reading[str] = NOT_READ
     """Version that runs; empty without one."""
-    gpu_module_is_open: Reading[bool] = NOT_READ
-    """Whether it is NVIDIA's open kernel module, which GPUDirect by DMA-BUF needs."""
     fabric_manager: Reading[str] = NOT_READ
     """Version that is installed; empty without one."""
     containerd_memlock: Reading[str] = NOT_READ
@@ -485,8 +440,6 @@ class SwitchPort:
 
     name: str
     neighbours: Reading[tuple[Neighbour, ...]] = NOT_READ
-    description: Reading[str] = NOT_READ
-    up: Reading[bool] = NOT_READ
     speed_mbit_s: Reading[int] = NOT_READ
     mtu_bytes: Reading[int] = NOT_READ
     vlans: Reading[tuple[int, ...]] = NOT_READ
@@ -535,28 +488,6 @@ class KubeNode:
     """As the API has it: `cpu: "64"`, `nvidia.com/rdma_a: "8"`."""
     capacity: dict[str, str] = field(default_factory=dict)
     pod_cidrs: tuple[str, ...] = ()
-    labels: dict[str, str] = field(default_factory=dict)
-    ready: bool = False
-    unschedulable: bool = False
-    taints: tuple[str, ...] = ()
-    kubelet_version: str = ""
-    container_runtime: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PodOnRails:
-    """A pod that asks for extended resources or secondary networks."""
-
-    namespace: str
-    name: str
-    node: str
-    resources: dict[str, int] = field(default_factory=dict)
-    """Sum over its containers, without cpu, memory, storage and huge pages."""
-    networks: str = ""
-    """The annotation `k8s.v1.cni.cncf.io/networks`."""
-    phase: str = ""
-    owner: str = ""
-    """Such as `Job/allreduce`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -590,13 +521,10 @@ class CustomObject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DaemonSet:
-    """A DaemonSet with the images that it runs."""
+    """A DaemonSet, such as an agent of an operator."""
 
     namespace: str
     name: str
-    images: tuple[str, ...] = ()
-    desired: int = 0
-    ready: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -606,15 +534,12 @@ class Cluster:
     server: str
     read_at: datetime | None = None
     unread: str = ""
-    version: Reading[str] = NOT_READ
     nodes: Reading[tuple[KubeNode, ...]] = NOT_READ
-    pods: Reading[tuple[PodOnRails, ...]] = NOT_READ
     attachments: Reading[tuple[Attachment, ...]] = NOT_READ
     sriov_node_states: Reading[tuple[CustomObject, ...]] = NOT_READ
     sriov_policies: Reading[tuple[CustomObject, ...]] = NOT_READ
     nic_cluster_policies: Reading[tuple[CustomObject, ...]] = NOT_READ
     ip_pools: Reading[tuple[CustomObject, ...]] = NOT_READ
-    cidr_pools: Reading[tuple[CustomObject, ...]] = NOT_READ
     daemon_sets: Reading[tuple[DaemonSet, ...]] = NOT_READ
     service_cidrs: Reading[tuple[str, ...]] = NOT_READ
 

@@ -31,7 +31,6 @@ EVERYTHING = PortSettings(
 )
 """Asks a dialect for each code point, traffic class and priority."""
 SETTINGS = (
-    "description",
     "mtu_bytes",
     "vlans",
     "native_vlan",
@@ -174,7 +173,6 @@ def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, s
     vlans = {*numbers_in(settings.tagged_vlans), *([native] if native else [])}
     return replace(
         port,
-        description=known(settings.description, source),
         mtu_bytes=known(settings.mtu_bytes, source),
         vlans=known(tuple(sorted(vlans)), source),
         native_vlan=known(native, source),

@@ -42,7 +42,8 @@ def nonsense(printed: str) -> str:
     document = json.loads(printed)
     if "pfs" in document:
         document["pfs"]["value"][0].update(mtu_bytes={"value": "jumbo", "source": 5}, carrier=[1], addresses="all")
-        document["system"].update(kernel={"value": "\x1b[2J", "source": "\x07"}, cpus={"value": -1.5, "source": "x"})
+        odd = {"value": -1.5, "source": "x"}
+        document["system"].update(kernel={"value": "\x1b[2J", "source": "\x07"}, numa_nodes=odd)
     return json.dumps(document) + "\n"
 
 
@@ -60,12 +61,10 @@ def _pf(number: int, port: Port) -> Json:
         "speed_mbit_s": (400_000, f"{net}/speed"),
         "mtu_bytes": (9000, f"{net}/mtu"),
         "numa_node": (number % 2, f"{device}/numa_node"),
-        "local_cpus": ("0-55", f"{device}/local_cpulist"),
         "pcie_speed_gt_s": (32.0, f"{device}/current_link_speed"),
         "pcie_max_speed_gt_s": (32.0, f"{device}/max_link_speed"),
         "pcie_width": (16, f"{device}/current_link_width"),
         "pcie_max_width": (16, f"{device}/max_link_width"),
-        "vfs_total": (16, f"{device}/sriov_totalvfs"),
         "vfs_num": (4, f"{device}/sriov_numvfs"),
         "board_id": ("MT_0000000838", f"{rdma}/board_id"),
         "firmware": ("28.45.1200", f"{rdma}/fw_ver"),
@@ -92,7 +91,7 @@ def _pf(number: int, port: Port) -> Json:
         "rdma": _known([_rdma(port, rdma)], f"{device}/infiniband"),
         "vfs": _known([_vf(number, index) for index in range(4)], f"{device}/virtfn*"),
         "lldp": _known([heard], "lldpctl -f json0"),
-        "nearest_gpus": _known({"gpus": [_pci(number, "1")], "bridge": _pci(number, "2"), "hops": 0}, device),
+        "nearest_gpus": _known({"gpus": [_pci(number, "1")], "bridge": _pci(number, "2")}, device),
         "counters": _known({"uptime_s": 86_400.0, "values": counters}, f"ethtool -S {port.interface}"),
         "qos": {key: _known(*pair) for key, pair in quality.items()},
         **{key: _known(*pair) for key, pair in files.items()},
@@ -115,23 +114,16 @@ def _vf(number: int, index: int) -> Json:
     return {
         "number": index,
         "pci": _pci(number, f"1{index}"),
-        "driver": "igbvf",
         "interfaces": [f"v{number}f{index}"],
-        "mac": _known(f"02:02:00:00:{number:02x}:{index:02x}", "ip -j -d link show"),
-        "vlan_id": _known(0, "ip -j -d link show"),
         "mtu_bytes": _known(9000, folder),
-        "rdma_device": _known(f"rxe_v{number}f{index}", f"{folder}/infiniband"),
     }
 
 
 def _gpu(number: int) -> Json:
-    folder = f"/sys/bus/pci/devices/{_pci(number, '1')}"
     return {
         "pci": _pci(number, "1"),
         "vendor_id": "10de",
         "device_id": "2330",
-        "numa_node": _known(number % 2, f"{folder}/numa_node"),
-        "memory_mib": _known(81_559, "nvidia-smi"),
     }
 
 

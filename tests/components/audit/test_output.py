@@ -19,7 +19,7 @@ from components.cli.app import main
 from components.finding import COMMENT_LIMIT
 from components.inventory.document import dump, save
 from components.inventory.look import LookRequest
-from components.inventory.model import Attachment, Inventory, PodOnRails
+from components.inventory.model import Attachment, Inventory
 from components.inventory.reading import unknown
 from tests.components.audit.spoilt import (
     SPOILS,
@@ -87,15 +87,6 @@ def test_without_names_no_finding_of_any_check_names_anything() -> None:
         given = case(code)
         text = FORMATS["json"](audit(given.inventory, given.lab, given.earlier), False)
         assert [name for name in SECRET_NAMES if name in text] == [], code
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_pods_are_never_named(form: str) -> None:
-    pod = PodOnRails(namespace="team-x", name="secret-job-7", node="gpu01", resources={"nvidia.com/rdma_1": 1})
-    spoil = both(SPOILS["vfs"], SPOILS["mtu-pf"])
-    found = audit(spoil(cluster(pods=(pod,))(healthy())))
-
-    assert "secret-job-7" not in FORMATS[form](found, True)
 
 
 @pytest.mark.parametrize("form", FORMATS)

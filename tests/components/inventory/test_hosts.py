@@ -88,7 +88,7 @@ def test_a_host_that_lies_loses_the_values_that_it_lies_about(tmp_path: Path) ->
     assert "an invalid value" in pf.mtu_bytes.unknown
     assert not pf.carrier.is_known
     assert not pf.addresses.is_known
-    assert not liar.system.cpus.is_known
+    assert not liar.system.numa_nodes.is_known
     assert pf.interfaces == known(("enp5s0",), pf.interfaces.source)
     assert other == replace(honest.pfs.or_else(())[1], mac=other.mac, addresses=other.addresses)
 

@@ -75,8 +75,8 @@ def test_a_port_is_read_with_all_that_rails_and_checks_need(tree: Tree) -> None:
     assert [each.pci for each in host.pfs.or_else(())] == [MANAGEMENT, FIRST, SECOND], "VFs are no ports"
     assert pf.interfaces.value == ("ens1np0",)
     assert (pf.mac.value, pf.driver.value) == ("02:00:00:00:00:00", "mlx5_core")
-    assert (pf.vendor_id.value, pf.device_id.value, pf.subsystem_id.value) == ("15b3", "1021", "0041")
-    assert (pf.board_id.value, pf.hca_type.value, pf.firmware.value) == ("MT_0000000838", "MT4129", "28.45.1200")
+    assert (pf.vendor_id.value, pf.device_id.value) == ("15b3", "1021")
+    assert (pf.board_id.value, pf.firmware.value) == ("MT_0000000838", "28.45.1200")
     assert (pf.up.value, pf.carrier.value, pf.carrier_changes.value) == (True, True, 2)
     assert pf.speed_mbit_s == known(400_000, "/sys/class/net/ens1np0/speed")
     assert pf.supported_speeds_mbit_s.value == (100_000, 200_000, 400_000), "advertised ones are no supported ones"
@@ -129,10 +129,10 @@ def test_pcie_settings_that_cannot_be_read_are_unknown_with_the_reason(tree: Tre
 def test_the_gpu_under_the_deepest_common_bridge_is_the_nearest(tree: Tree) -> None:
     host = seen(tree)
 
-    assert pf_of(host, FIRST).nearest_gpus.value == NearestGpus(gpus=(GPU,), bridge="0000:15:01.0", hops=1)
+    assert pf_of(host, FIRST).nearest_gpus.value == NearestGpus(gpus=(GPU,), bridge="0000:15:01.0")
     assert pf_of(host, SECOND).nearest_gpus.value == NearestGpus(gpus=())
     [gpu] = host.gpus.or_else(())
-    assert (gpu.pci, gpu.model.value, gpu.memory_mib.value) == (GPU, "NVIDIA H100", 81_559)
+    assert (gpu.pci, gpu.model.value) == (GPU, "NVIDIA H100")
     health = gpu.health.value
     assert health is not None
     assert (health.ecc_uncorrected, health.remap_failed, health.recovery_action) == (0, False, "None")
@@ -153,9 +153,7 @@ def test_rdma_device_and_vfs_are_read(tree: Tree) -> None:
         index=1, gid="0000:0000:0000:0000:0000:ffff:0a0b:0001", type="RoCE v2", interface="ens1np0", ipv4="10.11.0.1"
     )
     assert len(rdma.gids.or_else(())) == 2, "empty entries are left out"
-    assert (pf.vfs_total.value, pf.vfs_num.value) == (16, 2)
-    assert (first.pci, first.vlan_id.value, second.vlan_id.value) == ("0000:19:00.2", 0, 111)
-    assert second.mac.value == "02:01:00:00:00:00"
+    assert (pf.vfs_num.value, first.pci, second.number) == (2, "0000:19:00.2", 1)
     assert "another namespace" in first.mtu_bytes.unknown
 
 
@@ -212,9 +210,7 @@ def test_what_a_nic_does_not_report_is_unknown_with_the_reason(tree: Tree) -> No
     assert not pf.supported_speeds_mbit_s.is_known
     assert pf.lldp.value == (), "lldpd listens, and nobody speaks"
     assert (management.firmware.value, management.board_id.value) == ("1.67.0", "DEL_0000000026")
-    assert not management.hca_type.is_known
     assert management.rdma.value == ()
-    assert management.vfs_total.value == 0
 
 
 ROCE_ACCL = """Sending access register...
@@ -284,11 +280,10 @@ def test_system_network_and_carriers_are_read(tree: Tree) -> None:
     system, network = host.system, host.network
     [driver] = system.drivers.or_else(())
 
-    assert (system.product.value, system.os_id.value, system.cpus.value) == ("PowerEdge XE9680", "ubuntu-24.04", 112)
+    assert (system.product.value, system.numa_nodes.value) == ("PowerEdge XE9680", 2)
     assert system.kernel_arguments.value == ("intel_iommu=on", "iommu=pt"), "nothing else of a command line"
     assert (driver.loaded.value, driver.on_disk.value) == ("24.10-1.1.4", "25.07-0.9.7")
-    assert (system.ofed.value, system.gpu_driver.value) == ("25.07-0.9.7", "570.124.06")
-    assert system.gpu_module_is_open.value is True
+    assert system.gpu_driver.value == "570.124.06"
     assert (system.containerd_memlock.value, system.reboot_required.value) == ("8388608", True)
     assert (system.governors.value, system.swap_kib.value) == (("powersave",), 8_388_604)
     assert (system.rdma_namespaces.value, system.kubelet_topology_policy.value) == ("exclusive", "restricted")
@@ -454,5 +449,5 @@ def test_the_packed_program_looks_around_on_this_very_machine_without_a_document
 
     host = host_of(done.stdout.decode(), ASKED)
     assert host.system.kernel.value == Path("/proc/sys/kernel/osrelease").read_text().strip()
-    assert host.system.uptime_s.is_known
+    assert host.system.boot_id.is_known
     assert [Path(place).exists() for place in places] == before

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Dict, List, Optional
 from xml.etree import ElementTree as ET
 
-from .leaves import Json, Leaf, UnknownError, file_leaves, matched, number, printed, read
+from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, read
 from .pci import DEVICES, bridges, gpu_addresses, hexadecimal
 from .read_only import ReadOnly
 
@@ -34,14 +34,12 @@ def gpus(machine: ReadOnly) -> List[Json]:
 def _gpu(machine: ReadOnly, address: str) -> Json:
     device, information = f"{DEVICES}/{address}", f"/proc/driver/nvidia/gpus/{address}/information"
     query = " ".join(QUERY)
-    total = "fb_memory_usage/total"
     leaves = [
         *file_leaves(
             machine,
-            {"numa_node": (f"{device}/numa_node", number), "model": (information, _model)},
+            {"model": (information, _model)},
         ),
         Leaf("bridges", device, partial(bridges, machine, address)),
-        Leaf("memory_mib", query, lambda: _number(_reported(machine, address), total)),
         Leaf("health", query, lambda: health(_reported(machine, address))),
         Leaf("nvlinks", " ".join(NVLINK), partial(nvlinks, machine, address)),
     ]
@@ -92,7 +90,6 @@ def health(gpu: ET.Element) -> Json:
             gpu, [f"{errors}/{name}" for name in ("sram_correctable", "dram_correctable")]
         ),
         "sram_threshold_exceeded": _yes(gpu, "ecc_errors/aggregate/sram_threshold_exceeded"),
-        "remapped_rows": _sum(gpu, [f"{remapped}/remapped_row_unc"]),
         "remap_pending": _yes(gpu, f"{remapped}/remapped_row_pending"),
         "remap_failed": _yes(gpu, f"{remapped}/remapped_row_failure"),
         "recovery_action": _text(gpu, "gpu_recovery_action"),

@@ -120,9 +120,7 @@ class NicReader:
                 {
                     "vendor_id": (f"{device}/vendor", pci.hexadecimal),
                     "device_id": (f"{device}/device", pci.hexadecimal),
-                    "subsystem_id": (f"{device}/subsystem_device", pci.hexadecimal),
                     "numa_node": (f"{device}/numa_node", number),
-                    "local_cpus": (f"{device}/local_cpulist", ReadOnly.text),
                     "pcie_speed_gt_s": (f"{device}/current_link_speed", pci.link_speed),
                     "pcie_max_speed_gt_s": (f"{device}/max_link_speed", pci.link_speed),
                     "pcie_width": (f"{device}/current_link_width", pci.link_width),
@@ -130,11 +128,9 @@ class NicReader:
                     "max_read_request_bytes": (f"{device}/config", pci.read_request),
                     "relaxed_ordering": (f"{device}/config", pci.relaxed_ordering),
                     "ats": (f"{device}/config", pci.ats),
-                    "vfs_total": (f"{device}/sriov_totalvfs", _number_if_any),
                     "vfs_num": (f"{device}/sriov_numvfs", _number_if_any),
                 },
             ),
-            Leaf("slot", "/sys/bus/pci/slots", lambda: pci.slot(machine, self.address)),
             Leaf("bridges", device, lambda: pci.bridges(machine, self.address)),
             Leaf("nearest_gpus", pci.DEVICES, lambda: pci.nearest_gpus(machine, self.address)),
             Leaf(
@@ -147,8 +143,6 @@ class NicReader:
     def port_leaves(self) -> List[Leaf]:
         net = self.net
         files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]] = {
-            "dev_port": (f"{net}/dev_port", number),
-            "port_name": (f"{net}/phys_port_name", _text_if_supported),
             "up": (f"{net}/flags", lambda machine, path: bool(number(machine, path) & UP)),
             "carrier": (f"{net}/carrier", _carrier),
             "carrier_changes": (f"{net}/carrier_changes", number),
@@ -187,7 +181,7 @@ class NicReader:
         devices = Leaf("rdma", source, lambda: [self._rdma(*rdma) for rdma in self._rdma_devices()])
         if own:
             folder = f"/sys/class/infiniband/{own[0]}"
-            names = {"hca_type": "hca_type", "firmware": "fw_ver", "board_id": "board_id"}
+            names = {"firmware": "fw_ver", "board_id": "board_id"}
             files = {name: (f"{folder}/{file}", ReadOnly.text) for name, file in names.items()}
             return [devices, *file_leaves(self.machine, files)]
         # without an RDMA device the driver reports both in one line: `28.39.1002 (MT_0000000838)`
@@ -199,7 +193,6 @@ class NicReader:
         missing = "it has no RDMA device of its own"
         return [
             devices,
-            Leaf("hca_type", f"{source}/*/hca_type", lambda: _missing(missing)),
             *map(self._with_interface, of_driver),
         ]
 
@@ -221,7 +214,6 @@ class NicReader:
                 {
                     "link_layer": (f"{at}/link_layer", ReadOnly.text),
                     "state": (f"{at}/state", _state),
-                    "rate": (f"{at}/rate", ReadOnly.text),
                     "traffic_class": (f"{root}/tc/1/traffic_class", _traffic_class),
                 },
             ),
@@ -231,29 +223,13 @@ class NicReader:
         return {"device": device, "soft": soft, **read(leaves)}
 
     def _vfs(self) -> List[Json]:
-        link = network.links(self.machine).get(self.name, {}) if self.name else {}
-        infos = {int(info["vf"]): info for info in link.get("vfinfo_list", [])}
-        words = " ".join(network.LINKS)
         vfs = []
         for index, address, folder in pci.virtual_functions(self.machine, self.address):
-            info = infos.get(index, {})
             names = self.machine.names(f"{folder}/net")
-            device = partial(self._vf_rdma, folder, names)
-            leaves = [
-                Leaf("mac", words, partial(_vf_mac, info)),
-                Leaf("vlan_id", words, partial(_vf_vlan, info)),
-                Leaf("mtu_bytes", f"{folder}/net", partial(_vf_mtu, self.machine, names)),
-                Leaf("rdma_device", f"{folder}/infiniband", device),
-            ]
-            driver = self.machine.target(f"{folder}/driver")
-            vf = {"number": index, "pci": address, "interfaces": names, "driver": driver}
-            vfs.append({**vf, **read(leaves)})
+            mtu = Leaf("mtu_bytes", f"{folder}/net", partial(_vf_mtu, self.machine, names))
+            vf = {"number": index, "pci": address, "interfaces": names}
+            vfs.append({**vf, **read([mtu])})
         return vfs
-
-    def _vf_rdma(self, folder: str, interfaces: List[str]) -> str:
-        parents = self.host.rdma_parents()
-        soft = [name for name, parent in parents.items() if parent in interfaces]
-        return [*self.machine.names(f"{folder}/infiniband"), *soft, ""][0]
 
     def _counters(self) -> Json:
         machine = self.machine
@@ -377,16 +353,6 @@ def _number_if_any(machine: ReadOnly, path: str) -> int:
     return number(machine, path) if machine.exists(path) else 0
 
 
-def _text_if_supported(machine: ReadOnly, path: str) -> str:
-    """Empty where the driver reports none."""
-    try:
-        return machine.text(path)
-    except OSError as error:
-        if error.strerror in UNSUPPORTED:
-            return ""
-        raise
-
-
 def _carrier(machine: ReadOnly, path: str) -> bool:
     try:
         return machine.text(path) == "1"
@@ -408,27 +374,10 @@ def _mac(machine: ReadOnly, path: str) -> str:
     return machine.text(path).lower()
 
 
-def _vf_mac(info: Json) -> str:
-    """Its key changed from `mac` to `address` with iproute2 5.0."""
-    mac = info.get("address") or info.get("mac")
-    if not mac:
-        raise UnknownError("ip reports no MAC of this VF")
-    return str(mac)
-
-
 def _vf_mtu(machine: ReadOnly, interfaces: List[str]) -> int:
     if not interfaces:
         raise UnknownError("its interface is in another namespace, or it has no driver")
     return number(machine, f"/sys/class/net/{interfaces[0]}/mtu")
-
-
-def _vf_vlan(info: Json) -> int:
-    """`vlan_list` of iproute2, `vlan` of versions before 5.0; without one there is none."""
-    if not info:
-        raise UnknownError("ip reports no such VF")
-    vlans = info.get("vlan_list") or []
-    vlan_id = vlans[0]["vlan"] if vlans else info.get("vlan", 0)
-    return int(vlan_id)
 
 
 def gids(machine: ReadOnly, port: str) -> List[Json]:

@@ -75,10 +75,10 @@ def nearest_gpus(machine: Machine, address: str) -> Json:
     """The GPUs that share the deepest bridge with a NIC."""
     own = bridges(machine, address)
     above = {gpu: bridges(machine, gpu) for gpu in gpu_addresses(machine)}
-    for hops, bridge in enumerate(reversed(own)):
+    for bridge in reversed(own):
         below = sorted(gpu for gpu, path in above.items() if bridge in path)
         if below:
-            return {"gpus": below, "bridge": bridge, "hops": hops}
+            return {"gpus": below, "bridge": bridge}
     return {"gpus": []}
 
 
@@ -187,15 +187,6 @@ def eswitch_mode(machine: Machine, address: str) -> str:
         return str(answer["dev"][place]["mode"])
     except (KeyError, TypeError):
         raise UnknownError("devlink reports no mode") from None
-
-
-def slot(machine: ReadOnly, address: str) -> str:
-    """Name of the physical slot; empty where the machine reports none."""
-    slots = "/sys/bus/pci/slots"
-    for name in machine.names(slots):
-        if machine.read(f"{slots}/{name}/address") == address.rpartition(".")[0]:
-            return name
-    return ""
 
 
 def link_speed(machine: ReadOnly, path: str) -> float:

@@ -1,14 +1,11 @@
 """The machine, its operating system, and the services that matter to RDMA."""
 
 import ctypes
-import platform
 import re
 from functools import partial
 from typing import Dict, List, Tuple
 
-from ..machine import MISSING
 from ..nvidia import PEERMEM_MODULES
-from ..ofed import version_in
 from .gpu import NVIDIA, xids
 from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, program_leaf, read
 from .pci import acs_bridges
@@ -72,25 +69,16 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
                 "boot_id": (f"{kernel}/random/boot_id", text),
                 "vendor": (f"{dmi}/sys_vendor", text),
                 "product": (f"{dmi}/product_name", text),
-                "cpus": (f"{cpus}/online", _count),
                 "numa_nodes": ("/sys/devices/system/node/online", _count),
-                "cpu_model": ("/proc/cpuinfo", _cpu_model),
                 "kernel_arguments": ("/proc/cmdline", _arguments),
-                "uptime_s": ("/proc/uptime", uptime_s),
                 "rdma_namespaces": ("/sys/module/ib_core/parameters/netns_mode", _namespaces),
                 "modules": ("/proc/modules", _modules),
             },
         ),
-        Leaf("memory_mib", meminfo, lambda: _meminfo_kib(machine, "MemTotal") // 1024),
         Leaf("swap_kib", meminfo, lambda: _meminfo_kib(machine, "SwapTotal")),
         Leaf("os", release, lambda: _release(machine)["PRETTY_NAME"]),
-        Leaf("os_id", release, lambda: _os_id(_release(machine))),
-        Leaf("architecture", "uname", platform.machine),
-        Leaf("python", "python3", platform.python_version),
         Leaf("drivers", "/sys/module, modinfo", lambda: drivers(machine)),
-        Leaf("ofed", "ofed_info -s", lambda: _ofed(machine)),
         Leaf("gpu_driver", NVIDIA, lambda: _gpu_driver(machine)),
-        Leaf("gpu_module_is_open", NVIDIA, lambda: _is_open(machine)),
         Leaf("fabric_manager", f"{FABRIC_MANAGER} --version", lambda: _fabric_manager(machine)),
         program_leaf(machine, "containerd_memlock", " ".join(CONTAINERD), containerd_memlock),
         Leaf("reboot_required", REBOOT, lambda: _reboot_required(machine)),
@@ -121,7 +109,7 @@ def drivers(machine: ReadOnly) -> List[Json]:
                 "loaded_srcversion": (f"{folder}/srcversion", ReadOnly.text),
             }
             leaves = file_leaves(machine, files)
-            keys = {"on_disk": "version", "on_disk_srcversion": "srcversion", "path": "filename"}
+            keys = {"on_disk": "version", "on_disk_srcversion": "srcversion"}
             for leaf, key in keys.items():
                 take = partial(modinfo, key=key)
                 leaves.append(program_leaf(machine, leaf, f"modinfo {name}", take))
@@ -156,10 +144,6 @@ def _count(machine: ReadOnly, path: str) -> int:
     return total
 
 
-def _cpu_model(machine: ReadOnly, path: str) -> str:
-    return matched(r"^model name\s*:\s*(.+)$", machine.text(path), "it reports no model").strip()
-
-
 def _arguments(machine: ReadOnly, path: str) -> List[str]:
     return [word for word in machine.text(path).split() if ARGUMENTS.match(word)]
 
@@ -186,27 +170,12 @@ def _release(machine: ReadOnly) -> Dict[str, str]:
     return dict(lines)
 
 
-def _os_id(release: Dict[str, str]) -> str:
-    return f"{release['ID']}-{release.get('VERSION_ID', '')}".rstrip("-")
-
-
 def _gpu_driver(machine: ReadOnly) -> str:
     if not machine.exists(NVIDIA):
         return ""
     return matched(
         r"Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.text(NVIDIA), "it names no version"
     )
-
-
-def _ofed(machine: ReadOnly) -> str:
-    done = machine.run("ofed_info", "-s")
-    return "" if done.code == MISSING else version_in(printed(done))
-
-
-def _is_open(machine: ReadOnly) -> bool:
-    if not machine.exists(NVIDIA):
-        raise UnknownError("the NVIDIA driver is not loaded")
-    return "Open Kernel Module" in machine.text(NVIDIA)
 
 
 def _fabric_manager(machine: ReadOnly) -> str:
