@@ -1,6 +1,5 @@
 """`inventory.json`: written and read."""
 
-import json
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -9,7 +8,6 @@ from components.inventory.model import SCHEMA, Inventory
 from stacks.base import LabError
 from stacks.faults import reason
 from stacks.files import write_file
-from stacks.words import plural
 
 INVENTORY = TypeAdapter(Inventory)
 
@@ -28,34 +26,17 @@ def parse(text: bytes | str, place: str = "inventory.json") -> Inventory:
     try:
         inventory = INVENTORY.validate_json(text)
     except ValidationError as error:
-        _refuse_other_schema(_schema_of(text), place)
         first = error.errors(include_url=False)[0]
-        where = "".join(f"{part}." for part in first["loc"])[:-1]
-        what = f"{where}: {reason(first)}" if where else reason(first)
-        cut = ": the file is empty or was cut off" if "EOF" in first["msg"] else ""
-        faults = plural(error.error_count(), "fault")
+        where = ".".join(map(str, first["loc"])) or "file"
         raise LabError(
-            f"{place}: not an inventory: {what}{cut} ({faults}); run rocelab look again"
+            f"{place}: not an inventory: {where}: {reason(first)}; run rocelab look again"
         ) from None
-    _refuse_other_schema(inventory.schema, place)
-    return inventory
-
-
-def _schema_of(text: bytes | str) -> object:
-    """The schema of a document that another version wrote in another shape; ours if it has none."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return SCHEMA
-    return content.get("schema", SCHEMA) if isinstance(content, dict) else SCHEMA
-
-
-def _refuse_other_schema(schema: object, place: str) -> None:
-    if schema != SCHEMA:
+    if inventory.schema != SCHEMA:
         raise LabError(
-            f"{place}: schema {schema}, but this version reads {SCHEMA}; run this version's "
-            "rocelab look"
+            f"{place}: schema {inventory.schema}, but this version reads {SCHEMA}; "
+            "run rocelab look again"
         )
+    return inventory
 
 
 def load(path: Path) -> Inventory:

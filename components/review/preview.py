@@ -14,7 +14,11 @@ from stacks.base import LabError
 from stacks.faults import SECRET_KEY
 
 STREAMING = "PULUMI_ENABLE_STREAMING_JSON_PREVIEW"
-WRITES_IT = "write it with: pulumi preview --json > preview.json"
+NO_PREVIEW = (
+    "this is no complete preview ({}); write it with `pulumi preview --json > preview.json`, "
+    f"without stderr and without {STREAMING}"
+)
+CONTENT = frozenset({"steps", "diagnostics", "changeSummary"})
 PREFIX = re.compile(r"^(warning|error|info): ")
 """A dynamic provider's log line has its severity in the text; the field says `info#err`."""
 
@@ -99,35 +103,14 @@ def read_preview(text: str) -> Preview:
     """The preview in the text of a file.
 
     Raises:
-        LabError: for a text that is empty, cut off, in the streaming format, or no preview.
+        LabError: for a text that is no complete preview.
     """
-    if not text.strip():
-        raise LabError(
-            "the preview is empty: pulumi ended before it wrote anything; look at its stderr, "
-            f"then {WRITES_IT}"
-        )
     try:
-        content, end = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
+        content = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise LabError(
-            f"the preview is not complete JSON ({error}): the run was ended or the file cut off; "
-            f"{WRITES_IT}"
-        ) from None
-    if isinstance(content, dict) and "sequence" in content and "timestamp" in content:
-        raise LabError(
-            f"the preview is a stream of events, one per line: unset {STREAMING} and {WRITES_IT}"
-        )
-    if text.lstrip("\ufeff \t\r\n")[end:].strip():
-        raise LabError(
-            "the preview has something behind its JSON document; keep stderr out of it and "
-            f"{WRITES_IT}"
-        )
-    if not isinstance(content, dict) or not {"steps", "diagnostics", "changeSummary"} & set(
-        content
-    ):
-        raise LabError(
-            f"the file is JSON, but no preview: it has neither steps nor diagnostics; {WRITES_IT}"
-        )
+        raise LabError(NO_PREVIEW.format(error)) from None
+    if not isinstance(content, dict) or not CONTENT & content.keys():
+        raise LabError(NO_PREVIEW.format("it has neither steps nor diagnostics"))
     secrets = needles(_secret_values(content.get("config")))
     try:
         preview = Preview.model_validate(
@@ -136,9 +119,7 @@ def read_preview(text: str) -> Preview:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise LabError(
-            f"{where}: {first['msg']}: another version of Pulumi wrote this preview; {WRITES_IT}"
-        ) from None
+        raise LabError(NO_PREVIEW.format(f"{where}: {first['msg']}")) from None
     clean = []
     for diagnostic in preview.diagnostics:
         message = redacted(diagnostic.message, secrets)

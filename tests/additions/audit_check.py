@@ -11,7 +11,6 @@ from components.audit.view import View
     "kernel-flavour",
     Severity.LOW,
     title="Kernel is not the generic one",
-    good="a kernel whose release ends in -generic",
     why="a driver that is built for one flavour does not load into another",
     source=PRACTICE,
     remedy="install the generic kernel of the distribution",

