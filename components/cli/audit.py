@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from components.audit.audit import audit
-from components.audit.earlier import load_earlier
 from components.audit.findings import Severity
 from components.audit.formats import as_html, as_markdown, as_text, document_of
 from components.audit.registry import checks
@@ -88,7 +87,7 @@ def command(
     is_lab = stack.config_file or _is_given("name") or not (source or options.sets)
     lab = stack.lab() if is_lab else None
     waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE
-    earlier = load_earlier(since) if since else None
+    earlier = load(since) if since else None
     if page:
         require_writable(page)
     if source:

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from components.audit.audit import audit
-from components.audit.earlier import load_earlier
 from components.audit.findings import Severity
 from components.audit.registry import checks
 from components.audit.waivers import NONE, read_waivers
@@ -198,7 +197,7 @@ def _inventories(
     kept = store_of(lab, stack.root) / KEPT_LOOK
     if since is None and source is None and kept.is_file():
         since = kept
-    earlier = load_earlier(since) if since else None
+    earlier = load(since) if since else None
     if source:
         return load(source), earlier
     request = request_of(OPTIONS, stack)

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from components.audit.audit import MOST_WAYS, audit
-from components.audit.earlier import load_earlier
 from components.audit.findings import Audit, Severity
 from components.audit.registry import checks
 from components.audit.view import IDLE, NO_EARLIER, REBOOTED
 from components.audit.waivers import Waivers, read_waivers
-from components.inventory.document import save
+from components.inventory.document import load, save
 from components.inventory.model import Pf
 from components.inventory.reading import NOT_READ, known, unknown
 from stacks.base import LabError
@@ -159,11 +158,11 @@ def reasons(found: Audit) -> set[str]:
     return {one.reason for one in found.not_checked if one.code == "packet-loss"}
 
 
-def test_the_part_of_an_earlier_look_that_is_read_is_enough(tmp_path: Path) -> None:
+def test_an_earlier_look_is_read_from_its_file(tmp_path: Path) -> None:
     inventory = both(SPOILS["packet-loss"], SPOILS["link-flaps"])(healthy())
     save(earlier(inventory), tmp_path / "earlier.json")
 
-    found = audit(inventory, None, load_earlier(tmp_path / "earlier.json"))
+    found = audit(inventory, None, load(tmp_path / "earlier.json"))
 
     assert found == audit(inventory, None, earlier(inventory))
     assert {"packet-loss", "link-flaps"} == set(codes(found))
@@ -174,7 +173,7 @@ def test_an_invalid_earlier_inventory_is_refused(text: str, tmp_path: Path) -> N
     (tmp_path / "x.json").write_text(text)
 
     with pytest.raises(LabError, match=r"x\.json"):
-        load_earlier(tmp_path / "x.json")
+        load(tmp_path / "x.json")
 
 
 def test_a_waiver_covers_its_nodes_until_its_day(tmp_path: Path) -> None:

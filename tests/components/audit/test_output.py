@@ -257,11 +257,10 @@ MEASURE = """
 import resource, sys
 from pathlib import Path
 from components.audit.audit import audit
-from components.audit.earlier import load_earlier
 from components.audit.rows import report_of
 from components.audit.formats import as_text
 from components.inventory.document import load
-earlier = load_earlier(Path(sys.argv[2]))
+earlier = load(Path(sys.argv[2]))
 as_text(report_of(audit(load(Path(sys.argv[1])), None, earlier)))
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
