@@ -190,7 +190,6 @@ class NicReader:
             program_leaf(self.machine, "firmware", words, lambda text: firmware_of(text)[0]),
             program_leaf(self.machine, "board_id", words, lambda text: firmware_of(text)[1]),
         ]
-        missing = "it has no RDMA device of its own"
         return [
             devices,
             *map(self._with_interface, of_driver),
@@ -330,10 +329,6 @@ def _rdma_counters(machine: ReadOnly, port: str) -> Dict[str, int]:
             if text.isdigit() and name != "lifespan":
                 values[name] = int(text)
     return values
-
-
-def _missing(reason: str) -> str:
-    raise UnknownError(reason)
 
 
 def _state(machine: ReadOnly, path: str) -> str:
