@@ -10,6 +10,7 @@ from components.audit.routing import interface_to
 from components.audit.view import View, fault
 from components.inventory.model import Host, Pf, Route
 from components.inventory.reading import Reading
+from components.inventory.redact import IPV4
 
 SYSCTLS = "https://docs.kernel.org/networking/ip-sysctl.html"
 RDMACM = "https://github.com/linux-rdma/rdma-core/blob/master/Documentation/librdmacm.md"
@@ -283,7 +284,10 @@ def subnets_overlap(view: View) -> Faults:
 
 def _others(view: View) -> Iterator[tuple[str, str]]:
     """Networks of IPv4 that are no rails, each with what it is."""
-    texts = [(f"{host.address}/32", "management") for host in view.fleet.hosts]
+    texts = []
+    for host in view.fleet.hosts:
+        if IPV4.fullmatch(host.address):  # it may be a name
+            texts.append((f"{host.address}/32", "management"))
     if cluster := view.fleet.inventory.cluster:
         texts += [(text, "services") for text in view.read("", cluster.service_cidrs) or ()]
         for node in view.read("", cluster.nodes) or ():
