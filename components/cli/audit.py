@@ -1,7 +1,10 @@
 """`rocelab audit`."""
 
+import functools
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,15 +13,71 @@ from components.audit.findings import Severity
 from components.audit.formats import as_html, as_markdown, as_text, document_of
 from components.audit.registry import checks
 from components.audit.rows import report_of
-from components.audit.waivers import NONE, read_waivers
+from components.audit.waivers import NONE, Waivers, read_waivers
 from components.cli.exits import Exit, exit_of
-from components.cli.look import LookOptions, look_options, looked, out_option, say
-from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json, stack_options
+from components.cli.look import LookOptions, look_options, looked, out_option, summarize
+from components.cli.options import (
+    FILE,
+    Output,
+    Verb,
+    examples,
+    is_given,
+    output_options,
+    stack_options,
+)
 from components.inventory.document import load
+from components.inventory.model import Inventory
 from components.stack import Stack
-from stacks.files import require_writable, write_file
 
 FAIL_ON = {severity.word: severity for severity in Severity}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditOptions:
+    """What an audit reads besides hosts, and when it fails: the options of `audit` and `gate`."""
+
+    source: Path | None
+    since: Path | None
+    waiver_file: Path | None
+    fail_on: Severity
+
+    def earlier(self) -> Inventory | None:
+        return load(self.since) if self.since else None
+
+    def waivers(self) -> Waivers:
+        if self.waiver_file is None:
+            return NONE
+        return read_waivers(self.waiver_file, checks(), datetime.now(UTC).date())
+
+
+def audit_options(verb: Verb) -> Verb:
+    """Adds the options of an audit; the verb gets them as `audit_options`."""
+
+    @click.option(
+        "--from", "source", type=FILE, help="Audit this inventory of `rocelab look`, not the hosts."
+    )
+    @click.option(
+        "--since",
+        type=FILE,
+        help="Compare counters with this earlier inventory.  [default of gate: its last look]",
+    )
+    @click.option(
+        "--waivers", "waiver_file", type=FILE, help="Accept the faults that this YAML file lists."
+    )
+    @click.option(
+        "--fail-on",
+        type=click.Choice(list(FAIL_ON)),
+        default=Severity.HIGH.word,
+        show_default=True,
+        help="Fail for a finding of this severity and for every worse one.",
+    )
+    @functools.wraps(verb)
+    def with_options(*given: object, fail_on: str, **named: Any) -> Exit:
+        files = {name: named.pop(name) for name in ("source", "since", "waiver_file")}
+        options = AuditOptions(fail_on=FAIL_ON[fail_on], **files)
+        return verb(*given, audit_options=options, **named)
+
+    return with_options
 
 
 @click.command(
@@ -28,51 +87,23 @@ FAIL_ON = {severity.word: severity for severity in Severity}
         "rocelab audit --from inventory.json --html audit.html --waivers waivers.yaml",
     )
 )
-@click.option(
-    "--from", "source", type=FILE, metavar="FILE", help="Audit this inventory of `rocelab look`."
-)
-@click.option(
-    "--since", type=FILE, metavar="FILE", help="Compare counters with this earlier inventory."
-)
-@click.option(
-    "--waivers",
-    "waiver_file",
-    type=FILE,
-    metavar="FILE",
-    help="Accept the faults that this YAML file lists.",
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(list(FAIL_ON)),
-    default=Severity.HIGH.word,
-    show_default=True,
-    help="Exit with 1 for a finding of this severity and for every worse one.",
-)
+@audit_options
 @click.option(
     "--no-names",
     is_flag=True,
     help="Name no host, interface, address or reason: for public places.",
 )
-@click.option("--markdown", is_flag=True, help="Print one Markdown comment instead.")
-@click.option(
-    "--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too."
-)
-@json_option
+@output_options
 @stack_options
 @look_options
 @out_option
 def command(
     stack: Stack,
     options: LookOptions,
-    source: Path | None,
-    since: Path | None,
-    waiver_file: Path | None,
-    fail_on: str,
+    audit_options: AuditOptions,
     no_names: bool,
-    markdown: bool,
-    page: Path | None,
+    output: Output,
     out: Path,
-    as_json: bool,
 ) -> Exit:
     """Find what is wrong: against the lab file, the majority of peers, and good practice.
 
@@ -80,36 +111,20 @@ def command(
     compares with a lab file if you name one, or if it looks at a lab. Exit code 4 means that a
     host, a switch or the cluster was not read.
     """
-    if markdown and as_json:
-        raise click.UsageError("--markdown and --json both print to stdout: use only one")
+    source = audit_options.source
     if source and options.sets:
         raise click.UsageError("--from reads a file, --hosts reads hosts: use only one")
-    is_lab = stack.config_file or _is_given("name") or not (source or options.sets)
+    is_lab = is_given(stack) or not (source or options.sets)
     lab = stack.lab() if is_lab else None
-    waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE
-    earlier = load(since) if since else None
-    if page:
-        require_writable(page)
+    waivers, earlier = audit_options.waivers(), audit_options.earlier()
     if source:
         inventory = load(source)
     else:
         inventory = looked(options, out, stack)
-        say(out, inventory, err=True)
+        summarize(out, inventory, err=True)
     audited = audit(inventory, lab, earlier, waivers)
     report = report_of(audited, names=not no_names)
-    if page:
-        write_file(page, as_html(report))
-    if as_json:
-        print_json(document_of(audited, report))
-    else:
-        text = as_markdown(report) if markdown else as_text(report)
-        click.echo(text, nl=False)
-    bad = audited.worst is not None and audited.worst <= FAIL_ON[fail_on]
+    document = document_of(audited, report)
+    output.write(as_text(report), document, lambda: as_markdown(report), lambda: as_html(report))
+    bad = audited.worst is not None and audited.worst <= audit_options.fail_on
     return exit_of(findings=bad, unreached=bool(audited.unread))
-
-
-def _is_given(option: str) -> bool:
-    return (
-        click.get_current_context().get_parameter_source(option)
-        is not click.core.ParameterSource.DEFAULT
-    )

@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from components.cli.exits import Exit, ended, exit_of
-from components.cli.options import examples, json_option, print_json, stack_options
+from components.cli.options import examples, json_option, show, stack_options
 from components.ssh.credentials import login_to
 from components.stack import Stack
 from components.validation.bitfusion import (
@@ -61,7 +61,7 @@ def command(stack: Stack, plan: bool, inside: str, wait_s: float, as_json: bool)
     lab = stack.lab()
     planned = checks(lab)
     if plan:
-        _print_plan(planned, as_json=as_json)
+        show(_described(planned), [asdict(check) for check in planned], as_json=as_json)
         return Exit.CLEAN
     login = login_to(lab, stack.root, stack.secret)
     placed_checks = [placed(check, shlex.split(inside)) for check in planned]
@@ -75,24 +75,19 @@ def command(stack: Stack, plan: bool, inside: str, wait_s: float, as_json: bool)
         )
         proofs = asyncio.run(until_told(work))
     counted = Counter(proof.state for proof in proofs)
-    if as_json:
-        print_json([asdict(proof) for proof in proofs])
-    else:
-        click.echo("".join(f"{proof.line()}\n" for proof in proofs), nl=False)
-        click.echo(", ".join(f"{count} {state}" for state, count in sorted(counted.items())))
+    lines = [proof.line() for proof in proofs]
+    lines.append(", ".join(f"{count} {state}" for state, count in sorted(counted.items())))
+    show("\n".join(lines), [asdict(proof) for proof in proofs], as_json=as_json)
     return exit_of(findings=bool(set(counted) - GOOD - {"error"}), unreached="error" in counted)
 
 
-def _print_plan(planned: Sequence[BitfusionCheck], *, as_json: bool) -> None:
-    if as_json:
-        print_json([asdict(check) for check in planned])
-        return
+def _described(planned: Sequence[BitfusionCheck]) -> str:
+    lines = []
     for check in planned:
         if check.server_words:
-            click.echo(f"{check.server}: {shlex.join(check.server_words)}")
-        limit = (
-            f"   # typical latency at most {check.latency_max_us:g} us"
-            if check.latency_max_us
-            else ""
-        )
-        click.echo(f"{check.client}: {shlex.join(check.words)}{limit}")
+            lines.append(f"{check.server}: {shlex.join(check.server_words)}")
+        line = f"{check.client}: {shlex.join(check.words)}"
+        if check.latency_max_us:
+            line += f"   # typical latency at most {check.latency_max_us:g} us"
+        lines.append(line)
+    return "\n".join(lines)

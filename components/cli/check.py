@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, examples, json_option, print_json
+from components.cli.options import FILE, examples, json_option, show
 from components.review.effects import review_of
 from components.review.preview import read_preview
 from components.review.rules import broken_rules
@@ -35,12 +35,9 @@ def command(file: Path, reviewed: tuple[str, ...], as_json: bool) -> Exit:
     preview = read_preview(file.read_text(encoding="utf-8", errors="replace"))
     review = review_of(preview)
     findings = broken_rules(preview, review, reviewed)
-    if as_json:
-        rows = [finding.model_dump() for finding in findings]
-        print_json({"findings": rows, "unread": review.unread})
-    else:
-        for finding in findings:
-            click.echo(f"{finding.code}: {finding}")
-        if not findings:
-            click.echo("all rules hold" + (" for what was read" if review.unread else ""))
+    lines = [f"{finding.code}: {finding}" for finding in findings]
+    if not findings:
+        lines.append("all rules hold" + (" for what was read" if review.unread else ""))
+    rows = [finding.model_dump() for finding in findings]
+    show("\n".join(lines), {"findings": rows, "unread": review.unread}, as_json=as_json)
     return exit_of(findings=bool(findings), unreached=review.unread)

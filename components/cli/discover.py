@@ -2,17 +2,24 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.look import LookOptions, look_options, looked, say
-from components.cli.options import FILE, FOLDER, examples, json_option, print_json
-
-if TYPE_CHECKING:
-    from components.discovery.draft import Draft
-    from components.hosts.plan import Answers
+from components.cli.look import LookOptions, look_options, looked, summarize
+from components.cli.options import FILE, FOLDER, examples, json_option, show
+from components.discovery.draft import Draft, draft_of
+from components.discovery.files import (
+    checked_name,
+    names_of_files,
+    refuse_existing,
+    summary_of,
+    written,
+)
+from components.discovery.first_up import probe_records
+from components.discovery.questions import read_answers
+from components.hosts.plan import Answers, read_plans
+from components.inventory.document import load
 
 INVENTORY = "inventory.json"
 
@@ -28,20 +35,17 @@ INVENTORY = "inventory.json"
     "--from",
     "source",
     type=FILE,
-    metavar="FILE",
     help="Draft from this inventory, and connect to no host.",
 )
 @click.option(
     "--answers",
     type=FILE,
-    metavar="FILE",
     help="Read the answers to open questions from this file.",
 )
 @click.option(
     "--folder",
     type=FOLDER,
     default=".",
-    metavar="FOLDER",
     help="Write the files there.  [default: here]",
 )
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
@@ -63,17 +67,6 @@ def command(
 
     Exit code 1 means that questions are open, 4 that hosts were not read.
     """
-    from components.discovery.draft import draft_of  # noqa: PLC0415  # keeps --help fast
-    from components.discovery.files import (  # noqa: PLC0415
-        checked_name,
-        names_of_files,
-        refuse_existing,
-        summary_of,
-        written,
-    )
-    from components.discovery.questions import read_answers  # noqa: PLC0415
-    from components.inventory.document import load  # noqa: PLC0415
-
     checked_name(name)
     if (source is None) != bool(options.sets):
         raise click.UsageError("name the hosts with --hosts, or an inventory of them with --from")
@@ -85,31 +78,23 @@ def command(
     else:
         folder.mkdir(parents=True, exist_ok=True)
         inventory = looked(options, folder / INVENTORY)
-        say(folder / INVENTORY, inventory, err=True)
+        summarize(folder / INVENTORY, inventory, err=True)
     key_file = _from_here(options.key) if options.key else None
     draft = draft_of(
         inventory, name, _from_here(folder / f"known_hosts.{name}"), answered, key_file=key_file
     )
     probes = {} if source or options.no_sudo else _probes(draft, options.private_key)
     files = written(draft, probes, folder)
-    if as_json:
-        print_json(summary_of(draft, files))
-    else:
-        click.echo(draft.in_short)
-        click.echo(f"wrote {', '.join(map(str, files))}")
+    text = f"{draft.in_short}\nwrote {', '.join(map(str, files))}"
+    show(text, summary_of(draft, files), as_json=as_json)
     return exit_of(findings=bool(draft.questions), unreached=bool(draft.unread))
 
 
-def _probes(draft: "Draft", private_key: str | None) -> "Answers":
+def _probes(draft: Draft, private_key: str | None) -> Answers:
     """What the draft's hosts report."""
-    from components.discovery.first_up import probe_records  # noqa: PLC0415
-    from components.hosts.plan import read_plans  # noqa: PLC0415
-
-    return (
-        asyncio.run(read_plans(probe_records(draft.lab, draft.hosts), private_key))
-        if draft.lab
-        else {}
-    )
+    if draft.lab is None:
+        return {}
+    return asyncio.run(read_plans(probe_records(draft.lab, draft.hosts), private_key))
 
 
 def _from_here(path: Path) -> str:

@@ -2,28 +2,17 @@
 
 import secrets
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, look_options, request_of
-from components.cli.options import (
-    NEW_FILE,
-    examples,
-    json_option,
-    print_errors,
-    print_json,
-    stack_options,
-)
+from components.cli.options import NEW_FILE, examples, json_option, say, show, stack_options
+from components.inventory.evidence import Bundle, archive, gather
 from components.stack import Stack
 from stacks.files import require_writable, write_file
 from stacks.words import plural, some
-
-if TYPE_CHECKING:
-    from components.inventory.evidence import Bundle
 
 SUFFIX = ".tar.gz"
 SHOWN_VALUES = 3
@@ -44,7 +33,6 @@ PLURALS = {"IPv4 address": "IPv4 addresses", "IPv6 address": "IPv6 addresses"}
     type=NEW_FILE,
     default="evidence.tar.gz",
     show_default=True,
-    metavar="FILE",
     help="Write this archive.",
 )
 @click.option("--yes", is_flag=True, help="Write it without showing it first.")
@@ -58,33 +46,28 @@ def command(stack: Stack, options: LookOptions, out: Path, yes: bool, as_json: b
 
     One host or a pair is enough. Exit code 4 means that a host was not read.
     """
-    from components.inventory.evidence import archive, gather  # noqa: PLC0415  # keeps --help fast
-
     if not (yes or sys.stdin.isatty()):
         raise click.UsageError("without a terminal nobody can look at the result first: add --yes")
     require_writable(out)
-    request = replace(
-        request_of(options, stack), sudo=not options.no_sudo, firmware=options.firmware
-    )
-    bundle = gather(request, secrets.token_bytes(32), lambda line: click.echo(line, err=True))
-    print_errors(f"not read: {host.name}: {host.unread}" for host in bundle.unread)
+    bundle = gather(request_of(options, stack), secrets.token_bytes(32), say)
+    unread = {host.name: host.unread for host in bundle.unread}
+    say(*(f"not read: {name}: {reason}" for name, reason in unread.items()))
     recorded = len(bundle.files) > 1
     if recorded and not yes:
         click.echo_via_pager(f"{_removed(bundle)}\n\n{bundle.text}")
         click.confirm(f"Write {out}?", abort=True)
     if recorded:
         write_file(out, archive(bundle, out.name.removesuffix(SUFFIX)), private=True)
-    if as_json:
-        counts = {kind: len(values) for kind, values in bundle.removed.items()}
-        unread = {host.name: host.unread for host in bundle.unread}
-        print_json({"file": str(out) if recorded else "", "removed": counts, "unread": unread})
-    elif recorded:
-        click.echo(_removed(bundle))
-        click.echo(f"{out}: {plural(len(bundle.files), 'file')}; look at it before you send it")
-    return exit_of(findings=False, unreached=bool(bundle.unread))
+    text, file = "", ""
+    if recorded:
+        file, count = str(out), plural(len(bundle.files), "file")
+        text = f"{_removed(bundle)}\n{out}: {count}; look at it before you send it"
+    counts = {kind: len(values) for kind, values in bundle.removed.items()}
+    show(text, {"file": file, "removed": counts, "unread": unread}, as_json=as_json)
+    return exit_of(findings=False, unreached=bool(unread))
 
 
-def _removed(bundle: "Bundle") -> str:
+def _removed(bundle: Bundle) -> str:
     """What was replaced, for the person who has the originals."""
     lines = ["Replaced:"]
     for kind, values in sorted(bundle.removed.items()):

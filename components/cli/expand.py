@@ -3,8 +3,9 @@
 import click
 
 from components.cli.exits import Exit
-from components.cli.options import examples, json_option, print_json, stack_options
+from components.cli.options import examples, json_option, show, stack_options
 from components.stack import Stack
+from stacks.read import expand_text, expanded_lab
 
 
 @click.command(
@@ -20,10 +21,5 @@ def command(stack: Stack, as_json: bool) -> Exit:
     The result describes the same lab. Compare two of them to see what a change of a group means for
     each node.
     """
-    from stacks.read import expand_text, expanded_lab  # noqa: PLC0415  # keeps --help fast
-
-    if as_json:
-        print_json(expanded_lab(stack.file))
-    else:
-        click.echo(expand_text(stack.file), nl=False)
+    show(expand_text(stack.file), expanded_lab(stack.file), as_json=as_json)
     return Exit.CLEAN

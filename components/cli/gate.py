@@ -1,19 +1,15 @@
 """`rocelab gate`."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from components.audit.audit import audit
-from components.audit.findings import Severity
-from components.audit.registry import checks
-from components.audit.waivers import NONE, read_waivers
-from components.cli.audit import FAIL_ON
+from components.cli.audit import AuditOptions, audit_options
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, request_of
-from components.cli.options import FILE, FOLDER, examples, json_option, print_json, stack_options
+from components.cli.options import FILE, FOLDER, examples, json_option, say, show, stack_options
 from components.gate.decision import GateMaterial, LabGate, decide
 from components.gate.publish import publish, write_results
 from components.gate.state import measured_state
@@ -31,18 +27,6 @@ from stacks.sets import folded
 
 FORMATS = {"slurm": "slurm.sh", "nhc": "nhc.conf", "job": "job.yaml"}
 TEMPLATES = Path(__file__).parents[1] / "gate" / "formats"
-OPTIONS = LookOptions(
-    sets=(),
-    user=None,
-    port=22,
-    known_hosts=None,
-    key=None,
-    kubeconfig=None,
-    switches=(),
-    switch_user="",
-    firmware=False,
-    no_sudo=False,
-)
 KEPT_LOOK = "gate.json"
 """The last look of a gate over all nodes, beside the lab's runs: the next one compares counters."""
 
@@ -63,40 +47,11 @@ KEPT_LOOK = "gate.json"
     "--state",
     "state_file",
     type=FILE,
-    metavar="FILE",
     help="Output of `pulumi stack export`, instead of the stack's state.",
 )
-@click.option(
-    "--from",
-    "source",
-    type=FILE,
-    metavar="FILE",
-    help="Inventory of a look, instead of a fresh one.",
-)
-@click.option(
-    "--since",
-    type=FILE,
-    metavar="FILE",
-    help="Compare counters with this earlier inventory.  [default: the look of the last gate]",
-)
-@click.option(
-    "--waivers",
-    "waiver_file",
-    type=FILE,
-    metavar="FILE",
-    help="Accept the faults that this YAML file lists, as in `rocelab audit`.",
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(list(FAIL_ON)),
-    default=Severity.HIGH.word,
-    show_default=True,
-    help="Close for a finding of the audit of this severity and for every worse one.",
-)
+@audit_options
 @click.option("--allow-stale", is_flag=True, help="Let no node in or out for a stale verdict.")
-@click.option(
-    "--results", type=FOLDER, metavar="FOLDER", help="Write one line per node into this folder."
-)
+@click.option("--results", type=FOLDER, help="Write one line per node into this folder.")
 @click.option(
     "--publish",
     "publishes",
@@ -122,10 +77,7 @@ def command(
     stack: Stack,
     names: tuple[str, ...],
     state_file: Path | None,
-    source: Path | None,
-    since: Path | None,
-    waiver_file: Path | None,
-    fail_on: str,
+    audit_options: AuditOptions,
     allow_stale: bool,
     results: Path | None,
     publishes: bool,
@@ -144,18 +96,15 @@ def command(
     lab = stack.lab()
     nodes = _states(lab, names)
     measured = measured_state(stack, lab, state_file)
-    inventory, earlier = _inventories(stack, lab, source, since, names)
-    waivers = NONE
-    if waiver_file:
-        waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date())
+    inventory, earlier = _inventories(stack, lab, audit_options, names)
     gate = decide(
         GateMaterial(
             lab=lab,
             nodes=nodes,
             inventory=inventory,
-            audit=audit(inventory, lab, earlier, waivers),
+            audit=audit(inventory, lab, earlier, audit_options.waivers()),
             measured=measured,
-            fail_on=FAIL_ON[fail_on],
+            fail_on=audit_options.fail_on,
             stale_closes=not allow_stale,
         )
     )
@@ -163,10 +112,7 @@ def command(
         write_results(gate, results)
     if publishes:
         _publish(stack, lab, gate, inventory)
-    if as_json:
-        print_json(gate.document())
-    else:
-        click.echo(gate.line)
+    show(gate.line, gate.document(), as_json=as_json)
     return exit_of(findings=gate.state == "closed", unreached=gate.state == "unknown")
 
 
@@ -191,19 +137,19 @@ def _states(lab: Lab, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _inventories(
-    stack: Stack, lab: Lab, source: Path | None, since: Path | None, names: tuple[str, ...]
+    stack: Stack, lab: Lab, options: AuditOptions, names: tuple[str, ...]
 ) -> tuple[Inventory, Inventory | None]:
     """The lab as it is now, and the earlier look whose counters are compared."""
     kept = store_of(lab, stack.root) / KEPT_LOOK
-    if since is None and source is None and kept.is_file():
-        since = kept
-    earlier = load(since) if since else None
-    if source:
-        return load(source), earlier
-    request = request_of(OPTIONS, stack)
+    earlier = options.earlier()
+    if options.source:
+        return load(options.source), earlier
+    if earlier is None and kept.is_file():
+        earlier = load(kept)
+    request = request_of(LookOptions(), stack)
     if names:
         request = replace(request, hosts=[host for host in request.hosts if host.name in names])
-    inventory = look(request, lambda line: click.echo(line, err=True))
+    inventory = look(request, say)
     if not names:
         kept.parent.mkdir(parents=True, exist_ok=True)
         save(inventory, kept)

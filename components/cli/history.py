@@ -6,8 +6,8 @@ import click
 from rich.console import Console
 
 from components.cli.exits import Exit
-from components.cli.options import examples, json_option, print_json, stack_options
-from components.report.history import PIPED_COLUMNS, history_in_state, how_to_measure, show
+from components.cli.options import examples, json_option, show, stack_options
+from components.report.history import PIPED_COLUMNS, history_in_state, how_to_measure, print_runs
 from components.stack import Stack
 from components.validation import store
 from components.validation.history import history_of
@@ -30,11 +30,11 @@ def command(stack: Stack, state: bool, as_json: bool) -> Exit:
     history = history_of(entries) if entries else history_in_state(stack.name, lab, place)
     entries = entries or list(history.entries)
     if as_json:
-        print_json([entry.model_dump(mode="json") for entry in entries])
+        show("", [entry.model_dump(mode="json") for entry in entries], as_json=True)
     elif not entries:
         click.echo(f"lab {lab.name} has not been measured yet: {how_to_measure(lab)}")
     else:
         width = None if sys.stdout.isatty() else PIPED_COLUMNS
         console = Console(highlight=False, width=width)
-        show(console, lab, entries, history, place)
+        print_runs(console, lab, entries, history, place)
     return Exit.CLEAN

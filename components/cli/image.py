@@ -6,14 +6,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import (
-    Verb,
-    examples,
-    json_option,
-    print_errors,
-    print_json,
-    stack_options,
-)
+from components.cli.options import Verb, examples, json_option, say, show, stack_options
 from components.cluster.profiles import images_of
 from components.jobs import registry
 from components.jobs.image.build import RESULTS, TOOLS, build, find_tool, pushed, target_of
@@ -44,11 +37,9 @@ def list_(stack: Stack, as_json: bool) -> Exit:
     pulled = {image: image for image in images_of(lab)}
     if lab.cluster:
         pulled = {image: lab.cluster.registry.resolve(image) for image in pulled}
-    if as_json:
-        print_json([{"image": image, "pulled_from": source} for image, source in pulled.items()])
-    else:
-        for image, source in pulled.items():
-            click.echo("\t".join(dict.fromkeys((image, source))))
+    lines = ["\t".join(dict.fromkeys(names)) for names in pulled.items()]
+    rows = [{"image": image, "pulled_from": source} for image, source in pulled.items()]
+    show("\n".join(lines), rows, as_json=as_json)
     return Exit.CLEAN
 
 
@@ -62,11 +53,10 @@ def pin(stack: Stack, as_json: bool) -> Exit:
     and are findings.
     """
     pins = pins_of(stack.lab(), registry.look)
-    if as_json:
-        print_json({"lab": pins.content, "without_digest": pins.lacking, "unknown": pins.unknown})
-    elif pins.content:
-        click.echo(to_yaml(pins.content), nl=False)
-    print_errors([*pins.lacking, *pins.unknown])
+    document = {"lab": pins.content, "without_digest": pins.lacking, "unknown": pins.unknown}
+    text = to_yaml(pins.content) if pins.content else ""
+    show(text, document, as_json=as_json)
+    say(*pins.lacking, *pins.unknown)
     return exit_of(findings=bool(pins.lacking), unreached=bool(pins.unknown))
 
 
@@ -90,9 +80,9 @@ tool_option = click.option(
 )
 
 
-@command.command(epilog=examples("rocelab image show --stack dgx > Dockerfile"))
+@command.command("show", epilog=examples("rocelab image show --stack dgx > Dockerfile"))
 @_target_options
-def show(stack: Stack, which: str, to: str | None) -> Exit:
+def show_(stack: Stack, which: str, to: str | None) -> Exit:
     """Print the Dockerfile of a benchmark image."""
     click.echo(target_of(stack.lab(), which, to).dockerfile, nl=False)
     return Exit.CLEAN
@@ -105,11 +95,8 @@ def show(stack: Stack, which: str, to: str | None) -> Exit:
 def build_(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bool) -> Exit:
     """Build a benchmark image."""
     target, tool = target_of(stack.lab(), which, to), find_tool(tool)
-    build(tool, target.dockerfile, target.tag, _say)
-    if as_json:
-        print_json({"tag": target.tag, "tool": tool})
-    else:
-        click.echo(target.tag)
+    build(tool, target.dockerfile, target.tag, say)
+    show(target.tag, {"tag": target.tag, "tool": tool}, as_json=as_json)
     return Exit.CLEAN
 
 
@@ -125,12 +112,9 @@ def push(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bo
     """Build a benchmark image, push it, and print its name with the digest."""
     lab = stack.lab()
     target, tool = target_of(lab, which, to), find_tool(tool)
-    build(tool, target.dockerfile, target.tag, _say)
-    result = pushed(tool, target, stack.root / RESULTS / f"{lab.name}-{which}.json", _say)
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(result["image"])
+    build(tool, target.dockerfile, target.tag, say)
+    result = pushed(tool, target, stack.root / RESULTS / f"{lab.name}-{which}.json", say)
+    show(str(result["image"]), result, as_json=as_json)
     return Exit.CLEAN
 
 
@@ -145,17 +129,11 @@ def check(image: Path, as_json: bool) -> Exit:
     IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout.
     """
     verbs = judge(read_image(image))
-    if as_json:
-        print_json(asdict(verbs))
-    elif verbs.reasons:
-        click.echo(
-            "".join(f"does not support PVRDMA: {reason}\n" for reason in verbs.reasons), nl=False
-        )
-    else:
-        click.echo(
-            f"supports PVRDMA: {verbs.distribution} {verbs.codename}, "
-            f"{verbs.packages['libibverbs1']}"
-        )
+    lines = [f"does not support PVRDMA: {reason}" for reason in verbs.reasons]
+    if not lines:
+        system = f"{verbs.distribution} {verbs.codename}"
+        lines.append(f"supports PVRDMA: {system}, {verbs.packages['libibverbs1']}")
+    show("\n".join(lines), asdict(verbs), as_json=as_json)
     return exit_of(findings=bool(verbs.reasons))
 
 
@@ -190,7 +168,3 @@ def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> Exit:
         )
     click.echo(client_dockerfile(base, verbs, client), nl=False)
     return Exit.CLEAN
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)

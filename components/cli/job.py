@@ -5,7 +5,7 @@ from typing import get_args
 import click
 
 from components.cli.exits import Exit
-from components.cli.options import examples, json_option, print_json, stack_options
+from components.cli.options import examples, json_option, say, show, stack_options
 from components.jobs.workers import Transport
 from components.stack import Stack
 from components.validation.benchmarks.jobs.plan import JOBS, job_of
@@ -46,12 +46,9 @@ def command(
     """
     lab = stack.lab()
     document = job_of(lab, job, transport, image=image, device_resource=device_resource)
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(to_yaml(document), nl=False)
+    show(to_yaml(document), document, as_json=as_json)
     name = f"{job.replace('_', '-')}-{transport}"
     namespace = (lab.benchmarks or Benchmarks()).namespace
     launcher = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=launcher"
-    click.echo(f"follow it: kubectl logs -f -n {namespace} -l {launcher}", err=True)
+    say(f"follow it: kubectl logs -f -n {namespace} -l {launcher}")
     return Exit.CLEAN

@@ -1,18 +1,25 @@
 """`rocelab judge`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json, stack_options
+from components.cli.options import (
+    FILE,
+    Output,
+    examples,
+    is_given,
+    output_options,
+    stack_options,
+)
+from components.inventory.document import load
+from components.judge.assessment import Assessment
+from components.judge.judge import judge
+from components.judge.known import KnownHardware, nic_gbit_s, of_inventory, of_lab
+from components.judge.reading import read_results, text_of
+from components.judge.show import Placed, as_markdown, as_text, document_of
 from components.stack import Stack
-from stacks.files import require_writable, write_file
-
-if TYPE_CHECKING:
-    from components.judge.assessment import Assessment
-    from components.judge.known import KnownHardware
 
 FRAMINGS = {"roce": "roce_v2", "roce-v1": "roce_v1", "infiniband": "infiniband"}
 MOST_BYTES = 64 * 2**20
@@ -44,15 +51,10 @@ MOST_BYTES = 64 * 2**20
 @click.option(
     "--inventory",
     type=FILE,
-    metavar="FILE",
     help="Take the hardware from this file of `rocelab look`.",
 )
 @stack_options
-@click.option("--markdown", is_flag=True, help="Print Markdown for an issue thread instead.")
-@click.option(
-    "--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too."
-)
-@json_option
+@output_options
 def command(
     stack: Stack,
     logs: tuple[str, ...],
@@ -64,9 +66,7 @@ def command(
     gpus_per_node: int | None,
     gpu: str | None,
     inventory: Path | None,
-    markdown: bool,
-    page: Path | None,
-    as_json: bool,
+    output: Output,
 ) -> Exit:
     """Judge the output of a benchmark by what physics allows. It needs no lab, only the log.
 
@@ -76,14 +76,6 @@ def command(
 
     Exit code 4 means that something could not be judged.
     """
-    if markdown and as_json:
-        raise click.UsageError("--markdown and --json both print to stdout: use only one")
-    if page:
-        require_writable(page)
-    # these take longer than --help
-    from components.judge.known import KnownHardware, nic_gbit_s  # noqa: PLC0415
-    from components.judge.show import as_markdown, as_text, document_of  # noqa: PLC0415
-
     options = KnownHardware(
         nic_gbit_s=nic and nic_gbit_s(nic),  # type: ignore[arg-type]
         nics_per_node=nics_per_node,
@@ -94,27 +86,22 @@ def command(
         gpu=gpu,
     )
     placed = _judged(logs, options.over(_files(inventory, stack)))
-    if page:
-        from components.judge.page import as_html  # noqa: PLC0415  # draws, which takes a second
-
-        write_file(page, as_html(placed))
-    if as_json:
-        print_json(document_of(placed))
-    elif markdown:
-        click.echo(as_markdown(placed), nl=False)
-    else:
-        click.echo(as_text(placed), nl=False)
+    document = document_of(placed)
+    output.write(as_text(placed), document, lambda: as_markdown(placed), lambda: _page(placed))
     return exit_of(
         findings=any(assessment.bad for _, assessment in placed),
         unreached=any(assessment.verdict == "cannot judge" for _, assessment in placed),
     )
 
 
-def _judged(logs: tuple[str, ...], known: "KnownHardware") -> "list[tuple[str, Assessment]]":
-    """Each result of each log with its place."""
-    from components.judge.judge import judge  # noqa: PLC0415
-    from components.judge.reading import read_results, text_of  # noqa: PLC0415
+def _page(placed: Placed) -> str:
+    from components.judge.page import as_html  # noqa: PLC0415  # draws, which takes a second
 
+    return as_html(placed)
+
+
+def _judged(logs: tuple[str, ...], known: KnownHardware) -> list[tuple[str, Assessment]]:
+    """Each result of each log with its place."""
     placed = []
     for log in logs:
         with click.open_file(log, "rb") as stream:
@@ -127,16 +114,11 @@ def _judged(logs: tuple[str, ...], known: "KnownHardware") -> "list[tuple[str, A
     return placed
 
 
-def _files(inventory: Path | None, stack: Stack) -> "KnownHardware":
+def _files(inventory: Path | None, stack: Stack) -> KnownHardware:
     """What an inventory and a lab file, if you name one, say; the inventory wins."""
-    from components.judge.known import KnownHardware, of_inventory, of_lab  # noqa: PLC0415
-
     known = KnownHardware()
-    source = click.get_current_context().get_parameter_source("name")
-    if stack.config_file or source is not click.core.ParameterSource.DEFAULT:
+    if is_given(stack):
         known = of_lab(stack.lab())
     if inventory is not None:
-        from components.inventory.document import load  # noqa: PLC0415
-
         known = of_inventory(load(inventory)).over(known)
     return known

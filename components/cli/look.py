@@ -1,8 +1,6 @@
 """`rocelab look`."""
 
-import base64
 import functools
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -11,6 +9,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import click
 
 from components.cli.exits import Exit, exit_of
@@ -20,8 +19,8 @@ from components.cli.options import (
     Verb,
     examples,
     json_option,
-    print_errors,
-    print_json,
+    say,
+    show,
     stack_options,
 )
 from components.inventory.document import save
@@ -45,16 +44,16 @@ SWITCH = re.compile(r"(?P<name>[^=]+)=(?P<os>[^@]+)@(?P<address>[^:]+)(:(?P<port
 class LookOptions:
     """What to read, and how: the options that `look`, `discover` and `audit` share."""
 
-    sets: tuple[str, ...]
-    user: str | None
-    port: int
-    known_hosts: Path | None
-    key: Path | None
-    kubeconfig: Path | None
-    switches: tuple[str, ...]
-    switch_user: str
-    firmware: bool
-    no_sudo: bool
+    sets: tuple[str, ...] = ()
+    user: str | None = None
+    port: int = 22
+    known_hosts: Path | None = None
+    key: Path | None = None
+    kubeconfig: Path | None = None
+    switches: tuple[str, ...] = ()
+    switch_user: str = "admin"
+    firmware: bool = False
+    no_sudo: bool = False
 
     @property
     def private_key(self) -> str | None:
@@ -84,16 +83,14 @@ def look_options(verb: Verb) -> Verb:
     @click.option(
         "--known-hosts",
         type=FILE,
-        metavar="FILE",
         help="Host keys; hosts that it does not name are not read.",
     )
     @click.option(
         "--key",
         type=FILE,
-        metavar="FILE",
         help="Private key of the login.  [default: the ssh-agent's]",
     )
-    @click.option("--kubeconfig", type=FILE, metavar="FILE", help="Read this cluster too.")
+    @click.option("--kubeconfig", type=FILE, help="Read this cluster too.")
     @click.option(
         "--switch",
         "switches",
@@ -129,7 +126,6 @@ out_option = click.option(
     type=NEW_FILE,
     default="inventory.json",
     show_default=True,
-    metavar="FILE",
     help="Write this.",
 )
 
@@ -159,31 +155,33 @@ def command(stack: Stack, options: LookOptions, out: Path, as_json: bool) -> Exi
     inventory = looked(options, out, stack)
     missing = list(unread(inventory))
     if as_json:
-        print_json(_document(out, inventory, missing))
+        show("", _document(out, inventory, missing), as_json=True)
     else:
-        say(out, inventory)
+        summarize(out, inventory)
     return exit_of(findings=False, unreached=bool(missing))
 
 
 def looked(options: LookOptions, out: Path, stack: Stack | None = None) -> Inventory:
     """Looks at the hosts of --hosts, else at those of the stack's lab, and saves what it finds."""
     require_writable(out)
-    request = request_of(options, stack)
-    request = replace(request, sudo=not options.no_sudo, firmware=options.firmware)
-    inventory = look(request, lambda line: click.echo(line, err=True))
+    inventory = look(request_of(options, stack), say)
     save(inventory, out)
     return inventory
 
 
 def request_of(options: LookOptions, stack: Stack | None) -> LookRequest:
     """The hosts of --hosts, else those of the stack's lab."""
-    return _of_stack(stack, options) if stack and not options.sets else _of_options(options)
+    if stack and not options.sets:
+        request = _of_stack(stack, options)
+    else:
+        request = _of_options(options)
+    return replace(request, sudo=not options.no_sudo, firmware=options.firmware)
 
 
-def say(out: Path, inventory: Inventory, *, err: bool = False) -> None:
+def summarize(out: Path, inventory: Inventory, *, err: bool = False) -> None:
     """Prints a summary, and on stderr what was not read."""
     click.echo(_summary(out, inventory), err=err)
-    print_errors(_lines(inventory, list(unread(inventory))))
+    say(*_lines(inventory, list(unread(inventory))))
 
 
 def _of_options(options: LookOptions) -> LookRequest:
@@ -308,13 +306,8 @@ def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
         )
     for host in offered:
         label = known_hosts_name(host.address, host.ssh_port)
-        yield f"{label} {host.offered_key}  # {host.name} {_fingerprint(host.offered_key)}"
-
-
-def _fingerprint(key: str) -> str:
-    """The fingerprint of a public key, as in `ssh-keygen -l`."""
-    digest = hashlib.sha256(base64.b64decode(key.split()[1])).digest()
-    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+        fingerprint = asyncssh.import_public_key(host.offered_key).get_fingerprint()
+        yield f"{label} {host.offered_key}  # {host.name} {fingerprint}"
 
 
 def _document(out: Path, inventory: Inventory, missing: list[Unread]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 import click
 
 from components.cli.exits import Exit, ended, exit_of
-from components.cli.options import examples, json_option, print_json, stack_options
+from components.cli.options import examples, json_option, show, stack_options
 from components.stack import Stack
 from components.validation.by_hand import described, measured, planned
 from components.validation.runner import shown
@@ -49,13 +49,9 @@ def command(
     plan = planned(lab, names, node)
     if only_plan:
         documents = dict(plan.documents())
-        if as_json:
-            print_json({"duration": shown(plan), "documents": documents})
-        else:
-            click.echo(
-                "".join(f"--- # {name}\n{text}" for name, text in documents.items()), nl=False
-            )
-            click.echo(f"--- # {shown(plan)}")
+        text = "".join(f"--- # {name}\n{text}" for name, text in documents.items())
+        document = {"duration": shown(plan), "documents": documents}
+        show(f"{text}--- # {shown(plan)}", document, as_json=as_json)
         return Exit.CLEAN
     with ended("both ends of the running tests were stopped"):
         run = measured(stack, lab, plan)

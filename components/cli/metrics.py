@@ -3,7 +3,7 @@
 import click
 
 from components.cli.exits import Exit
-from components.cli.options import examples, print_json, stack_options
+from components.cli.options import examples, show, stack_options
 from components.gate.state import measured_state
 from components.metrics.prometheus import board_of, rules_of, verdict_text
 from components.stack import Stack
@@ -32,7 +32,7 @@ def rules(stack: Stack) -> Exit:
 @stack_options
 def dashboard(stack: Stack) -> Exit:
     """Print a board of the lab, to be imported into Grafana."""
-    print_json(board_of(stack.lab()))
+    show("", board_of(stack.lab()), as_json=True)
     return Exit.CLEAN
 
 

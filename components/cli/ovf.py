@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit
-from components.cli.options import FILE, examples, json_option, print_json
+from components.cli.options import FILE, examples, json_option, show
 from components.fabric.ovf import Property, read_descriptor
 
 
@@ -19,12 +19,9 @@ def command(file: Path, as_json: bool) -> Exit:
     These are the names that bitfusion.keys and bitfusion.properties in a lab file may use.
     """
     descriptor = read_descriptor(file)
-    if as_json:
-        print_json(asdict(descriptor))
-        return Exit.CLEAN
-    click.echo(f"networks: {', '.join(descriptor.networks) or 'none'}")
-    for prop in descriptor.properties.values():
-        click.echo(f"{prop.key}: {_notes(prop)}")
+    lines = [f"networks: {', '.join(descriptor.networks) or 'none'}"]
+    lines += [f"{prop.key}: {_notes(prop)}" for prop in descriptor.properties.values()]
+    show("\n".join(lines), asdict(descriptor), as_json=as_json)
     return Exit.CLEAN
 
 

@@ -3,20 +3,28 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import examples, json_option, print_json, stack_options
+from components.cli.options import examples, json_option, show, stack_options
+from components.hosts.calls import Report
+from components.hosts.document import owner_of, target_record
+from components.hosts.plan import (
+    Answers,
+    HostPlan,
+    document_of,
+    plan_of,
+    read_plans,
+    remarks,
+    table,
+)
+from components.hosts.records import HostRecord
+from components.ssh import credentials
 from components.stack import Stack
+from stacks.lab import Lab
 from stacks.sets import folded
 from stacks.words import plural
-
-if TYPE_CHECKING:
-    from components.hosts.plan import Answers, HostPlan
-    from components.hosts.records import HostRecord
-    from stacks.lab import Lab
 
 
 @click.command(
@@ -33,10 +41,6 @@ def command(stack: Stack, as_json: bool) -> Exit:
 
     Exit code 1 means that rocelab refuses a host, 4 that a host was not read.
     """
-    from components.hosts.calls import Report  # noqa: PLC0415  # keeps --help fast
-    from components.hosts.plan import document_of, plan_of, read_plans  # noqa: PLC0415
-    from components.ssh import credentials  # noqa: PLC0415
-
     lab = stack.lab()
     records = _records(stack, lab)
     private_key = credentials.private_key(lab, stack.secret, stack.root)
@@ -47,20 +51,14 @@ def command(stack: Stack, as_json: bool) -> Exit:
             plans[name] = plan_of(records[name], answer)
         else:
             unread[name] = answer
-    if as_json:
-        hosts = {name: document_of(plan) for name, plan in plans.items()}
-        print_json({"hosts": hosts, "unread": unread})
-    else:
-        click.echo(_text(lab, plans, answers))
+    hosts = {name: document_of(plan) for name, plan in plans.items()}
+    show(_text(lab, plans, answers), {"hosts": hosts, "unread": unread}, as_json=as_json)
     refused = any(plan.refusals for plan in plans.values())
     return exit_of(findings=refused, unreached=bool(unread))
 
 
-def _records(stack: Stack, lab: "Lab") -> "dict[str, HostRecord]":
+def _records(stack: Stack, lab: Lab) -> dict[str, HostRecord]:
     """Of each active node, with the owner that `pulumi up` would record."""
-    from components.hosts.document import owner_of, target_record  # noqa: PLC0415
-    from components.ssh import credentials  # noqa: PLC0415
-
     keys = credentials.host_keys(lab, stack.root, stack.secret)
     owner = owner_of(lab, stack.name)
     return {
@@ -68,18 +66,14 @@ def _records(stack: Stack, lab: "Lab") -> "dict[str, HostRecord]":
     }
 
 
-def _text(lab: "Lab", plans: "Mapping[str, HostPlan]", answers: "Answers") -> str:
-    from components.hosts.plan import remarks, table  # noqa: PLC0415
-
+def _text(lab: Lab, plans: Mapping[str, HostPlan], answers: Answers) -> str:
     rows = list(table(plans))
     notes = list(remarks(plans, answers))
     for state, count in Counter(node.state for node in lab.nodes if node.state != "active").items():
         names = folded(node.name for node in lab.nodes if node.state == state)
-        effect = (
-            "left alone"
-            if state == "drained"
-            else "not read; `pulumi up` undoes what rocelab changed there"
-        )
+        effect = "left alone"
+        if state != "drained":
+            effect = "not read; `pulumi up` undoes what rocelab changed there"
         notes.append(f"- {plural(count, 'host')} with state {state}, {effect}: {', '.join(names)}")
     summary = f"{lab.name}: {plural(len(plans), 'host')} read; nothing was changed"
     body = rows or ["Nothing would change on these hosts."] * bool(plans)

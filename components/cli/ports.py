@@ -6,7 +6,7 @@ import click
 from pydantic import JsonValue
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import examples, json_option, print_json, stack_options
+from components.cli.options import examples, json_option, show, stack_options
 from components.finding import Finding
 from components.ports.check import NOT_TESTED, Trial, faults, table, try_all
 from components.ports.matrix import as_json as matrix_as_json
@@ -32,14 +32,11 @@ def command(stack: Stack, check: bool, as_json: bool) -> Exit:
         return Exit.CLEAN
     trial = try_all(lab, stack.root, stack.secret)
     findings = faults(trial.answers)
-    if as_json:
-        print_json(_document(lab, trial, findings))
-    else:
-        click.echo(table(trial.answers, trial.left), nl=False)
-        for line in (*thinned(lab), *(f"FAULT {finding}" for finding in findings)):
-            click.echo(line)
-        tried, count = plural(len(trial.answers), "way"), plural(len(findings), "fault")
-        click.echo(f"{tried} tried, {count}, {len(trial.left)} not checkable")
+    lines = [*thinned(lab), *(f"FAULT {finding}" for finding in findings)]
+    tried, count = plural(len(trial.answers), "way"), plural(len(findings), "fault")
+    lines.append(f"{tried} tried, {count}, {len(trial.left)} not checkable")
+    text = table(trial.answers, trial.left) + "\n".join(lines)
+    show(text, _document(lab, trial, findings), as_json=as_json)
     not_tested = [finding for finding in findings if finding.code == NOT_TESTED]
     return exit_of(
         findings=len(findings) > len(not_tested),

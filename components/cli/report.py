@@ -8,10 +8,10 @@ import click
 from rich.console import Console
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, examples, print_json, stack_options
+from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, examples, show, stack_options
 from components.report.formats import FORMATS, write
 from components.report.sources import gather, read_outputs, summary_in
-from components.report.terminal import show
+from components.report.terminal import print_verdict
 from components.stack import Stack
 from components.validation.stale import after_up
 from components.validation.summary import closed
@@ -37,9 +37,7 @@ class Instant(click.ParamType[str]):
 def _format_options(verb: Verb) -> Verb:
     for name, form in reversed(FORMATS.items()):
         if name != "json":
-            verb = click.option(
-                f"--{name}", type=NEW_FILE, metavar="FILE", help=f"Write {form.is_for}."
-            )(verb)
+            verb = click.option(f"--{name}", type=NEW_FILE, help=f"Write {form.is_for}.")(verb)
     return verb
 
 
@@ -54,16 +52,12 @@ def _format_options(verb: Verb) -> Verb:
 @click.option(
     "--outputs",
     type=FILE,
-    metavar="FILE",
     help="Read this `pulumi stack output --json`, not the stack.",
 )
-@click.option(
-    "--store", type=FOLDER, metavar="FOLDER", help="The lab's runs, if they are elsewhere."
-)
+@click.option("--store", type=FOLDER, help="The lab's runs, if they are elsewhere.")
 @click.option(
     "--folder",
     type=FOLDER,
-    metavar="FOLDER",
     help="Write all formats there, named after the stack.",
 )
 @_format_options
@@ -92,10 +86,8 @@ def command(
     values = read_outputs(stack, outputs)
     summary = summary_in(values)
     if summary is None:
-        if as_json:
-            print_json({"verdict": None})
-        else:
-            click.echo("function: skip · performance: not rated (benchmarks are off)")
+        text = "function: skip · performance: not rated (benchmarks are off)"
+        show(text, {"verdict": None}, as_json=as_json)
         return Exit.CLEAN
     if up:
         status, begun = up
@@ -111,5 +103,5 @@ def command(
             click.echo(FORMATS["json"].render(material), nl=False)
     if not as_json:
         piped = None if sys.stdout.isatty() else PIPED_COLUMNS
-        show(summary, Console(highlight=False, width=piped), files.values())
+        print_verdict(summary, Console(highlight=False, width=piped), files.values())
     return exit_of(findings=closed("enforce", summary.function, summary.performance))

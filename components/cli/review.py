@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, examples, json_option, print_json
+from components.cli.options import FILE, examples, json_option, show
 from components.finding import COMMENT_LIMIT
 from components.review.comment import LEAST_LIMIT, as_markdown, comment_of, document_of
 from components.review.effects import Rank, review_of
@@ -73,9 +73,6 @@ def command(
     """
     review = review_of(read_preview(file.read_text(encoding="utf-8", errors="replace")))
     comment = comment_of(review, title=title, note=note, names=not no_names)
-    if as_json:
-        print_json(document_of(comment, review))
-    else:
-        click.echo(as_markdown(comment, limit), nl=False)
+    show(as_markdown(comment, limit), document_of(comment, review), as_json=as_json)
     bad = review.worst is not None and review.worst <= FAIL_ON[fail_on]
     return exit_of(findings=bad, unreached=review.unread)

@@ -3,7 +3,7 @@
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import examples, json_option, print_errors, print_json
+from components.cli.options import examples, json_option, say, show
 from components.cluster.store import Store, operator_definitions, upstream_files
 from stacks.base import LabError
 from stacks.words import plural
@@ -36,19 +36,15 @@ def command(operators: bool, as_json: bool) -> Exit:
             routes[f"{file.name} {file.version} {file.path.rpartition('/')[2]}"] = route
     if operators:
         routes |= operator_definitions(store)
-    if as_json:
-        print_json({"files": routes, "errors": errors})
-    else:
-        _print(routes)
-    print_errors(errors)
+    show(_fetched(routes), {"files": routes, "errors": errors}, as_json=as_json)
+    say(*errors)
     return exit_of(findings=False, unreached=bool(errors))
 
 
-def _print(routes: dict[str, str]) -> None:
+def _fetched(routes: dict[str, str]) -> str:
     """A line per file that was fetched; those that were there before are counted."""
-    for name, route in routes.items():
-        if route != "cache":
-            click.echo(f"{name}: {route}")
-    cached = list(routes.values()).count("cache")
+    lines = [f"{name}: {route}" for name, route in routes.items() if route != "cache"]
+    cached = len(routes) - len(lines)
     if cached:
-        click.echo(f"{plural(cached, 'upstream file')} in the cache")
+        lines.append(f"{plural(cached, 'upstream file')} in the cache")
+    return "\n".join(lines)

@@ -1,15 +1,14 @@
 """`rocelab sudoers`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from components.cli.exits import Exit
 from components.cli.options import NEW_FILE, examples
-
-if TYPE_CHECKING:
-    from components.hosts.sudoers import Grant
+from components.hosts.pack import packed
+from components.hosts.sudoers import Grant, lines
+from stacks.files import write_file
 
 
 @click.command(
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
 )
 @click.argument("grant", type=click.Choice(["read", "build"]))
 @click.option("--user", required=True, metavar="NAME", help="Name the login on the hosts.")
-@click.option(
-    "--reader", type=NEW_FILE, metavar="FILE", help="Write the program that `read` allows."
-)
-def command(grant: "Grant", user: str, reader: Path | None) -> Exit:
+@click.option("--reader", type=NEW_FILE, help="Write the program that `read` allows.")
+def command(grant: Grant, user: str, reader: Path | None) -> Exit:
     """Print sudoers lines for reading or for building hosts.
 
     `read` is for look, audit, evidence and plan: it runs one program that root owns and that
@@ -31,10 +28,6 @@ def command(grant: "Grant", user: str, reader: Path | None) -> Exit:
     `pulumi up` and is full root, because the login sends the program that runs; its lines only keep
     other commands out.
     """
-    from components.hosts.pack import packed  # noqa: PLC0415  # keeps --help fast
-    from components.hosts.sudoers import lines  # noqa: PLC0415
-    from stacks.files import write_file  # noqa: PLC0415
-
     if reader:
         write_file(reader, packed())
     click.echo(lines(grant, user), nl=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit
-from components.cli.options import FOLDER, examples, json_option, print_json, stack_options
+from components.cli.options import FOLDER, examples, json_option, show, stack_options
 from components.stack import Stack
 from components.switches.text import chosen_switches, switch_text
 from stacks.files import write_file
@@ -18,7 +18,7 @@ from stacks.files import write_file
 )
 @stack_options
 @click.option("--switch", metavar="SWITCH", help="Only this switch.")
-@click.option("--folder", type=FOLDER, metavar="FOLDER", help="Write SWITCH.txt files there.")
+@click.option("--folder", type=FOLDER, help="Write SWITCH.txt files there.")
 @json_option
 def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> Exit:
     """Print the configuration text of the lab's switches. It connects to nothing."""
@@ -30,8 +30,6 @@ def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool
             file = folder / f"{name}.txt"
             write_file(file, text)
             click.echo(file, err=as_json)
-    if as_json:
-        print_json(texts)
-    elif folder is None:
-        click.echo("".join(texts.values()), nl=False)
+    text = "".join(texts.values()) if folder is None else ""
+    show(text, texts, as_json=as_json)
     return Exit.CLEAN

@@ -38,7 +38,6 @@ def heard_in(inventory: Inventory, lab: Lab) -> Heard:
     "--from",
     "inventory",
     type=FILE,
-    metavar="FILE",
     help="Take the cables from a file of `rocelab look` instead of the stack's outputs.",
 )
 @click.option(

@@ -23,7 +23,9 @@ MEASUREMENT = "rocelab:validation:Measurement::"
 """Part of the resource's URN, between the types of its parents and its name."""
 
 
-def show(console: Console, lab: Lab, entries: list[Entry], history: History, store: Path) -> None:
+def print_runs(
+    console: Console, lab: Lab, entries: list[Entry], history: History, store: Path
+) -> None:
     """Prints the last runs, their values, and where they come from."""
     shown = entries[-SHOWN:]
     console.print(runs(lab, shown, len(entries), history.baseline))

@@ -38,7 +38,7 @@ def colour_of(state: str, *, stale: bool = False) -> str:
 SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
 
 
-def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None:
+def print_verdict(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None:
     """Prints the table, what is wrong, both axes, and last where the files are."""
     console.print(_table(summary))
     for text in summary.reasons:

@@ -8,7 +8,6 @@ import pytest
 
 from components.cli import look
 from components.cli.app import main
-from components.hosts import plan
 from components.hosts.records import HostRecord
 from components.inventory.document import dump
 from components.inventory.model import Host, Inventory
@@ -102,7 +101,7 @@ def test_without_an_inventory_it_looks_and_probes_the_active_nodes(
         return dict.fromkeys(records, "no answer in time")
 
     monkeypatch.setattr(look, "look", lambda *_: drained)
-    monkeypatch.setattr(plan, "read_plans", probed)
+    monkeypatch.setattr("components.cli.discover.read_plans", probed)
     for name in ("known_hosts", "Pulumi.yaml"):
         (here / name).write_text("")
 

@@ -13,7 +13,7 @@ from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
 from components.report.page import state_class
 from components.report.sources import Material
-from components.report.terminal import COLOUR, show
+from components.report.terminal import COLOUR, print_verdict
 from components.validation.records import TransferResult
 from components.validation.summary import Function, Performance, Summary
 from components.validation.verdict import judge
@@ -223,7 +223,7 @@ def test_green_is_what_passed_and_is_not_stale_on_each_axis_by_itself(lab: Lab) 
 
     def printed(found: Summary) -> str:
         out = io.StringIO()
-        show(found, Console(file=out, force_terminal=True, color_system="standard", width=160))
+        print_verdict(found, Console(file=out, force_terminal=True, color_system="standard", width=160))
         return out.getvalue()
 
     last = printed(summary).splitlines()[-1]
