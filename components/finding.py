@@ -10,7 +10,9 @@ COMMENT_LIMIT = 60_000
 """Characters. GitHub takes 65,536, GitLab 1,000,000."""
 ZERO_WIDTH = "&#8203;"
 """Behind @ and # it keeps a text from naming people and threads."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 class Finding(BaseModel):

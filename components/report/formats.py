@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from components.report.ctrf import render_ctrf
-from components.report.junit import render_junit
 from components.report.markdown import render_markdown
 from components.report.sources import Material
 from stacks.files import write_file
@@ -47,10 +46,16 @@ def _json(material: Material) -> str:
 
 
 def _html(material: Material) -> str:
-    # the page alone needs plots and templates
+    # only what needs plots or templates loads them
     from components.report.page import render_html  # noqa: PLC0415
 
     return render_html(material)
+
+
+def _junit(material: Material) -> str:
+    from components.report.junit import render_junit  # noqa: PLC0415
+
+    return render_junit(material.summary)
 
 
 class Format(NamedTuple):
@@ -77,11 +82,7 @@ FORMATS = {
         "test cases as CTRF JSON, for CI systems",
         lambda material: render_ctrf(material.summary),
     ),
-    "junit": Format(
-        "junit.xml",
-        "test cases as JUnit XML, for CI systems",
-        lambda material: render_junit(material.summary),
-    ),
+    "junit": Format("junit.xml", "test cases as JUnit XML, for CI systems", _junit),
 }
 
 
