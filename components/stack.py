@@ -1,17 +1,20 @@
 """A stack as commands name it: its file, its lab, and what the pulumi CLI knows of it."""
 
+import json
 import subprocess
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stacks.base import LabError, UnreachableError
+from stacks.files import read_text
 
 if TYPE_CHECKING:
     from stacks.lab import Lab
 
 PROJECT_FILE = "Pulumi.yaml"
+MEASUREMENT = "rocelab:validation:Measurement"
 NO_PULUMI = 'pulumi is not on PATH: eval "$(make env)" in the checkout, or install the CLI'
 UNSET = ("not found for stack", "no stack named")
 """How the pulumi CLI says that a key has no value; after other failures it may have one."""
@@ -78,6 +81,29 @@ class Stack:
                 raise
             return None
         return text.rstrip("\n")
+
+    def measurement(self, file: Path | None = None) -> dict[str, Any]:
+        """What the state keeps of the last measurement; empty without one.
+
+        Args:
+            file: output of `pulumi stack export`, to read instead.
+
+        Raises:
+            UnreachableError: when the state cannot be read.
+            LabError: when it is not a state.
+        """
+        if file:
+            text = read_text(file)
+        else:
+            text = ask_pulumi("stack", "export", "--stack", self.name)
+        try:
+            resources = json.loads(text)["deployment"].get("resources", [])
+            of_type = [known for known in resources if known["type"] == MEASUREMENT]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            name = file or f"stack {self.name}"
+            raise LabError(f"{name}: not the output of `pulumi stack export`") from None
+        outputs: dict[str, Any] = of_type[0].get("outputs", {}) if of_type else {}
+        return outputs
 
 
 def project_root(folder: Path) -> Path:

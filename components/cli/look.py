@@ -1,6 +1,8 @@
 """`rocelab look`."""
 
+import base64
 import functools
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -9,7 +11,6 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-import asyncssh
 import click
 
 from components.cli.exits import Exit, exit_of
@@ -306,8 +307,13 @@ def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
         )
     for host in offered:
         label = known_hosts_name(host.address, host.ssh_port)
-        fingerprint = asyncssh.import_public_key(host.offered_key).get_fingerprint()
-        yield f"{label} {host.offered_key}  # {host.name} {fingerprint}"
+        yield f"{label} {host.offered_key}  # {host.name} {_fingerprint(host.offered_key)}"
+
+
+def _fingerprint(key: str) -> str:
+    """The fingerprint of a public key, as in `ssh-keygen -l`."""
+    digest = hashlib.sha256(base64.b64decode(key.split()[1])).digest()
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
 def _document(out: Path, inventory: Inventory, missing: list[Unread]) -> dict[str, object]:

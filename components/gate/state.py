@@ -1,22 +1,17 @@
 """The last measurement as the state of a stack keeps it."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from components.gate.measured import MeasuredState
-from components.stack import Stack, ask_pulumi
+from components.stack import Stack
 from components.validation.benchmarks.plan import plan_of
 from components.validation.store import declared_rails, folder_of, read_document
 from components.validation.summary import Summary
 from components.validation.verdict import verdict_by
 from stacks.base import LabError
-from stacks.files import read_text
 from stacks.lab import Lab
-
-MEASUREMENT = "rocelab:validation:Measurement"
 
 
 def measured_state(stack: Stack, lab: Lab, file: Path | None) -> MeasuredState | None:
@@ -31,8 +26,8 @@ def measured_state(stack: Stack, lab: Lab, file: Path | None) -> MeasuredState |
         UnreachableError: when the state cannot be read.
         LabError: when it is of another version of this program.
     """
-    outputs = _outputs(stack, file)
-    if outputs is None or "verdict" not in outputs:
+    outputs = stack.measurement(file)
+    if "verdict" not in outputs:
         return None
     try:
         verdict = Summary.model_validate(outputs["verdict"])
@@ -49,23 +44,6 @@ def measured_state(stack: Stack, lab: Lab, file: Path | None) -> MeasuredState |
         hosts=outputs.get("hosts") or {},
         lab_changes=changes,
     )
-
-
-def _outputs(stack: Stack, file: Path | None) -> dict[str, Any] | None:
-    name = file or f"stack {stack.name}"
-    if file:
-        text = read_text(file)
-    else:
-        text = ask_pulumi("stack", "export", "--stack", stack.name)
-    try:
-        resources = json.loads(text)["deployment"].get("resources", [])
-        for resource in resources:
-            if resource["type"] == MEASUREMENT:
-                outputs: dict[str, Any] = resource.get("outputs", {})
-                return outputs
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise LabError(f"{name}: not the output of `pulumi stack export`") from None
-    return None
 
 
 def _moved_cables(lab: Lab, verdict: Summary, root: Path) -> dict[str, list[str]]:

@@ -1,6 +1,5 @@
 """The last runs of a lab: verdicts, values, and the run that new ones are compared with."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,18 +8,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from components.report.terminal import colour_of
-from components.stack import NoEngineError, ask_pulumi
+from components.stack import NoEngineError, Stack
 from components.validation.history import Entry, History, change, history_in, history_of, unproven
 from components.validation.records import unit_text
-from stacks.base import LabError, UnreachableError
+from stacks.base import UnreachableError
 from stacks.lab import Lab
 
 SHOWN = 20
 PIPED_COLUMNS = 160
 CELL_COLUMNS = 17
 """A value with its change and the lines around it."""
-MEASUREMENT = "rocelab:validation:Measurement::"
-"""Part of the resource's URN, between the types of its parents and its name."""
 
 
 def print_runs(
@@ -37,28 +34,22 @@ def print_runs(
 
 def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> Table:
     """One line a run: when, how it was judged, and which of them can be compared."""
-    title = (
-        f"lab {lab.name}: {len(entries)} of {known} runs"
-        if known > len(entries)
-        else f"lab {lab.name}"
-    )
+    title = f"lab {lab.name}"
+    if known > len(entries):
+        title += f": {len(entries)} of {known} runs"
     shown = Table(title=title, title_justify="left", show_edge=False)
     letters = _letters(entries)
-    for column in ("run", "began UTC", "took", "function", "performance"):
-        shown.add_column(column, no_wrap=True)
+    columns = ["run", "began UTC", "took", "function", "performance"]
     if len(set(letters)) > 1:
-        shown.add_column("config")
+        columns.append("config")
+    for column in columns:
+        shown.add_column(column, no_wrap=True)
     for entry, letter in zip(entries, letters, strict=True):
         mark = " *" if baseline and baseline.run_id == entry.run_id else ""
         began, took = entry.started_at[5:16].replace("T", " "), f"{entry.duration_s:.0f} s"
-        cells = [
-            f"{entry.run_id}{mark}",
-            began,
-            took,
-            _coloured(entry.function),
-            _coloured(entry.performance),
-        ]
-        shown.add_row(*cells, *([letter] if len(set(letters)) > 1 else []))
+        states = (_coloured(entry.function), _coloured(entry.performance))
+        cells = (f"{entry.run_id}{mark}", began, took, *states, letter)
+        shown.add_row(*cells[: len(columns)])
     return shown
 
 
@@ -114,18 +105,15 @@ def _coloured(state: str) -> str:
 
 def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
     """Remarks on the tables, and the folder of the runs."""
-    lines = [
-        "* is the baseline: the last run that passed"
-        if history.baseline
-        else "no run has passed yet"
-    ]
-    lines += (
-        ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
-    )
-    lines += (
-        ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
-    )
-    lines += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
+    lines = ["no run has passed yet"]
+    if history.baseline:
+        lines = ["* is the baseline: the last run that passed"]
+        if unproven(history.baseline):
+            lines.append("its PVRDMA path is not proven")
+    if len(set(_letters(entries[-SHOWN:]))) > 1:
+        lines.append("only runs of one config are compared")
+    if entries[-1].simulated:
+        lines.append("simulated: the numbers say nothing about hardware")
     return f"{'; '.join(lines)}\nstore: {escape(str(store))}"
 
 
@@ -136,7 +124,7 @@ def how_to_measure(lab: Lab) -> str:
     return "make up does that" if lab.simulated else "pulumi up does that"
 
 
-def history_in_state(stack: str, lab: Lab, store: Path) -> History:
+def history_in_state(stack: Stack, lab: Lab, store: Path) -> History:
     """The history of this lab that the stack's state keeps.
 
     That of another lab, which a file of its own names, is not.
@@ -146,25 +134,13 @@ def history_in_state(stack: str, lab: Lab, store: Path) -> History:
         LabError: when what the engine prints is no state.
     """
     try:
-        text = ask_pulumi("stack", "export", "--stack", stack)
+        measured = stack.measurement()
     except NoEngineError as error:
         raise UnreachableError(f"the store has no runs, and {error}") from None
     except UnreachableError as error:
         raise UnreachableError(
             f"no run of lab {lab.name} was found: {error}. Where it has never been measured, "
-            f"{how_to_measure(lab)}; "
-            f"its store is {store}"
+            f"{how_to_measure(lab)}; its store is {store}"
         ) from None
-    try:
-        resources = json.loads(text)["deployment"].get("resources", [])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise LabError(
-            f"pulumi stack export --stack {stack}: no deployment in JSON was found"
-        ) from None
-    measured: dict[str, object] = next(
-        (resource.get("outputs", {}) for resource in resources if MEASUREMENT in resource["urn"]),
-        {},
-    )
-    return history_of(
-        entry for entry in history_in(measured.get("history", {})).known if entry.lab == lab.name
-    )
+    known = history_in(measured.get("history", {})).known
+    return history_of(entry for entry in known if entry.lab == lab.name)

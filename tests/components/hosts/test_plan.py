@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from components.cli.app import main
-from components.hosts import plan
 from components.hosts.calls import Report
 from components.hosts.document import host_document
 from components.hosts.plan import HostPlan, plan_of, remarks, table
@@ -123,7 +122,7 @@ def test_the_verb_ends_with_1_for_a_refusal_and_4_for_a_host_that_was_not_read(
     async def read(records: dict[str, HostRecord], _key: str | None) -> dict[str, Any]:
         return {name: Report(host=name, fields=known.fields) for name, known in records.items()} | answers
 
-    monkeypatch.setattr(plan, "read_plans", read)
+    monkeypatch.setattr("components.cli.plan.read_plans", read)
     simulator_files(tmp_path)
     (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
     (tmp_path / "Pulumi.yaml").write_text("")

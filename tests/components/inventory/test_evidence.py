@@ -17,7 +17,6 @@ from components.cli.app import main
 from components.hosts.program.look.leaves import Json
 from components.hosts.program.look.record import Recorder, evidence
 from components.hosts.program.look.run import look
-from components.inventory import evidence as bundles
 from components.inventory.answer import host_of
 from components.inventory.evidence import (
     HOST,
@@ -191,7 +190,7 @@ def test_the_limit_of_the_login_is_in_front_of_the_recording() -> None:
 @pytest.fixture
 def gathered(tree: Tree, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bundle:
     made = packed(evidence(machine_of(tree)))
-    monkeypatch.setattr(bundles, "gather", lambda *_: made)
+    monkeypatch.setattr("components.cli.evidence.gather", lambda *_: made)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "known_hosts").write_text("")
     return made
@@ -220,7 +219,7 @@ def test_the_archive_is_one_folder_whose_checksums_hold(gathered: Bundle) -> Non
 
 def test_a_host_that_was_not_read_ends_with_4(gathered: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Host(name="gpu02", address="", unread="no answer")
-    monkeypatch.setattr(bundles, "gather", lambda *_: replace(gathered, unread=[silent]))
+    monkeypatch.setattr("components.cli.evidence.gather", lambda *_: replace(gathered, unread=[silent]))
 
     assert main([*WORDS, "--yes"]) == 4
 

@@ -9,6 +9,7 @@ import pytest
 
 from components.cli.app import main
 from components.report import history
+from components.stack import MEASUREMENT
 from components.validation.history import history_of
 from components.validation.store import append
 from tests.components.validation.history import entries
@@ -42,7 +43,14 @@ def test_where_the_store_is_empty_the_state_is_asked(
 ) -> None:
     kept = history_of(entries()).model_dump(mode="json")
     urn = "urn:pulumi:lab::rocelab::rocelab:validation:Measurement::validation-measurement"
-    state = {"deployment": {"resources": [{"urn": "urn:x"}, {"urn": urn, "outputs": {"history": kept}}]}}
+    state = {
+        "deployment": {
+            "resources": [
+                {"urn": "urn:x", "type": "x"},
+                {"urn": urn, "type": MEASUREMENT, "outputs": {"history": kept}},
+            ]
+        }
+    }
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
@@ -55,7 +63,7 @@ def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name
 ) -> None:
     kept = history_of([entry.model_copy(update={"lab": "dgx"}) for entry in entries()]).model_dump(mode="json")
     urn = "urn:pulumi:lab::rocelab::rocelab:validation:Measurement::validation-measurement"
-    state = {"deployment": {"resources": [{"urn": urn, "outputs": {"history": kept}}]}}
+    state = {"deployment": {"resources": [{"urn": urn, "type": MEASUREMENT, "outputs": {"history": kept}}]}}
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
