@@ -1,6 +1,7 @@
-"""Steps against a node's own Debian: its kernel's bonds, its NIC's limit of VFs, its netplan, and Debian's chrony.
+"""Steps against a node's own Debian: its kernel's bonds, its NIC's limit of VFs, netplan, initramfs and daemons.
 
-chrony is Debian's package, installed by the node's dpkg. No engine is needed: what a stack would send goes over SSH.
+chrony, NetworkManager and containerd are Debian's packages, installed by the node's dpkg; nvidia-ctk is built from
+NVIDIA's module. No engine is needed: what a stack would send goes over SSH.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ import yaml
 
 from components.hosts.calls import HostCalls, Report
 from components.hosts.document import host_document, target_fields
-from components.hosts.program.guest import NETPLAN
+from components.hosts.program.guest import NETPLAN, PROFILES
 from components.ssh.credentials import login_to
+from simulator.nodes.cache import made_once, run
 from simulator.nodes.debian import downloaded
 from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT
@@ -28,6 +30,8 @@ pytestmark = [pytest.mark.sim, pytest.mark.whole]
 NODE, PEER = "gpu01", "gpu02"
 PF = "enp5s0"
 PF_FOLDER = f"/sys/class/net/{PF}"
+TOOLKIT = "1.17.8"
+TOOLKIT_MODULE = Path(__file__).with_name("nvidia_ctk")
 SSH_CONFIG = ROOT / ".sim/nodes/ssh_config"
 
 
@@ -72,6 +76,18 @@ def install_from_debian(node: str, *packages: str) -> None:
     subprocess.run(["scp", "-q", "-F", SSH_CONFIG, *files, f"{node}:/tmp/"], check=True, timeout=120)
     names = " ".join(f"/tmp/{file.name}" for file in files)
     on_node(node, f"sudo dpkg -i {names}", timeout_s=300)
+
+
+def nvidia_ctk() -> Path:
+    """NVIDIA's own program, built from its pinned module."""
+    package = "github.com/NVIDIA/nvidia-container-toolkit"
+    version = f"-X {package}/internal/info.version={TOOLKIT}"
+
+    def build(folder: Path) -> None:
+        words = ["-ldflags", f"-s -w {version}", "-o", str(folder / "nvidia-ctk"), f"{package}/cmd/nvidia-ctk"]
+        run("go", "build", "-C", str(TOOLKIT_MODULE), "-buildvcs=false", *words)
+
+    return made_once("go-nvidia-ctk", (TOOLKIT_MODULE / "go.sum").read_text(), build, print) / "nvidia-ctk"
 
 
 def guest_lab(**guests: Any) -> Hosts:
@@ -147,6 +163,29 @@ def test_chrony_takes_the_labs_server_and_is_in_step_with_it() -> None:
     assert server not in on_node(NODE, "chronyc -n -c sources")
 
 
+@pytest.mark.row("C 252-265")
+@pytest.mark.usefixtures("nodes")
+def test_networkmanager_keeps_the_rails_address_by_its_keyfile() -> None:
+    install_from_debian(NODE, "network-manager")
+    on_node(NODE, "sudo systemctl start NetworkManager")  # the image's policy starts no daemon at installation
+    hosts = guest_lab(network={"tool": "nmcli"})
+    management = on_node(NODE, "ip -4 -o addr show dev enp0s3")
+
+    report = hosts.call("apply", NODE)
+    hosts.call("confirm", NODE)
+
+    assert report.failed is None
+    assert hosts.field(f"{PF}.kept") == hosts.target(f"{PF}.kept")
+    connection, state = on_node(NODE, f"nmcli -t -f GENERAL.CONNECTION,GENERAL.STATE device show {PF}").splitlines()
+    assert state == "GENERAL.STATE:100 (connected)"
+    assert connection.removeprefix("GENERAL.CONNECTION:") in on_node(NODE, f"sudo cat {PROFILES}/*")
+    assert hosts.call("apply", NODE).changed == []
+    assert on_node(NODE, "ip -4 -o addr show dev enp0s3").split()[:4] == management.split()[:4]
+
+    hosts.call("undo", NODE)
+    assert "connected" not in on_node(NODE, f"nmcli -t -f GENERAL.STATE device show {PF}")
+
+
 @pytest.mark.row("C 236-239")
 @pytest.mark.usefixtures("nodes")
 def test_an_interface_that_a_real_netplan_file_defines_is_refused() -> None:
@@ -163,3 +202,46 @@ def test_an_interface_that_a_real_netplan_file_defines_is_refused() -> None:
     assert other in report.failed["reason"]
     assert on_node(NODE, f"sudo ls {NETPLAN}") == files
     assert on_node(NODE, f"cat {PF_FOLDER}/mtu") == "1500"
+
+
+@pytest.mark.row("C 301")
+@pytest.mark.usefixtures("nodes")
+def test_the_initramfs_holds_the_rails_module_options() -> None:
+    hosts = guest_lab(initramfs=True)
+    release = on_node(NODE, "uname -r")
+    # these come with the distribution's kernel, and were left out of the image to keep it small
+    on_node(NODE, f"echo CONFIG_RD_GZIP=y | sudo tee /boot/config-{release} /boot/vmlinuz-{release}")
+    on_node(NODE, "sudo sh -c 'echo MODULES=list > /etc/initramfs-tools/conf.d/lab'")
+    on_node(NODE, f"sudo update-initramfs -c -k {release}", timeout_s=300)
+
+    report = hosts.call("apply", NODE)
+
+    assert report.failed is None
+    assert "initramfs" in report.changed
+    listed = on_node(NODE, f"lsinitramfs /boot/initrd.img-{release}")
+    assert "rocelab" in listed
+    assert hosts.call("apply", NODE).changed == []
+
+
+@pytest.mark.row("B 396-404")
+@pytest.mark.usefixtures("nodes")
+def test_nvidias_own_program_enters_its_runtime_into_debians_containerd() -> None:
+    gpu = {"toolkit": {"source": "packaged", "packages": ["nvidia-container-toolkit"], "version": TOOLKIT}}
+    hosts = Hosts("Pulumi.lab.yaml", gpu=gpu)
+    for node in hosts.documents.values():
+        node["gpus"] = 1
+    install_from_debian(NODE, "containerd")
+    program = nvidia_ctk()
+    subprocess.run(["scp", "-q", "-F", SSH_CONFIG, program, f"{NODE}:/tmp/"], check=True, timeout=120)
+    on_node(NODE, "sudo install -m 755 /tmp/nvidia-ctk /usr/bin/nvidia-ctk")
+    assert hosts.field("container_toolkit") == TOOLKIT
+    assert hosts.field("container_toolkit_runtime") == "not entered"
+
+    report = hosts.call("apply", NODE, "container_toolkit", "container_toolkit_runtime")
+
+    assert (report.failed, report.changed) == (None, ["container_toolkit_runtime"])
+    assert "nvidia-container-runtime" in on_node(NODE, "sudo containerd config dump")
+    assert on_node(NODE, "systemctl is-active containerd") == "active"
+    assert hosts.call("apply", NODE, "container_toolkit", "container_toolkit_runtime").changed == []
+    hosts.call("undo", NODE)
+    assert "nvidia" not in on_node(NODE, "sudo containerd config dump")

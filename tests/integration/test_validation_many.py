@@ -58,6 +58,15 @@ def clients(hosts: ManyHosts) -> Counter[str]:
     return Counter(line for line in hosts.commands() if " ib_write_bw " in line)
 
 
+def clients_at_rest(hosts: ManyHosts) -> Counter[str]:
+    """The same, once the transfers that a killed run had begun are over."""
+    while True:
+        counted = clients(hosts)
+        time.sleep(2 * RUN_S + 1)
+        if clients(hosts) == counted:
+            return counted
+
+
 def wait_for_transfers(hosts: ManyHosts, count: int, run: "subprocess.Popen[str]") -> None:
     deadline = time.monotonic() + 120
     while sum(clients(hosts).values()) < count:
@@ -71,7 +80,7 @@ def test_a_killed_run_holds_nothing_and_the_next_one_measures_everything(hosts: 
     wait_for_transfers(hosts, 16, run)
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
-    before = clients(hosts)
+    before = clients_at_rest(hosts)
 
     again = started(hosts, "--json", stderr=subprocess.PIPE)
     document, errors = again.communicate(timeout=120)
