@@ -157,17 +157,22 @@ class MpiProgram:
     variables: dict[str, str] = field(default_factory=dict)
     launcher: str = "launcher"
     tagged: bool = False
-    """Whether mpirun marks each line with its rank: when all ranks print results."""
+    """Whether mpirun marks each line with its rank: needed when all ranks print results."""
     over_ucx: bool = False
-    """Whether MPI carries the data, over UCX. Otherwise NCCL does."""
+    """Whether MPI itself carries the data, over UCX. Otherwise NCCL does, and MPI stays off the
+    rails."""
     apart_s: int | None = None
     """Each node runs it alone, for at most so many seconds. None: one run over all nodes."""
 
 
 APART = Path(__file__).with_name("apart.sh").read_text()
-"""One mpirun for each line of the operator's hostfile. Each line of output gets its host as prefix,
-and of NCCL's many lines only those stay that report data through the host's memory. The launcher
-always succeeds: each node's `exit` line has its result."""
+"""One mpirun for each line of the operator's hostfile, as many at once as the launcher has memory
+for.
+
+Each line of an mpirun gets its host as prefix, and of NCCL's many lines only those stay that report
+GPUs exchanging data through the host's memory. The launcher always succeeds, and each node's `exit`
+line has its result, so one broken node hides no other.
+"""
 
 
 def mpi_job(

@@ -8,7 +8,8 @@ from stacks.words import bytes_text, plural
 
 BASE_US, NVLINK_US, NETWORK_US = 8.4, 3.4, 14.0
 """Of a ring with protocol Simple: once, per step within a node, per step between nodes (NCCL
-2.30.7, src/graph/tuning.cc, `baseLatencies` and `hwLatencies`)."""
+2.30.7, src/graph/tuning.cc, `baseLatencies` and `hwLatencies`). Without NVLink it is 5.7 us per
+step within a node, which the lower bandwidth of such nodes hides."""
 POST_US = {"AuthenticAMD": 6.0}
 """To post a step to the network from this CPU. Any other needs 3 us, less than a step over NVLink
 (`getNetOverhead`, three times for Simple)."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 TLP_BYTES = 26
 """Around the data of a memory write: framing 4, sequence 2, header 16 (64-bit address), LCRC 4
-(PCIe 3.0 chapters 2 and 4)."""
+(PCIe 3.0 chapters 2 and 4). Acknowledgements and credits cost a few per cent more, which no ceiling
+counts."""
 FLIT_TLP_BYTES = 16
 """From Gen6 a packet has only its header; framing and checksum belong to the flit."""
 FLIT_SHARE = 236 / 256

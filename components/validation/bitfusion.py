@@ -31,7 +31,11 @@ from stacks.nodes import Pf
 IN_IMAGE = (
     "sudo docker run --rm -u root --ipc=host --privileged --net=host --cap-add=IPC_LOCK --pid=host"
 )
-"""How the Bitfusion article starts the repaired image, without its -it."""
+"""How the Bitfusion article starts the repaired image, without its -it, because there is no
+terminal.
+
+The PVRDMA device uses the VM's own network addresses and /dev/infiniband.
+"""
 Proves = Literal["end-proof", "latency", "bandwidth"]
 PROOF_S = 600
 """A first run loads the sample's libraries from the image."""

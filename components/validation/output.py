@@ -13,7 +13,8 @@ from components.validation.summary import ORDER, JudgedTest, Summary, few, short
 from stacks.words import plural
 
 LARGEST_BYTES = 8_000
-"""Half of what all outputs of a stack may take together."""
+"""Half of what all outputs of a stack may take together: each read of another stack fetches all of
+them."""
 MOST_QUARANTINED = 8
 LONGEST = 160
 

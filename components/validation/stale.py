@@ -21,13 +21,14 @@ FACTS = (
     "gpudirect",
     "roce_qos",
 )
-"""Facts whose change can change a result."""
+"""Facts whose change can change a result; other facts may differ from run to run."""
 
 WORDS = {"machine_id": "machine", "boot_id": "boot", "repairs": "repairs"}
 """Facts whose values mean nothing to a reader, by the word to show instead."""
 STALE = "stale"
 AGAIN = {True: "make validate", False: "ROCELAB_VALIDATE=again pulumi up --refresh"}
-"""The command that measures again, by simulated or not."""
+"""The command that measures again, by simulated or not; the refresh reads the hosts as they are
+now."""
 
 HostStates = Mapping[str, Mapping[str, object]]
 

@@ -29,7 +29,7 @@ class DeclaredRail(Frozen):
 
     rail: str
     switch_mtu_bytes: int | None = None
-    """The smallest of its switch ports, as far as they are described."""
+    """The smallest of the switch ports that it is cabled to; None where no switch is described."""
     leaves: dict[str, str] = Field(default_factory=dict)
     """Leaf switch by node, as far as the cables are described."""
 

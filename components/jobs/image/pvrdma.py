@@ -188,6 +188,7 @@ VERBS = re.compile(
     r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core"
     r"|rdmacm-utils|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$"
 )
+"""Packages of RDMA's user space, by the names that vendor and distributions share."""
 VENDOR_MAINTAINERS = ("mellanox", "nvidia")
 INSTALLED = (
     "rdma-core",
@@ -211,7 +212,7 @@ class ImageVerbs:
     packages: dict[str, str]
     vendor: tuple[str, ...]
     reasons: tuple[str, ...]
-    """Why it does not support PVRDMA."""
+    """Why it does not support PVRDMA; empty when it does."""
     brings_vendor_packages: bool
     """Whether NGC's entrypoint could install the vendor's packages again."""
     sources: tuple[str, ...]

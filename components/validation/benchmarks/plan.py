@@ -76,9 +76,9 @@ class PlannedRail(Frozen):
     mtu_bytes: int
     path_mtu_bytes: int
     ceiling_ratio: float
-    """Goodput over line rate at best."""
+    """Goodput over line rate at best; the line rate is read from the ports when it is measured."""
     resource: str
-    """Device-plugin resource of the rail."""
+    """Device-plugin resource of the rail: a pod that holds it may be using the rail."""
     pvrdma: bool = False
     """Whether any of its ends is a VM's PVRDMA adapter."""
     ends: tuple[End, ...]
@@ -104,7 +104,7 @@ class Plan(Frozen):
     lab: str
     simulated: bool
     emulated_pods: bool = Field(default=False, exclude_if=lambda emulated: not emulated)
-    """Whether pods run on emulated nodes, where each starts slowly."""
+    """Whether pods run, on emulated nodes, where each takes long to start."""
     verbs: VerbsPlan
     rails: tuple[PlannedRail, ...]
     alone: tuple[str, ...] = Field(default=(), exclude_if=lambda nodes: not nodes)

@@ -45,9 +45,11 @@ class MeasuredFabric:
 
     values: Mapping[Flow, Value]
     expected: Mapping[str, float] = field(default_factory=dict)
-    """Ceiling of each rail. Without one a rail that is slow as a whole goes unnoticed."""
+    """Ceiling of each rail in the unit of the values. A rail without one is compared only with
+    itself, so a rail that is slow as a whole goes unnoticed."""
     ceiling_of: Mapping[Flow, float] = field(default_factory=dict)
-    """Ceilings of transfers that differ from their rail's."""
+    """Ceilings of transfers that differ from their rail's, as between NICs of different line
+    rates."""
     leaf_of: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Leaf switch by (node, rail). Without a topology no link is ever named."""
     rated: bool = True
@@ -225,7 +227,8 @@ COST: dict[Part, float] = {
     "pair": 5.0,
     "one_way": 6.0,
 }
-"""Logarithm of the odds against a fault in any part of a kind."""
+"""Logarithm of the odds against a fault in any part of a kind; `FabricParts.cost` adds the number
+of such parts."""
 
 
 class Cause(NamedTuple):

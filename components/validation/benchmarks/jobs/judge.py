@@ -108,7 +108,7 @@ class TransportComparison:
     speedup_interval: tuple[float, float] | None = None
     """95 %, by bootstrap; None with fewer than five values on a side."""
     sriov_overhead_percent: float | None = None
-    """How much slower RoCE in pods is than the hosts' own network."""
+    """How much slower RoCE in pods is than the hosts' own network; negative where it is faster."""
 
     @property
     def sriov_costs(self) -> bool | None:

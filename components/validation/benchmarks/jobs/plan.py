@@ -40,7 +40,8 @@ class PlannedJob(Frozen):
     smallest_bytes: int | None = None
     largest_bytes: int | None = None
     one_way: bool = Field(default=False, exclude_if=lambda one_way: not one_way)
-    """Whether each transport runs once, as in a simulated lab."""
+    """Whether each transport runs once: simulated labs rate nothing, and their pods start
+    slowly."""
 
     @property
     def name(self) -> str:

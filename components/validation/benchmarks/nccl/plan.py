@@ -10,7 +10,8 @@ from stacks.benchmarks import Benchmarks, Nccl
 from stacks.lab import Lab
 
 RING_BYTES = (2**30, 2**31)
-"""Messages of a node's own ring: smaller ones do not measure its links."""
+"""Smallest and largest message of a node's own ring: smaller ones do not measure its links, and
+larger ones show no more."""
 RING_S = 180
 
 

@@ -18,8 +18,10 @@ LATE = 124
 """Exit code of `timeout`: the program was still at work."""
 LEASE_FILE = "/run/rocelab-bench.lease"
 PATIENT = 17
-"""Of perftest's --qp-timeout: 4 us x 2^17 are half a second, 2^14 (its own) are 67 ms, in which an
-emulated machine on two shared cores may not answer."""
+"""Of perftest's --qp-timeout: 4 us x 2^17 are half a second, 2^14 (its own) are 67 ms. An emulated
+machine that shares two cores with others answers later than that, and soft-RoCE that sends
+everything again breaks the queue pair. Seven tries of it still end within five seconds where
+nothing passes."""
 NO_CLOCK = "Correlation coefficient r^2"
 """perftest prints it when it could not measure the CPU's clock; all its numbers are then 0 or
 wrong."""
@@ -117,8 +119,12 @@ while [ $# -gt 0 ]; do
 done
 wait
 """
-"""Pings all peers of a node at once, with packets that fill a frame, then with small ones. One that
-has just booted may need seconds: without an answer it is tried once more."""
+"""Pings all peers of a node at once, first with packets that fill a frame and must not be cut, then
+with small ones.
+
+A peer that gives no answer is tried once more with more patience: one that has just booted may need
+seconds.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

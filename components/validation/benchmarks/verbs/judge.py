@@ -242,8 +242,8 @@ def _latency(
 
 CODE = "FAILED_ONCE"
 CROWDED_SHARE = 0.2
-"""Share of a test's transfers on a rail: if more work only with fewer at once, the fabric does not
-carry the plan's load."""
+"""Share of a test's transfers on a rail: if more, and more than one, work only with fewer at once,
+the fabric does not carry the load of the plan."""
 
 
 def state_of_failed_tries(measured: Sequence[TransferResult]) -> Performance:
@@ -335,7 +335,8 @@ USUAL_PVRDMA = "PVRDMA's hardware path needs less than 10 us"
 """Its bound of 50 us is what Bitfusion still works with (VMware's guide)."""
 
 JITTER = 10.0
-"""99th percentile over median from which the host is the likely cause."""
+"""99th percentile over median from which a host's sleep states or interrupts are the likely
+cause."""
 
 
 def jitters(median_us: float, tail_us: float) -> bool:

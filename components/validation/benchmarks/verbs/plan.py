@@ -20,7 +20,8 @@ class Transfer(NamedTuple):
     client: str
     server: str
     port: int
-    """TCP port where the two ends meet; each rail has its own."""
+    """TCP port where the two ends meet; of its own for each rail, since a node serves all its rails
+    at once."""
 
     @property
     def flow(self) -> Flow:
@@ -147,7 +148,8 @@ HARDWARE_ROUND_TRIP_S = 10e-6
 SIMULATED_ROUND_TRIP_S = 3e-3
 MOST_QUEUE_PAIRS = 64
 MOST_AUTO_RUNS = 4
-"""Runs that finding the number of queue pairs usually takes."""
+"""Runs that finding the number of queue pairs usually takes: up to 2, and two that no longer
+help."""
 
 
 class Stage(Frozen):
@@ -197,7 +199,7 @@ class VerbsPlan(Frozen):
     duration_s: int | None = None
     """Bandwidths for a time instead of `iterations`."""
     traffic_class: int | None = None
-    """TOS byte of the lab's RoCE traffic."""
+    """TOS byte of the lab's RoCE traffic; None where the lab has no quality of service."""
     rdma_cm: bool = False
     queue_pairs: int | Literal["auto"]
     first_port: int
