@@ -184,14 +184,14 @@ class SystemHost(FakeHost):
         match verb:
             case "start" | "stop" if unit.startswith("rocelab-watch-"):
                 self.services[unit] = "active" if verb == "start" else "inactive"
-            case "is-active":
+            case "is-active" if unit.startswith("rocelab-watch-"):
                 return Done(0 if active == "active" else 3, f"{active}\n", "")
-            case "is-enabled":
-                return Done(0 if enabled == "enabled" else 1, f"{enabled}\n", "")
+            case "show" if unit in self.services:
+                return done(f"ActiveState={active}\nUnitFileState={enabled}\n")
             case "enable" if unit in self.services:
                 assert "--no-reload" in words, "a daemon-reload takes GPUs from containers"
                 self.services[unit] = f"{active} enabled"
-            case "start" | "restart" | "try-restart" if unit in self.services:
+            case "start" | "try-restart" if unit in self.services:
                 self.services[unit] = f"active {enabled}"
             case _:
                 return None

@@ -71,7 +71,7 @@ def sleepy(server: SystemHost) -> None:
 
 
 def another_source(server: SystemHost) -> None:
-    place = clock.SETTINGS[server.family]
+    place = clock.SOURCES_FILE if server.family == "debian" else clock.SETTINGS["rhel"]
     server.file(place, server.read(place).replace("10.0.0.5", "10.0.0.6") + "\n")
 
 

@@ -1,7 +1,7 @@
 """The clock: which daemon sets it, and whether it is synchronized."""
 
 import re
-from typing import List, Set
+from typing import Callable, List, Set
 
 from ..blocks import block_of, with_block
 from ..distribution import distribution, family, install, missing_packages
@@ -12,6 +12,8 @@ from ..step import Before, Fields, Step, value_or_reason
 PACKAGE = "chrony"
 UNITS = {"debian": "chrony.service", "rhel": "chronyd.service"}
 SETTINGS = {"debian": "/etc/chrony/chrony.conf", "rhel": "/etc/chrony.conf"}
+SOURCES_FOLDER = "/etc/chrony/sources.d"
+SOURCES_FILE = SOURCES_FOLDER + "/rocelab.sources"
 REPLACED = ("systemd-timesyncd",)
 """Debian's and Ubuntu's small client, which conflicts with chrony. Any other daemon was chosen on
 purpose and stays."""
@@ -72,31 +74,45 @@ class ClockStep(Step):
                 install(machine, [PACKAGE], may_go=REPLACED)
             unit = UNITS[family(machine)]
             machine.must("systemctl", "enable", "--quiet", "--no-reload", unit)
-            changed = _put_sources(machine, source_lines(clock["servers"]))
-            verb = "restart" if changed else "start"
-            machine.must("systemctl", verb, unit)
+            change = _put_sources(machine, source_lines(clock["servers"]))
+            machine.must("systemctl", "start", unit)
+            change()
         self._wait(machine, clock["servers"])
 
     def files_to_write(self, host: Host) -> List[str]:
-        return [SETTINGS[family(host.machine)]]
+        return [
+            SOURCES_FILE,
+            SETTINGS[family(host.machine)],
+        ]  # chrony, which may not be installed yet, decides
 
     def undo(self, host: Host, before: Before) -> None:
-        release = distribution(host.machine).family
-        # the daemon stays: without one the clock would drift
-        if release and _put_sources(host.machine, []):
-            host.machine.run("systemctl", "try-restart", UNITS[release])
+        if distribution(host.machine).family:
+            # the daemon stays: without one the clock would drift
+            _put_sources(host.machine, [])()
 
     def _source(self, machine: Machine) -> str:
         if missing_packages(machine, [PACKAGE]):
             return f"{PACKAGE} is not installed"
-        unit = UNITS[family(machine)]
-        faults = [describe(PACKAGE, _sources(machine))]
-        active = machine.run("systemctl", "is-active", unit).out.strip()
-        if active != "active":
-            faults.append(f"it is {active or 'unknown'}")
-        if machine.run("systemctl", "is-enabled", unit).out.strip() != "enabled":
-            faults.append("it does not start at boot")
-        return ", ".join(faults)
+        answer = (
+            "systemctl",
+            "show",
+            "-p",
+            "ActiveState",
+            "-p",
+            "UnitFileState",
+            UNITS[family(machine)],
+        )
+        state = dict(line.partition("=")[::2] for line in machine.run(*answer).out.splitlines())
+        text = describe(PACKAGE, _sources(machine))
+        faults = [
+            *(
+                []
+                if state.get("ActiveState") == "active"
+                else [f"it is {state.get('ActiveState', 'unknown')}"]
+            ),
+            *([] if state.get("UnitFileState") == "enabled" else ["it does not start at boot"]),
+        ]
+        return ", ".join([text, *faults])
 
     def _wait(self, machine: Machine, servers: List[str]) -> None:
         done = machine.run(
@@ -120,23 +136,42 @@ def describe(daemon: str, lines: List[str]) -> str:
     return f"{daemon} with {', '.join(line.split()[1] for line in lines)}" if lines else daemon
 
 
+def _has_folder(machine: Machine) -> bool:
+    return f"sourcedir {SOURCES_FOLDER}" in machine.read(SETTINGS[family(machine)])
+
+
 def _sources(machine: Machine) -> List[str]:
     """The directives of rocelab in the file; altered lines are marked."""
     place = SETTINGS[family(machine)]
-    lines = block_of(machine.content(place).decode(errors="replace"), place)
+    own_file = _has_folder(machine)
+    file = SOURCES_FILE if own_file else place
+    text = machine.content(file).decode(errors="replace")
+    lines = text.splitlines() if own_file else block_of(text, place)
     good = [line for line in lines if OUR_LINE.match(line)]
-    return good if good == lines else [*good, "server (altered)"]
+    return good if len(good) == len(lines) else [*good, "server (altered)"]
 
 
-def _put_sources(machine: Machine, lines: List[str]) -> bool:
-    """Writes the directives; returns whether they changed."""
+def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
+    """Writes the directives.
+
+    Returns what makes a running daemon read them, which is nothing if they did not change.
+    """
     place = SETTINGS[family(machine)]
+    if _has_folder(machine):
+        text = "".join(line + "\n" for line in lines)
+        if machine.content(SOURCES_FILE) == text.encode():
+            return lambda: None
+        if lines:
+            machine.put(SOURCES_FILE, text)
+        else:
+            machine.remove(SOURCES_FILE)
+        return lambda: machine.run("chronyc", "reload", "sources")
     before = machine.content(place).decode(errors="surrogateescape")
     after = with_block(before, lines, place)
-    if after == before:
-        return False
+    if after == before or (not before and not lines):
+        return lambda: None
     machine.put(place, after.encode(errors="surrogateescape"))
-    return True
+    return lambda: machine.run("systemctl", "try-restart", UNITS[family(machine)])
 
 
 def state_by_systemd(machine: Machine) -> str:
