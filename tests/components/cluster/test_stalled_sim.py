@@ -60,7 +60,7 @@ def converges(plane: Plane, lone: Lone) -> str:
     return said
 
 
-@pytest.mark.parametrize("name", ["etcd", *(pytest.param(p, marks=pytest.mark.kills) for p in PROCESSES[1:])])
+@pytest.mark.parametrize("name", [*(pytest.param(p, marks=pytest.mark.kills) for p in PROCESSES[:-1]), PROCESSES[-1]])
 def test_a_process_killed_in_the_middle_of_an_up_and_then_at_rest_is_named_and_the_next_up_converges(
     plane: Plane, lone: Lone, name: str
 ) -> None:

@@ -259,6 +259,9 @@ def namespaces() -> Iterator[dict[str, list[str]]]:
             subprocess.run([*inside[node], *address], check=True)
             for link in ("lo", "enp5s0"):
                 subprocess.run([*inside[node], "ip", "link", "set", link, "up"], check=True)
+        for node in TWO:  # the kernel reports a link at most once a second, and UCX takes none that is down
+            ready = "until grep -q up /sys/class/net/enp5s0/operstate; do sleep 0.1; done"
+            subprocess.run([*inside[node], "sh", "-c", ready], check=True, timeout=20)
         yield inside
 
 
