@@ -160,8 +160,9 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
     name: str | None
     if which == "training":
         field, made = "images.training", images.training
-        name = made.image if made else None
-        text, base = (training_dockerfile(made), made.base) if made else ("", "")
+        name, text, base = None, "", ""
+        if made:
+            name, text, base = made.image, training_dockerfile(made), made.base
     elif which == "mpi":
         mpi = lab.benchmarks.mpi if lab.benchmarks else None
         field, name = "benchmarks.mpi", mpi.image if mpi else None

@@ -119,8 +119,9 @@ class DriverStep(Step):
             "ofed": ofed.ofed_version(machine),
             "installed": ofed.module_file(machine).version,
             "loaded": machine.read(f"{module}/version"),
-            "state": ofed.loaded(machine) if machine.exists(module) else "",
         }
+        if machine.exists(module):
+            versions["state"] = ofed.loaded(machine)
         return {
             "driver": {key: value for key, value in versions.items() if value} or {"ofed": "none"}
         }

@@ -60,8 +60,9 @@ class LinkStep(PfStep):
         names = [pf["interface"] for pf in pfs]
         # before NetworkManager takes the address off a NIC that it gives up
         arm_revert(host, names)
-        for netdev in (netdev for name in names for netdev in managed_netdevs(host, name)):
-            host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
+        for name in names:
+            for netdev in managed_netdevs(host, name):
+                host.machine.must("nmcli", "device", "set", netdev, "managed", "no")
         host.forget()
         for pf in pfs:
             name = pf["interface"]

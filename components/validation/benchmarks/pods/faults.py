@@ -164,11 +164,12 @@ def sandbox_fault(
         hint = "read the log of kube-multus there (kubectl -n kube-system), then delete its pod"
         return node_fault("MULTUS_DOWN", node, what, hint)
     if any(text in message.lower() for text in FULL):
+        where = f" on {rail}" if rail else ""
         return _on_rail(
             "POOL_FULL",
             node,
             rail,
-            f"no address is left for a pod{f' on {rail}' if rail else ''}",
+            f"no address is left for a pod{where}",
             "look for addresses of pods that are gone (kubectl get ippools -A -o yaml), or widen "
             "rails[].pod and addresses_per_node",
         )
