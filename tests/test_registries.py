@@ -26,7 +26,7 @@ from components.inventory.model import Host
 from components.inventory.reading import known
 from components.report.formats import FORMATS
 from components.switches.dialect import Dialect
-from components.validation.benchmarks.verbs.read import PROGRAMS
+from components.validation.benchmarks.verbs.plan import PROGRAMS
 from stacks.base import members
 from stacks.benchmarks import VerbsTest
 from stacks.ipam import Ipam
@@ -131,7 +131,7 @@ Ipam = Annotated[HostLocalRanges | '''
     "verbs_test": Addition(
         edits={
             "stacks/benchmarks.py": {"\nVerbsTest = Literal[": '\nVerbsTest = Literal["ib_atomic_lat", '},
-            "components/validation/benchmarks/verbs/read.py": {
+            "components/validation/benchmarks/verbs/plan.py": {
                 "] = {\n": '] = {\n    "ib_atomic_lat": VerbsProgram(title="Atomic FETCH_AND_ADD Latency Test"),\n'
             },
         }
@@ -438,7 +438,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from components.validation.benchmarks.verbs.commands import Side, perftest
 from components.validation.benchmarks.verbs.judge import judge_stage
-from components.validation.benchmarks.verbs.read import read
+from components.validation.benchmarks.verbs.run import read
 from components.validation.benchmarks.plan import End, plan_of
 from components.validation.records import RunRecord, TransferResult
 from stacks.read import read_stack_file
@@ -525,7 +525,7 @@ def test_a_word_without_a_file_is_named_with_the_page_that_helps() -> None:
 
 VERBS_TESTS = {
     "stacks/benchmarks.py",
-    "components/validation/benchmarks/verbs/read.py",
+    "components/validation/benchmarks/verbs/plan.py",
     # the two commands of its guide
     "components/validation/bitfusion.py",
 }

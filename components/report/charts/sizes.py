@@ -8,7 +8,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from components.report.charts.canvas import MUTED, Canvas, frame, name_lines, series_colour
 from components.report.shapes import Sizes, short, three
-from components.validation.benchmarks.verbs.read import PROGRAMS
+from components.validation.benchmarks.verbs.plan import PROGRAMS
 from stacks.words import bytes_text
 
 Line = Sequence[tuple[int, float]]

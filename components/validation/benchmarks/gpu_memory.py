@@ -12,8 +12,7 @@ from components.validation import Say
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.ports import NO_CUDA, NO_GPU
-from components.validation.benchmarks.verbs.read import NoResultError
-from components.validation.benchmarks.verbs.run import Bench, BusyError
+from components.validation.benchmarks.verbs.run import Bench, BusyError, NoResultError
 from components.validation.records import (
     Flow,
     GpuTransfer,

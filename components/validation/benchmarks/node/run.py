@@ -13,8 +13,7 @@ from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import Sides
 from components.validation.benchmarks.verbs.hosts import answer
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
-from components.validation.benchmarks.verbs.read import NoResultError
-from components.validation.benchmarks.verbs.run import Bench, BusyError, as_raw
+from components.validation.benchmarks.verbs.run import Bench, BusyError, NoResultError, as_raw
 from components.validation.records import GpuCopy, Loopback, NodesAlone, Outcome
 from stacks.base import LabError
 from stacks.words import plural

@@ -20,7 +20,7 @@ from components.validation.benchmarks.verbs.plan import (
     stage_s,
     warm_up_s,
 )
-from components.validation.benchmarks.verbs.retest import retest
+from components.validation.benchmarks.verbs.retest import joined, retest
 from components.validation.benchmarks.verbs.run import Bench, run_round
 from components.validation.records import Flow, TransferResult
 from stacks.base import LabError
@@ -57,9 +57,9 @@ class Course:
         for number, stage in enumerate(plan.stages):
             done = await self._stage(stage)
             if stage.shape != "incast":  # a second try would come from fewer, and be another test
-                done, note = await retest(
-                    self.bench, stage, done, locates=number == 0 and stage.bandwidth
-                )
+                locates = number == 0 and stage.bandwidth
+                tries, note = await retest(self.bench, stage, done, locates=locates)
+                done = [joined(t, tries[t.flow]) if t.flow in tries else t for t in done]
                 if note:
                     self.say(f"{stage.name}: {note}")
                     self.notes.append(f"{stage.name}: {note}")

@@ -9,7 +9,6 @@ from typing import Literal
 from components.ssh.credentials import Setting
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
-from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.benchmarks.verbs.run import Bench, Hcas, Look, run_round
 from components.validation.records import HcaCount, TransferResult
 from stacks.base import LabError
@@ -105,7 +104,7 @@ def _one_host(transfer: Transfer, look: Look) -> str:
 
 def _ends(stage: Stage, client: str, server: str) -> tuple[tuple[str, Way], tuple[str, Way]]:
     """Sender and receiver of the data."""
-    sender, receiver = (server, client) if PROGRAMS[stage.test].server_sends else (client, server)
+    sender, receiver = (server, client) if stage.program.server_sends else (client, server)
     return (sender, "sent"), (receiver, "received")
 
 

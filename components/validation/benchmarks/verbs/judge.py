@@ -12,7 +12,6 @@ from components.finding import Finding
 from components.physics.ceilings import Ceiling, Path, bandwidth_ceiling
 from components.validation.benchmarks.plan import Plan, PlannedRail
 from components.validation.benchmarks.verbs.plan import Stage
-from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.records import (
     Flow,
     RunRecord,
@@ -70,7 +69,7 @@ def _pair(transfer: TransferResult) -> Pair:
 
 def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path | None:
     """The path of a bandwidth between two ports; None where they do not report their line rate."""
-    operation = PROGRAMS[stage.test].operation
+    operation = stage.program.operation
     if not transfer.line_rate_gbit_s or operation is None:
         return None
     return Path(
@@ -223,7 +222,7 @@ def _latency(
     measured: list[TransferResult],
 ) -> JudgedTest:
     bounds = benchmarks.verbs.latency_of(pvrdma=rail.pvrdma)
-    ways = 2 if PROGRAMS[stage.test].round_trip else 1
+    ways = 2 if stage.program.round_trip else 1
     value = max(settled(t) for t in measured if t.samples) / ways
     state: Performance = "pass"
     if value > bounds.warn_above_us:

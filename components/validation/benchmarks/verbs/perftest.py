@@ -4,10 +4,9 @@ Judges nothing.
 """
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise
-from typing import Any
 
 from components.validation.parsers import (
     INTEGER,
@@ -48,8 +47,26 @@ _NEEDED = ("device", "mtu", "link", "cm")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Header:
-    """The header that one end prints before a test."""
+class PrintedRow:
+    """One message size.
+
+    The peak of a bandwidth is left out: nothing else in the text confirms it, and no version prints
+    it always.
+    """
+
+    message_bytes: int
+    iterations: int
+    """Over all queue pairs."""
+    value: float
+    """Average bandwidth in 10^9 bits a second, of a bidirectional test the sum of both directions;
+    or the median latency in us, of a run by time, which keeps no single times, the mean."""
+    tail: float | None = None
+    """99th percentile of a latency."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Printed:
+    """The output of one end. Of a bandwidth test both ends print the client's numbers."""
 
     title: str
     device: str
@@ -61,15 +78,21 @@ class Header:
     rdma_cm: bool
     local_gid: IPv4Address | IPv6Address | None
     remote_gid: IPv4Address | IPv6Address | None
+    rows: tuple[PrintedRow, ...] = ()
+    """Of the table; empty where only the header was read."""
 
 
-def header_of(lines: list[str]) -> Header:
-    """Reads the header.
+def header_of(text: str) -> Printed:
+    """Reads the header of one end's output.
 
     Raises:
         ResultFormatError: when there is none, more than one, or one that lacks what every version
             prints.
     """
+    return _header_of([line.text for line in lines_of(text)])
+
+
+def _header_of(lines: list[str]) -> Printed:
     titles = [match[1] for match in map(_TITLE.match, lines) if match]
     if not titles:
         raise ResultFormatError(f"no perftest output: no title among {plural(len(lines), 'line')}")
@@ -83,7 +106,7 @@ def header_of(lines: list[str]) -> Header:
         raise ResultFormatError(f"{title}: the header lacks {', '.join(missing)}: cut short")
     gid = printed["gid"]
     gid_index = int(gid) if gid else None
-    return Header(
+    return Printed(
         title=title,
         device=str(printed["device"]),
         path_mtu_bytes=int(str(printed["mtu"])),
@@ -183,15 +206,13 @@ def table_of(title: str, lines: list[str]) -> Table:
     return Table(title=title, columns=columns, rows=rows)
 
 
-def _header_and_table(text: str, word: str, kind: str) -> tuple[dict[str, Any], Table]:
-    """The header's fields and the table of a test with this word in its title."""
+def _header_and_table(text: str, word: str, kind: str) -> tuple[Printed, Table]:
+    """The header and the table of a test with this word in its title."""
     lines = [line.text for line in lines_of(text)]
-    header = header_of(lines)
+    header = _header_of(lines)
     if word not in header.title.split():
         raise ResultFormatError(f"{header.title} is not a {kind} test")
-    return {field.name: getattr(header, field.name) for field in fields(header)}, table_of(
-        header.title, lines
-    )
+    return header, table_of(header.title, lines)
 
 
 def _cells(title: str, columns: tuple[str, ...], line: str) -> tuple[str, ...]:
@@ -213,31 +234,6 @@ FACTOR_OF_UNIT = {"Gb/sec": 1.0, "MB/sec": MIB_S_IN_GBIT_S, "MiB/sec": MIB_S_IN_
 RATE = "MsgRate[Mpps]"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PrintedRow:
-    """One message size.
-
-    The peak of a bandwidth is left out: nothing else in the text confirms it, and no version prints
-    it always.
-    """
-
-    message_bytes: int
-    iterations: int
-    """Over all queue pairs."""
-    value: float
-    """Average bandwidth in 10^9 bits a second, of a bidirectional test the sum of both directions;
-    or the median latency in us, of a run by time, which keeps no single times, the mean."""
-    tail: float | None = None
-    """99th percentile of a latency."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Printed(Header):
-    """The output of one end. Of a bandwidth test both ends print the client's numbers."""
-
-    rows: tuple[PrintedRow, ...]
-
-
 def parse_bandwidth(text: str) -> Printed:
     """Reads one end's output; stderr may be mixed in.
 
@@ -245,7 +241,7 @@ def parse_bandwidth(text: str) -> Printed:
         ResultFormatError: with the reason; a number is never guessed.
     """
     header, table = _header_and_table(text, "BW", "bandwidth")
-    return Printed(**header, rows=_rows(table))
+    return replace(header, rows=_rows(table))
 
 
 def _rows(table: Table) -> tuple[PrintedRow, ...]:
@@ -313,7 +309,7 @@ def parse_latency(text: str) -> Printed:
     header, table = _header_and_table(text, "Latency", "latency")
     round_trip = table.title.split()[0] in ROUND_TRIP
     rows = tuple(_row(table, cells, round_trip=round_trip) for cells in table.rows)
-    return Printed(**header, rows=rows)
+    return replace(header, rows=rows)
 
 
 def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> PrintedRow:

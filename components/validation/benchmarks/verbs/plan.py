@@ -3,9 +3,12 @@
 import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from components.physics.ceilings import Operation
+from components.validation.benchmarks.verbs.perftest import ROUND_TRIP
 from components.validation.records import Flow, Frozen, Outcome, TransferResult
 from stacks.benchmarks import Shape, VerbsTest
 
@@ -152,6 +155,30 @@ MOST_AUTO_RUNS = 4
 help."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerbsProgram:
+    """One program; its name ends in `_bw` or `_lat`."""
+
+    title: str
+    operation: Operation | None = None
+    server_sends: bool = False
+
+    @property
+    def round_trip(self) -> bool:
+        """Whether a latency is that of the way there and back; the others print half of it."""
+        return self.operation is None and self.title.split()[0] in ROUND_TRIP
+
+
+PROGRAMS: dict[VerbsTest, VerbsProgram] = {
+    "ib_write_bw": VerbsProgram(title="RDMA_Write BW Test", operation="write"),
+    "ib_send_bw": VerbsProgram(title="Send BW Test", operation="send"),
+    "ib_read_bw": VerbsProgram(title="RDMA_Read BW Test", operation="read", server_sends=True),
+    "ib_write_lat": VerbsProgram(title="RDMA_Write Latency Test"),
+    "ib_send_lat": VerbsProgram(title="Send Latency Test"),
+    "ib_read_lat": VerbsProgram(title="RDMA_Read Latency Test"),
+}
+
+
 class Stage(Frozen):
     """One test in one shape."""
 
@@ -171,6 +198,17 @@ class Stage(Frozen):
     def bandwidth(self) -> bool:
         """Whether it measures a bandwidth."""
         return self.test.endswith("_bw")
+
+    @property
+    def program(self) -> VerbsProgram:
+        """What runs it."""
+        return PROGRAMS[self.test]
+
+    @property
+    def title(self) -> str:
+        """The title that its program prints."""
+        title = self.program.title
+        return title.replace(" BW", " Bidirectional BW") if self.shape == "both_ways" else title
 
     def result(self, flow: Flow, outcome: Outcome, *reasons: str) -> TransferResult:
         """A result without a value."""

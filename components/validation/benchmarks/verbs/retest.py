@@ -69,15 +69,11 @@ class Tries:
                 if done.outcome != "measured":
                     self.hopeless.add(flow)
 
-    def joined(self, results: Results) -> list[TransferResult]:
-        """The results joined with the further tries."""
-        return [joined(first, self.made.get(flow, ())) for flow, first in results.items()]
-
 
 async def retest(
     bench: Bench, stage: Stage, results: list[TransferResult], *, locates: bool
-) -> tuple[list[TransferResult], str]:
-    """The results with further tries of those that failed, and a note about them.
+) -> tuple[dict[Flow, list[TransferResult]], str]:
+    """Further tries of those that failed, by transfer, and a note about them.
 
     Nothing is judged here.
 
@@ -115,17 +111,15 @@ async def retest(
         note = f"{plural(len(tries.made), what)} measured again with at most {tries.most} at once"
     if left:
         note += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
-    return tries.joined(by_flow), note
+    return tries.made, note
 
 
 def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferResult:
-    """Joins a transfer with its further tries.
+    """Joins a transfer with its further tries, of which there is at least one.
 
     If it failed first and all further tries were measured, it has their values and their load, and
     keeps the reason of the first failure. If it failed twice, it has failed.
     """
-    if not tries:
-        return first
     at_once = max(result.at_once for result in tries)
     good = [result for result in tries if result.outcome == "measured"]
     bad = [result for result in tries if result.outcome != "measured"]

@@ -21,10 +21,16 @@ from components.validation.benchmarks.verbs.commands import (
     grown,
     perftest,
 )
-from components.validation.benchmarks.verbs.perftest import cause_of
-from components.validation.benchmarks.verbs.plan import Stage, Transfer
+from components.validation.benchmarks.verbs.perftest import (
+    Printed,
+    cause_of,
+    header_of,
+    parse_bandwidth,
+    parse_latency,
+)
+from components.validation.benchmarks.verbs.plan import Stage, Transfer, VerbsPlan
 from components.validation.benchmarks.verbs.ports import HostPorts
-from components.validation.benchmarks.verbs.read import NoResultError, PerftestRun, read
+from components.validation.parsers import ResultFormatError
 from components.validation.records import CurvePoint, TransferResult, raw_names
 from stacks.base import LabError
 
@@ -45,11 +51,27 @@ class BusyError(LabError):
     """The fabric is in use, so nothing was measured."""
 
 
+class NoResultError(LabError):
+    """Nothing is known of the fabric: a host took no part, or its output cannot be read."""
+
+
 class Hcas(Protocol):
     """Reads the HCAs below machines, such as from a vCenter."""
 
     def look(self, machines: Iterable[tuple[str, str]]) -> Look:
         """Blocks; raises LabError when nothing can be read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PerftestRun:
+    """The value of one run, and its contradictions with the plan."""
+
+    value: float
+    """Average bandwidth in Gbit/s, or typical latency in microseconds."""
+    tail_us: float | None = None
+    path_mtu_bytes: int
+    faults: tuple[str, ...]
+    counters: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -272,6 +294,63 @@ class Bench:
     def _keep(self, name: str, command: list[str], done: CommandResult) -> CommandResult:
         self.raw[name] = as_raw(command, done)
         return done
+
+
+def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) -> PerftestRun:
+    """Reads a run by what client and server printed.
+
+    The client's value counts: mostly the server only repeats it.
+
+    Raises:
+        NoResultError: when an output gives no number.
+    """
+    client, server = sides
+    parse = parse_bandwidth if stage.bandwidth else parse_latency
+    # the server of a read prints no table: it has nothing to do while its memory is read
+    parse_server = parse_bandwidth if stage.bandwidth else header_of
+    printed_by = client
+    try:
+        printed = parse(outs[0])
+        printed_by = server
+        of_server = parse_server(outs[1])
+    except ResultFormatError as error:
+        raise NoResultError(f"{printed_by.end.node}: {error}") from None
+    faults = faults_of_end(stage, verbs, client, printed)
+    faults += faults_of_end(stage, verbs, server, of_server)
+    return PerftestRun(
+        value=printed.rows[0].value,
+        tail_us=printed.rows[0].tail,
+        path_mtu_bytes=printed.path_mtu_bytes,
+        faults=tuple(faults),
+    )
+
+
+def faults_of_end(stage: Stage, verbs: VerbsPlan, side: Side, run: Printed) -> list[str]:
+    """Contradictions between one end's output and the plan.
+
+    Empty if the transfer ran as planned.
+    """
+    end = side.end
+    planned: list[tuple[str, object, object]] = [
+        ("test", run.title, stage.title),
+        ("RDMA device", run.device, end.device),
+        ("link type", run.link_type, "Ethernet"),
+        ("path MTU", run.path_mtu_bytes, side.path_mtu_bytes),
+        ("GID index", run.gid_index, side.gid_index),
+        ("rdma_cm", run.rdma_cm, verbs.rdma_cm),
+        ("own GID", run.local_gid, end.address),
+        ("peer's GID", run.remote_gid, side.peer.address),
+    ]
+    if run.rows:
+        row = run.rows[0]
+        planned.append(("message size", row.message_bytes, side.message_bytes))
+        if verbs.duration_of(stage) is None:
+            planned.append(("iterations", row.iterations, stage.iterations * side.queue_pairs))
+    faults = []
+    for what, printed, expected in planned:
+        if printed != expected:
+            faults.append(f"{end.node}: {what} is {printed}, the lab says {expected}")
+    return faults
 
 
 def as_raw(command: Sequence[str], done: CommandResult) -> str:

@@ -17,7 +17,6 @@ from components.validation.benchmarks.verbs.judge import (
     settled,
 )
 from components.validation.benchmarks.verbs.plan import Stage
-from components.validation.benchmarks.verbs.read import PROGRAMS
 from components.validation.records import Flow, RunRecord, TransferResult
 from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.summary import Performance, where_of
@@ -119,7 +118,7 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     The finding names no cause.
     """
     stage = plan.main_stage
-    if stage is None or record.simulated or PROGRAMS[stage.test].operation != "write":
+    if stage is None or record.simulated or stage.program.operation != "write":
         return
     groups: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
     for rail in plan.rails:

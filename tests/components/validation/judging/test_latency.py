@@ -3,7 +3,7 @@
 import pytest
 
 from components.validation.benchmarks.verbs.judge import jitters
-from components.validation.benchmarks.verbs.read import PROGRAMS
+from components.validation.benchmarks.verbs.plan import PROGRAMS
 
 
 def test_only_a_read_s_latency_is_printed_as_a_round_trip() -> None:

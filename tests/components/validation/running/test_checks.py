@@ -12,7 +12,7 @@ from components.validation.benchmarks.plan import End
 from components.validation.benchmarks.verbs.commands import Side
 from components.validation.benchmarks.verbs.perftest import parse_bandwidth
 from components.validation.benchmarks.verbs.plan import Stage, VerbsPlan
-from components.validation.benchmarks.verbs.read import faults_of_end
+from components.validation.benchmarks.verbs.run import faults_of_end
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for
 from tests.components.validation.samples import nccl, perftest
@@ -41,8 +41,8 @@ def expected(lab: Lab, end: End = CLIENT, peer: End = SERVER) -> tuple[Stage, Ve
 def test_a_recorded_run_between_two_nodes_has_no_fault(lab: Lab) -> None:
     client, server = parse_bandwidth(perftest("wbw.client")), parse_bandwidth(perftest("wbw.server"))
 
-    assert faults_of_end(*expected(lab), client, client.rows[0]) == []
-    assert faults_of_end(*expected(lab, SERVER, CLIENT), server, server.rows[0]) == []
+    assert faults_of_end(*expected(lab), client) == []
+    assert faults_of_end(*expected(lab, SERVER, CLIENT), server) == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_contradicts_the_lab_is_named_with_both_values(
 ) -> None:
     run = parse_bandwidth(perftest("wbw.client").replace(recorded, printed))
 
-    [fault] = faults_of_end(*expected(lab), run, run.rows[0])
+    [fault] = faults_of_end(*expected(lab), run)
     what, found, declared = said
     assert states(fault, "gpu02", what)
     assert re.search(rf"\b{found}\b.*\b{declared}\b", fault)
@@ -75,8 +75,8 @@ def test_a_recorded_run_over_the_connection_manager_has_no_fault_where_it_is_ask
     stage, verbs, side = expected(lab)
     longer, asked = stage.model_copy(update={"iterations": 5000}), verbs.model_copy(update={"rdma_cm": True})
 
-    assert faults_of_end(longer, asked, side, run, run.rows[0]) == []
-    [fault] = faults_of_end(stage, verbs, side, run)
+    assert faults_of_end(longer, asked, side, run) == []
+    [fault] = faults_of_end(longer, verbs, side, run)
     assert states(fault, "gpu02", "rdma_cm", "True", "False")
 
 

@@ -125,7 +125,8 @@ def measured_stage(bench: Flaky, stage: Stage, *, locates: bool = False) -> list
         for transfers in bench.plan.rounds_of(stage):
             done += [await bench.transfer(stage, one, len(transfers)) for one in transfers]
         bench.loads.clear()
-        return (await retest(bench, stage, done, locates=locates))[0]
+        tries, _ = await retest(bench, stage, done, locates=locates)
+        return [joined(first, tries[first.flow]) if first.flow in tries else first for first in done]
 
     return asyncio.run(whole())
 
