@@ -105,6 +105,33 @@ class Stack:
         outputs: dict[str, Any] = of_type[0].get("outputs", {}) if of_type else {}
         return outputs
 
+    def outputs(self, file: Path | None = None) -> dict[str, Any]:
+        """All outputs of the stack; secrets stay hidden.
+
+        Args:
+            file: output of `pulumi stack output --json`, to read instead.
+
+        Raises:
+            LabError: when there is no such stack, or what was read are no outputs.
+        """
+        text = read_text(file) if file else self._ask_outputs()
+        try:
+            outputs = json.loads(text)
+        except (ValueError, RecursionError):
+            outputs = None
+        if not isinstance(outputs, dict):
+            raise LabError(f"{file or f'stack {self.name}'}: no outputs in JSON were found")
+        return outputs
+
+    def _ask_outputs(self) -> str:
+        _ = self.file  # raises for an unknown name, with the nearest ones
+        try:
+            return ask_pulumi("stack", "output", "--json", "--stack", self.name)
+        except UnreachableError as error:
+            if "no stack named" not in str(error):
+                raise
+            raise UnreachableError(f"{error}. make up makes it, on hardware pulumi up") from None
+
 
 def project_root(folder: Path) -> Path:
     """The project of a folder, as the pulumi CLI finds it; outside of one, the folder itself."""

@@ -10,11 +10,11 @@ from rich.console import Console
 from components.cli.exits import Exit, exit_of
 from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, examples, show, stack_options
 from components.report.formats import FORMATS, write
-from components.report.sources import gather, read_outputs, summary_in
 from components.report.terminal import print_verdict
 from components.stack import Stack
 from components.validation.stale import after_up
-from components.validation.summary import closed
+from components.validation.store import gather
+from components.validation.summary import closed, summary_in
 
 INSTANT, WRITTEN = "2026-01-31T12:00:00Z", "%Y-%m-%dT%H:%M:%SZ"
 """A time as `Summary.started_at` is written, and how."""
@@ -83,8 +83,7 @@ def command(
 
     Exit code 1 means that the lab works in part or not at all, or is slower than it should be.
     """
-    values = read_outputs(stack, outputs)
-    summary = summary_in(values)
+    summary = summary_in(stack.outputs(outputs))
     if summary is None:
         text = "function: skip · performance: not rated (benchmarks are off)"
         show(text, {"verdict": None}, as_json=as_json)

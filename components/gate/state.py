@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from components.gate.measured import MeasuredState
 from components.stack import Stack
 from components.validation.benchmarks.plan import plan_of
-from components.validation.store import declared_rails, folder_of, read_document
+from components.validation.store import declared_rails, document_of
 from components.validation.summary import Summary
 from components.validation.verdict import verdict_by
 from stacks.base import LabError
@@ -48,8 +48,7 @@ def measured_state(stack: Stack, lab: Lab, file: Path | None) -> MeasuredState |
 
 def _moved_cables(lab: Lab, verdict: Summary, root: Path) -> dict[str, list[str]]:
     """Declared cables that the measurement had otherwise, by node, if its document is here."""
-    folder = folder_of(verdict.lab, root, simulated=verdict.simulated, store=verdict.store)
-    document = read_document(folder, verdict.run_id, verdict.document_sha256)
+    document = document_of(verdict, root)
     if document is None:
         return {}
     before = document.leaves

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from components.report.ctrf import render_ctrf
 from components.report.markdown import render_markdown
-from components.report.sources import Material
+from components.validation.store import Material
 from stacks.files import write_file
 
 SCHEMA_VERSION = 2

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from components.finding import bullets, escaped, table
 from components.report.lines import COLUMNS, cells, duration, headline, other_hints
 from components.report.shapes import matrices, mtu_chains
-from components.report.sources import Material
 from components.validation.records import unit_text
+from components.validation.store import Material
 from components.validation.summary import Summary
 
 MOST_PAIRS = 10

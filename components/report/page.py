@@ -30,7 +30,6 @@ from components.report.lines import (
     when,
 )
 from components.report.shapes import Matrix, Trend, matrices, mtu_chains, sizes, trends
-from components.report.sources import Material, RawFile
 from components.validation.benchmarks.jobs.judge import comparisons
 from components.validation.benchmarks.jobs.plan import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.records import (
@@ -41,6 +40,7 @@ from components.validation.records import (
     TransferResult,
     unit_text,
 )
+from components.validation.store import Material, RawFile
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import bytes_text, plural, some
 

@@ -1,6 +1,6 @@
-"""A lab's runs on disk.
+"""A lab's runs on disk: document and raw outputs of each, and one line per run in the history.
 
-The document and the raw outputs of each, and one line per run in the history.
+And what a report shows of one of them.
 """
 
 import gzip
@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from components.validation.history import Entry
 from components.validation.records import Frozen, MeasuredHost, RunRecord
 from components.validation.redact import redacted, redacted_fields
 from components.validation.stale import HostStates
+from components.validation.summary import Summary
 from stacks.files import write_file
 from stacks.lab import Lab
 from stacks.switches import cables
@@ -105,6 +107,8 @@ def _described(facts: MeasuredHost, printed: Mapping[str, object]) -> MeasuredHo
 
 KEPT = 20
 """Runs whose files stay; those of older ones are removed, but for the baseline's."""
+PROMPT = "$ "
+"""A raw output begins with the command that made it, behind this."""
 RAW, DOCUMENT, HISTORY = ".json.gz", ".run.json.gz", "history.jsonl"
 LARGEST_READ_BYTES = 8_000_000
 """The end of a longer history is read."""
@@ -214,3 +218,110 @@ def _write(folder: Path, name: str, text: str) -> str:
     data = gzip.compress(text.encode(), mtime=0)
     write_file(folder / name, data)
     return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RawFile:
+    """One output in a run's bundle."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    command: str
+    """Empty when the output does not say."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """Everything that a report shows; each format is a pure function of it."""
+
+    summary: Summary
+    """The stack's current verdict, which may be stale, or by other bounds than the run's own."""
+    document: RunDocument | None = None
+    """None when it is not on this machine."""
+    raw: tuple[RawFile, ...] = ()
+    """Empty when the outputs are not on this machine, or are not those of this run."""
+    missing: tuple[str, ...] = ()
+    """What could not be read, and what it means for the report."""
+
+    @property
+    def record(self) -> RunRecord | None:
+        """What was measured."""
+        return self.document.record if self.document else None
+
+    @property
+    def bundle(self) -> str:
+        """Name of the file with the raw outputs."""
+        return f"{self.summary.run_id}{RAW}"
+
+
+def document_of(verdict: Summary, root: Path) -> RunDocument | None:
+    """The run of a verdict; None if it is not on this machine."""
+    folder = folder_of(verdict.lab, root, simulated=verdict.simulated, store=verdict.store)
+    return read_document(folder, verdict.run_id, verdict.document_sha256)
+
+
+def gather(summary: Summary, *, root: Path, store: Path | None) -> Material:
+    """The material that this machine has.
+
+    What is missing is listed, and is no fault of the verdict.
+
+    Args:
+        summary: the stack output `validation`.
+        root: of the project; the paths of a store start there.
+        store: folder of the lab's runs; None: where the stack keeps them.
+    """
+    folder = store or folder_of(summary.lab, root, simulated=summary.simulated, store=summary.store)
+    document = read_document(folder, summary.run_id, summary.document_sha256)
+    raw = raw_of(folder / f"{summary.run_id}{RAW}", summary.raw_sha256)
+    missing = []
+    if document is None:
+        missing.append(
+            f"Run {summary.run_id} is not in {folder.name}: pairs, curves and hosts are left out."
+        )
+    elif not raw:
+        missing.append(
+            "The raw outputs of this run are not on this machine, so no number here can be "
+            "checked on it."
+        )
+    return Material(summary=summary, document=document, raw=raw, missing=tuple(missing))
+
+
+def raw_of(file: Path, sha256: str) -> tuple[RawFile, ...]:
+    """The outputs in a run's file; none when it is not here, or is not the one that was written."""
+    try:
+        with file.open("rb") as data:
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+        return raw_files(_outputs_in(file)) if digest == sha256 else ()
+    except (OSError, EOFError, zlib.error, ValueError):
+        return ()
+
+
+def _outputs_in(file: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of each output, one at a time.
+
+    All of them together may be larger than memory should be.
+    """
+    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            # the file is a JSON object with a line per entry, as the store writes it
+            entry = line.strip().removesuffix(",")
+            if entry and entry not in ("{", "}", "{}"):
+                yield from json.loads(f"{{{entry}}}").items()
+
+
+def raw_files(outputs: Iterable[tuple[str, str]]) -> tuple[RawFile, ...]:
+    """The files of a bundle, by name."""
+    return tuple(sorted((_file(name, text) for name, text in outputs), key=lambda file: file.name))
+
+
+def _file(name: str, text: str) -> RawFile:
+    data = text.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    return RawFile(name=name, size_bytes=len(data), sha256=digest, command=command_in(text))
+
+
+def command_in(text: str) -> str:
+    """The command that an output names in one of its first lines."""
+    lines = text[:2000].splitlines()[:3]
+    return next((line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)), "")

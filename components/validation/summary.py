@@ -1,9 +1,10 @@
 """The stack output `validation`, a typed and versioned verdict, and how states of tests combine."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from components.finding import Finding
 from components.validation.records import (
@@ -14,6 +15,7 @@ from components.validation.records import (
     Unit,
     outcome_counts,
 )
+from stacks.base import LabError
 from stacks.benchmarks import Threshold
 
 Function = Literal["pass", "fail", "skip", "error", "replayed", "not run"]
@@ -103,6 +105,28 @@ class Summary(RunHead):
     """Folder of the runs in the lab file; empty for the usual one."""
     bounds: str = ""
     """Digest of the benchmark settings that it was judged by."""
+
+
+def summary_in(outputs: Mapping[str, object]) -> Summary | None:
+    """The verdict; None when the lab asks for no validation.
+
+    Raises:
+        LabError: when there is none yet, or another version of this program wrote it.
+    """
+    validation = outputs.get("validation")
+    if not isinstance(validation, dict):
+        raise LabError("the stack has no output `validation` yet: pulumi up makes it")
+    if validation.get("mode") == "off":
+        return None
+    try:
+        return Summary.model_validate_json(json.dumps(validation), strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise LabError(
+            f"the output `validation` is of another version of this program ({where}: "
+            f"{fault['msg']}): run pulumi up"
+        ) from None
 
 
 def closed(mode: str, function: str, performance: str) -> bool:

@@ -48,7 +48,7 @@ from components.validation.history import History, confirmed_losses, history_of,
 from components.validation.history import compared as compared_with_baseline
 from components.validation.records import RunRecord
 from components.validation.stale import made_stale
-from components.validation.store import RunDocument, folder_of, read_document
+from components.validation.store import RunDocument, document_of
 from components.validation.summary import (
     SHOWN_ONLY,
     JudgedTest,
@@ -173,8 +173,7 @@ def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
     mode = {"mode": benchmarks.mode}
     if verdict.bounds == bounds_digest(benchmarks):
         return verdict.model_copy(update=mode)
-    folder = folder_of(verdict.lab, root, simulated=verdict.simulated, store=verdict.store)
-    document = read_document(folder, verdict.run_id, verdict.document_sha256)
+    document = document_of(verdict, root)
     if document is None:
         why = (
             f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store "

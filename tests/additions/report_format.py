@@ -1,6 +1,6 @@
 """The tests of a verdict as CSV, as `components/report/csv.py`."""
 
-from components.report.sources import Material
+from components.validation.store import Material
 
 
 def render_csv(material: Material) -> str:

@@ -5,7 +5,6 @@ from ipaddress import IPv4Address
 
 from components.finding import Finding
 from components.physics.ceilings import Path, bandwidth_ceiling
-from components.report.sources import Material, raw_files
 from components.ssh.session import CommandResult
 from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
 from components.validation.benchmarks.nccl.table import parse_nccl
@@ -26,7 +25,7 @@ from components.validation.records import (
     median_of,
     outcome_counts,
 )
-from components.validation.store import DeclaredRail, RunDocument
+from components.validation.store import DeclaredRail, Material, RunDocument, raw_files
 from components.validation.summary import JudgedTest, Pair, Regression, Summary, not_run
 from stacks.read import read_stack_file
 from tests.conftest import ROOT

@@ -9,8 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.report.sources import raw_of
-from components.validation.store import write_bundle
+from components.validation.store import raw_of, write_bundle
 
 
 @given(raw=st.dictionaries(st.text(), st.text()))

@@ -11,7 +11,7 @@ import pytest
 
 from components.report.page import render_html
 from components.report.shapes import trends
-from components.report.sources import Material
+from components.validation.store import Material
 from tests.components.report.synthetic import Model
 
 VOID = {"meta", "br"}

@@ -12,9 +12,9 @@ from components.cli.app import main
 from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
 from components.report.page import state_class
-from components.report.sources import Material
 from components.report.terminal import COLOUR, print_verdict
 from components.validation.records import TransferResult
+from components.validation.store import Material
 from components.validation.summary import Function, Performance, Summary
 from components.validation.verdict import judge
 from stacks.lab import Lab

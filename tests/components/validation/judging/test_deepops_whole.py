@@ -6,11 +6,11 @@ import pytest
 
 from components.report.lines import headline
 from components.report.markdown import render_markdown
-from components.report.sources import Material
 from components.validation.benchmarks.jobs.run import read_job
 from components.validation.benchmarks.nccl.run import read_nccl
 from components.validation.benchmarks.verbs.perftest import parse_bandwidth
 from components.validation.records import RunRecord
+from components.validation.store import Material
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.lab import Lab
