@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from components.finding import bullets, escaped, table
 from components.report.lines import COLUMNS, cells, duration, headline, other_hints
-from components.report.shapes import matrices, mtu_chains
+from components.report.mtus import mtu_chains
 from components.validation.records import unit_text
 from components.validation.store import Material
 from components.validation.summary import Summary
@@ -65,14 +65,14 @@ def _slowest(material: Material) -> Iterator[str]:
     """The worst pairs of each test on each rail; the page and the JSON file have all of them."""
     if material.record is None:
         return
-    measured = matrices(material.record, material.summary)
+    measured = material.record.rail_tests(material.summary.ceilings)
     rows = []
-    for matrix in measured:
-        worst_first = sorted(matrix.values, key=matrix.share)
+    for test in measured:
+        worst_first = sorted(test.values, key=test.share)
         for pair in worst_first[: max(1, MOST_PAIRS // len(measured))]:
-            value = f"{matrix.values[pair]:.4g} {unit_text(matrix.unit)}"
-            share = f"{matrix.share(pair):.1%} of {matrix.basis}"
-            rows.append([matrix.test, matrix.rail, " to ".join(pair), value, share])
+            value = f"{test.values[pair]:.4g} {unit_text(test.unit)}"
+            share = f"{test.share(pair):.1%} of {test.basis}"
+            rows.append([test.test, test.rail, " to ".join(pair), value, share])
     if rows:
         yield from ("## Slowest pairs", "")
         yield from _escaped_table(("test", "rail", "pair", "median", "share"), rows)

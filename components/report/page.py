@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from components.report.charts.nodes import node_chart
 from components.report.charts.pairs import pair_chart
-from components.report.charts.sizes import Line, lines_chart, size_chart
-from components.report.charts.trend import trend_chart
+from components.report.charts.sizes import Line, lines_chart, size_chart, sizes
+from components.report.charts.trend import Trend, trend_chart, trends
 from components.report.frame import environment
 from components.report.lines import (
     counted,
@@ -29,13 +29,14 @@ from components.report.lines import (
     test_title,
     when,
 )
-from components.report.shapes import Matrix, Trend, matrices, mtu_chains, sizes, trends
+from components.report.mtus import mtu_chains
 from components.validation.benchmarks.jobs.judge import comparisons
 from components.validation.benchmarks.jobs.plan import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.records import (
     JobResult,
     LogResult,
     MeasuredHost,
+    RailTest,
     RunRecord,
     TransferResult,
     unit_text,
@@ -121,7 +122,7 @@ class Chart:
 def render_html(material: Material) -> str:
     """The file's text."""
     summary, record, sources = material.summary, material.record, Sources(material)
-    measured = matrices(record, summary) if record else []
+    measured = record.rail_tests(summary.ceilings) if record else []
     hints = other_hints(summary)
     sections: dict[str, object] = {
         "tests": _tests(summary, sources),
@@ -322,7 +323,7 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> Iterator[obj
     yield test.because if test.because != label else ""
 
 
-def _pairs(record: RunRecord, drawn: list[Matrix]) -> Shown:
+def _pairs(record: RunRecord, drawn: list[RailTest]) -> Shown:
     """A heatmap per test and rail, and the slowest pairs in numbers."""
     measured = [
         t for t in record.transfers if t.outcome == "measured" and t.samples and t.shape != "sizes"
@@ -332,7 +333,7 @@ def _pairs(record: RunRecord, drawn: list[Matrix]) -> Shown:
         of_test = [t for t in measured if (t.test, t.shape) == test]
         shown += sorted(of_test, key=lambda t: -t.value if t.unit == "us" else t.value)[:MOST_PAIRS]
     return {
-        "charts": [_heatmap(matrix, f"pair{at}") for at, matrix in enumerate(drawn)],
+        "charts": [_heatmap(test, f"pair{at}") for at, test in enumerate(drawn)],
         "again": sum(bool(t.retest) for t in record.transfers),
         "later": sum(t.second_try for t in record.transfers),
         "shown": shown,
@@ -341,20 +342,20 @@ def _pairs(record: RunRecord, drawn: list[Matrix]) -> Shown:
     }
 
 
-def _heatmap(matrix: Matrix, name: str) -> Chart:
+def _heatmap(test: RailTest, name: str) -> Chart:
     return Chart(
-        caption=f"{test_name(matrix.test, matrix.shape)}, {matrix.rail}",
-        note=f"share of {matrix.basis}, {number(matrix.reference)} {unit_text(matrix.unit)}",
-        svg=_svg(pair_chart(matrix, name)),
+        caption=f"{test_name(test.test, test.shape)}, {test.rail}",
+        note=f"share of {test.basis}, {number(test.reference)} {unit_text(test.unit)}",
+        svg=_svg(pair_chart(test, name)),
     )
 
 
-def _nodes(measured: list[Matrix]) -> Iterator[Chart]:
+def _nodes(measured: list[RailTest]) -> Iterator[Chart]:
     """Box plots, where a node has more than one pair."""
-    groups: dict[tuple[str, str], list[Matrix]] = {}
-    for matrix in measured:
-        if len(matrix.nodes) > 2:
-            groups.setdefault((matrix.test, matrix.shape), []).append(matrix)
+    groups: dict[tuple[str, str], list[RailTest]] = {}
+    for test in measured:
+        if len(test.nodes) > 2:
+            groups.setdefault((test.test, test.shape), []).append(test)
     for index, (group, of_group) in enumerate(groups.items()):
         kind = "wide" if len(of_group[0].nodes) > WIDE_NODES else ""
         yield Chart(

@@ -1,7 +1,8 @@
 """The record of a run: measured facts, without any verdict that a threshold could change."""
 
 from collections import Counter
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
@@ -180,6 +181,48 @@ def median_of(transfers: Iterable[TransferResult]) -> float | None:
     """Median over the measured transfers; None without one."""
     values = [t.value for t in transfers if t.outcome == "measured" and t.samples]
     return round(median(values), 6) if values else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RailTest:
+    """One test on one rail, pair by pair."""
+
+    transfers: Sequence[TransferResult]
+    values: Mapping[tuple[str, str], float]
+    """By client and server."""
+    reference: float
+    """The value of a share of 1."""
+    basis: str
+
+    @property
+    def test(self) -> str:
+        return self.transfers[0].test
+
+    @property
+    def shape(self) -> str:
+        return self.transfers[0].shape
+
+    @property
+    def rail(self) -> str:
+        return self.transfers[0].rail
+
+    @property
+    def unit(self) -> Unit:
+        return self.transfers[0].unit
+
+    @property
+    def nodes(self) -> list[str]:
+        return sorted({node for t in self.transfers for node in (t.client, t.server)})
+
+    def share(self, pair: tuple[str, str]) -> float:
+        """How good a pair is against the reference.
+
+        1 is as good as it, less is worse, whatever the unit.
+        """
+        value = self.values[pair]
+        if value <= 0 or self.reference <= 0:
+            return 0.0
+        return self.reference / value if self.unit == "us" else value / self.reference
 
 
 class LogResult(Frozen):
@@ -423,6 +466,28 @@ class RunRecord(RunHead):
     jobs: tuple[JobResult, ...] = ()
     hosts: dict[str, MeasuredHost] = {}
     notes: tuple[str, ...] = ()
+
+    def rail_tests(self, ceilings: Mapping[tuple[str, str, str | None], float]) -> list[RailTest]:
+        """Each test that measured pairs, in the order in which they ran.
+
+        Args:
+            ceilings: by test, shape and rail; a test without one is compared with its median.
+        """
+        by_test: dict[tuple[str, str, str], list[TransferResult]] = {}
+        for t in self.transfers:
+            if t.shape in ("one_way", "both_ways"):
+                by_test.setdefault((t.test, t.shape, t.rail), []).append(t)
+        tests = []
+        for key, transfers in by_test.items():
+            values = {(t.client, t.server): t.value for t in transfers if t.has_value}
+            if not values:
+                continue
+            reference, basis = median(values.values()), "the median of the rail"
+            if key in ceilings:
+                reference, basis = ceilings[key], "the ceiling"
+            test = RailTest(transfers=transfers, values=values, reference=reference, basis=basis)
+            tests.append(test)
+        return tests
 
     def transfers_of(self, test: str, shape: str, rail: str) -> list[TransferResult]:
         """The results of one test on one rail, whatever their outcome."""

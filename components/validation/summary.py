@@ -106,6 +106,15 @@ class Summary(RunHead):
     bounds: str = ""
     """Digest of the benchmark settings that it was judged by."""
 
+    @property
+    def ceilings(self) -> dict[tuple[str, str, str | None], float]:
+        """Those of the bandwidths, by test, shape and rail."""
+        ceilings = {}
+        for test in self.tests:
+            if test.ceiling and test.unit == "Gbit/s":
+                ceilings[test.test, test.shape, test.rail] = test.ceiling
+        return ceilings
+
 
 def summary_in(outputs: Mapping[str, object]) -> Summary | None:
     """The verdict; None when the lab asks for no validation.

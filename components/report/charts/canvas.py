@@ -58,6 +58,16 @@ TEXT = 12
 SMALL = 11
 
 
+def short(name: str, most: int = 12) -> str:
+    """A node's name for the edge of a chart, cut in the middle: its end makes it unique."""
+    return name if len(name) <= most else f"{name[: most - 7]}…{name[-6:]}"
+
+
+def three(value: float) -> str:
+    """Three significant digits, and no powers of ten: what a chart has room for."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")
+
+
 def series_colour(number: int) -> str:
     """The colour of a line; they repeat after eight, which is as many rails as a node has."""
     return SERIES[number % len(SERIES)]

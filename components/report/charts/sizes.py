@@ -1,14 +1,25 @@
 """Values against message size: bandwidth, latency, busbw and time."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
-from components.report.charts.canvas import MUTED, Canvas, frame, name_lines, series_colour
-from components.report.shapes import Sizes, short, three
+from components.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
+from components.report.charts.canvas import (
+    MUTED,
+    Canvas,
+    frame,
+    name_lines,
+    series_colour,
+    short,
+    three,
+)
 from components.validation.benchmarks.verbs.plan import PROGRAMS
+from components.validation.records import CurvePoint, RunRecord, TransferResult
+from stacks.benchmarks import VerbsTest
 from stacks.words import bytes_text
 
 Line = Sequence[tuple[int, float]]
@@ -17,6 +28,96 @@ SIZE = (512, 300)
 MARGINS = (64, 132, 12, 44)
 SOLID: tuple[float | None, ...] = (None, None)
 DASHES = {4096: (5.0, 2.0), 2048: (3.0, 2.0), 1024: (1.0, 2.0)}
+
+
+SHOWN_MTUS_BYTES = tuple(mtu for mtu in PATH_MTUS_BYTES if mtu >= 1024)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """Curves of one test on one rail, put together: the values of each message size."""
+
+    rail: str
+    values: dict[int, list[float]]
+    tails: dict[int, list[float]]
+    """The 99th percentiles; empty where the tool does not print one of each size."""
+    curves: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """One test over message sizes on all rails."""
+
+    test: VerbsTest
+    unit: str
+    bands: tuple[Band, ...]
+    line_rate_gbit_s: float | None
+    """None where ports do not report it, where rails differ, and in the simulator; then no ceiling
+    is drawn."""
+
+    @property
+    def latency(self) -> bool:
+        return self.unit == "us"
+
+    @property
+    def sizes_bytes(self) -> list[int]:
+        return [size for band in self.bands for size in band.values]
+
+    def ceilings(self) -> dict[int, list[tuple[int, float]]]:
+        """By path MTU, the most that a port of this rate can carry at each power of two."""
+        if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
+            return {}
+        low, high = min(self.sizes_bytes), max(self.sizes_bytes)
+        between = [2**power for power in range(low.bit_length(), (high - 1).bit_length())]
+        ceilings = {}
+        for mtu_bytes in SHOWN_MTUS_BYTES:
+            path = Path(line_rate_gbit_s=self.line_rate_gbit_s, path_mtu_bytes=mtu_bytes)
+            points = []
+            for size in (low, *between, high):
+                points.append((size, bandwidth_ceiling(replace(path, message_bytes=size)).value))
+            ceilings[mtu_bytes] = points
+        return ceilings
+
+
+def sizes(record: RunRecord) -> list[Sizes]:
+    """Each test over message sizes; latency tests last."""
+    by_test: dict[str, list[TransferResult]] = {}
+    for transfer in record.transfers:
+        if transfer.curve and transfer.outcome == "measured":
+            by_test.setdefault(transfer.test, []).append(transfer)
+    last = sorted(by_test, key=lambda test: (test.endswith("_lat"), test))
+    return [_sizes(by_test[test], simulated=record.simulated) for test in last]
+
+
+def _sizes(transfers: list[TransferResult], *, simulated: bool) -> Sizes:
+    rates = {None if simulated else t.line_rate_gbit_s for t in transfers}
+    line_rate_gbit_s = rates.pop() if len(rates) == 1 else None
+    curves: dict[str, list[tuple[CurvePoint, ...]]] = {}
+    for t in transfers:
+        curves.setdefault(t.rail, []).append(t.curve)
+    return Sizes(
+        test=transfers[0].test,
+        unit=transfers[0].unit,
+        bands=tuple(_band(rail, of_rail) for rail, of_rail in curves.items()),
+        line_rate_gbit_s=line_rate_gbit_s,
+    )
+
+
+def _band(rail: str, curves: list[tuple[CurvePoint, ...]]) -> Band:
+    points = sorted((point for curve in curves for point in curve), key=_size_of)
+    values: dict[int, list[float]] = {}
+    tails: dict[int, list[float]] = {}
+    for point in points:
+        values.setdefault(point.message_bytes, []).append(point.value)
+        if point.tail is not None:
+            tails.setdefault(point.message_bytes, []).append(point.tail)
+    if tails.keys() != values.keys():
+        tails = {}
+    return Band(rail=rail, values=values, tails=tails, curves=len(curves))
+
+
+def _size_of(point: CurvePoint) -> int:
+    return point.message_bytes
 
 
 def size_chart(sizes: Sizes, name: str) -> str:

@@ -1,6 +1,7 @@
 """How a test did from run to run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from components.report.charts.canvas import (
     FAILED,
@@ -11,8 +12,83 @@ from components.report.charts.canvas import (
     name_lines,
     series_colour,
 )
-from components.report.shapes import Trend
+from components.report.lines import test_name
+from components.validation.history import Entry
 from components.validation.records import unit_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trend:
+    """One test over the runs."""
+
+    title: str
+    unit: str
+    runs: tuple[str, ...]
+    """When each began, RFC 3339."""
+    lines: dict[str, tuple[float | None, ...]]
+    """By rail; None where a run has no value."""
+    settled: tuple[bool, ...]
+    """Whether the run passed."""
+    baseline: int | None
+    """Which of the runs the last one is compared with."""
+    parts: tuple[int, ...]
+    """By run: how often the configuration changed before it. Values of different parts are not
+    compared."""
+
+
+def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
+    """A trend per test of the last run; nothing while there is only one run."""
+    if len(runs) < 2:
+        return []
+    drawn = []
+    for test, unit in _tests(runs[-1]).items():
+        lines = _lines(test, runs)
+        if any(len(line) - line.count(None) > 1 for line in lines.values()):
+            ids = [run.run_id for run in runs]
+            baseline = ids.index(baseline_run) if baseline_run in ids else None
+            trend = Trend(
+                title=test,
+                unit=unit,
+                runs=tuple(run.started_at for run in runs),
+                lines=lines,
+                settled=tuple(run.passed for run in runs),
+                baseline=baseline,
+                parts=tuple(_parts(runs)),
+            )
+            drawn.append(trend)
+    return drawn
+
+
+def _tests(run: Entry) -> dict[str, str]:
+    """Unit by test."""
+    return {_line_of(name)[0]: value.unit for name, value in run.values.items()}
+
+
+def _lines(test: str, runs: Sequence[Entry]) -> dict[str, tuple[float | None, ...]]:
+    """The values of a test by line, one per run."""
+    lines: dict[str, list[float | None]] = {}
+    for at, run in enumerate(runs):
+        for name, value in run.values.items():
+            title, line = _line_of(name)
+            if title == test:
+                lines.setdefault(line, [None] * len(runs))[at] = value.median
+    return {line: tuple(values) for line, values in sorted(lines.items())}
+
+
+def _line_of(name: str) -> tuple[str, str]:
+    """Title and line of a value, named after test, shape and rail, or after job and transport."""
+    words = name.split(" ")
+    return test_name(words[0], words[1]) if len(words) == 3 else words[0], words[-1] if words[
+        1:
+    ] else "all"
+
+
+def _parts(runs: Sequence[Entry]) -> Iterator[int]:
+    part, before = 0, runs[0].config
+    for run in runs:
+        part += run.config != before
+        before = run.config
+        yield part
 
 
 def trend_chart(trend: Trend, name: str) -> str:

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from components.report.charts.trend import trends
 from components.report.page import render_html
-from components.report.shapes import trends
 from components.validation.store import Material
 from tests.components.report.synthetic import Model
 
