@@ -6,7 +6,7 @@ from components.cli.exits import Exit, ended, exit_of
 from components.cli.options import examples, json_option, show, stack_options
 from components.stack import Stack
 from components.validation.by_hand import described, measured, planned
-from components.validation.runner import shown
+from components.validation.measuring import shown
 
 
 @click.command(

@@ -23,9 +23,9 @@ from components.stack import Stack
 from components.validation.benchmarks.part import alone, only
 from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.benchmarks.verbs.hcas import hcas_of
+from components.validation.measuring import RunContext, measure
 from components.validation.records import RunRecord
 from components.validation.redact import needles_of
-from components.validation.runner import RunContext, measure
 from components.validation.store import (
     RAW,
     RunDocument,

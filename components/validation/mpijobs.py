@@ -1,5 +1,6 @@
 """Runs an MPIJob: creates it, waits for its end, reads the launcher's log, and deletes it."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -35,6 +36,7 @@ from components.validation.cluster import (
 from stacks.base import LabError
 
 T = TypeVar("T")
+NO_KUBECONFIG = "no kubeconfig"
 POLL_S = 1.0
 ANNOUNCE_S = 30.0
 START_S = {True: 300, False: 900}
@@ -66,6 +68,21 @@ class ClusterRun:
     """Ends all waiting; jobs and pods are deleted then."""
     raw: dict[str, str] = field(default_factory=dict)
     on_nodes: OnNodes | None = None
+
+    def lacks(self, workers: Workers) -> bool:
+        """Whether a job of these workers cannot run."""
+        return workers.runner == "pods" and self.kubeconfig is None
+
+    async def in_thread(self, run: Callable[..., T], *args: object) -> T:
+        """Runs what blocks.
+
+        If the run is cancelled, the thread deletes its pods and jobs within seconds.
+        """
+        try:
+            return await asyncio.to_thread(run, *args)
+        except asyncio.CancelledError:
+            self.stop.set()
+            raise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

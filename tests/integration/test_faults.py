@@ -16,7 +16,7 @@ from components.hosts.records import HostRecord, Outcome
 from components.hosts.repair import converge, undo_all
 from components.ssh.credentials import access_to, host_keys
 from components.validation.benchmarks.plan import plan_of
-from components.validation.runner import measure
+from components.validation.measuring import measure
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.access import read_private_key

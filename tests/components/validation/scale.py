@@ -18,8 +18,8 @@ from pathlib import Path
 from components.cli.exits import Exit
 from components.ssh.credentials import access_to
 from components.validation.benchmarks.plan import plan_of
+from components.validation.measuring import measure
 from components.validation.output import output_of
-from components.validation.runner import measure
 from components.validation.store import RunDocument, declared_rails, write_bundle, write_document
 from components.validation.verdict import verdict_on
 from simulator.hosts.running import many_hosts

@@ -12,8 +12,8 @@ import pytest
 from components.cli.app import main
 from components.validation import by_hand
 from components.validation.benchmarks.plan import Plan
+from components.validation.measuring import Run, RunContext
 from components.validation.records import TransferResult
-from components.validation.runner import Run, RunContext
 from tests.components.validation.labs import record, reduced
 from tests.conftest import ROOT
 from tests.messages import states

@@ -16,8 +16,8 @@ from components.validation import verdict as verdict_of
 from components.validation.benchmarks.plan import Plan
 from components.validation.history import history_in
 from components.validation.measurement import Measurement, MeasurementInputs, MeasurementState
+from components.validation.measuring import Run
 from components.validation.records import MeasuredHost, RunRecord, TransferResult
-from components.validation.runner import Run
 from components.validation.stale import FACTS, fingerprint_of, host_states
 from components.validation.store import RunDocument, declared_rails, read_document
 from components.validation.summary import Summary

@@ -7,8 +7,8 @@ from components.provider import server
 from components.provider.base import ProviderConfig
 from components.validation import measuring
 from components.validation.benchmarks.plan import Plan
+from components.validation.measuring import Run
 from components.validation.records import RunRecord
-from components.validation.runner import Run
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from stacks.read import read_stack_file

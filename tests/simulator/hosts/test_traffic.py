@@ -13,7 +13,7 @@ import pytest
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import LabAccess, Login
 from components.validation.benchmarks.plan import plan_of
-from components.validation.runner import Run, measure
+from components.validation.measuring import Run, measure
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from simulator.hosts.farm import Farm, places_of

@@ -22,13 +22,12 @@ from components.validation.benchmarks.nccl.run import (
 )
 from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
 from components.validation.benchmarks.training import training_benchmark
-from components.validation.mpijobs import ClusterRun, FinishedJob, JobToRun, run_job
+from components.validation.mpijobs import NO_KUBECONFIG, ClusterRun, FinishedJob, JobToRun, run_job
 from components.validation.parsers import lines_of
 from components.validation.records import JobResult, Outcome, outcome_of
 from components.validation.repeats import repeats
 
 IMAGE_OF = {ALL_REDUCE: "benchmark", MPI_ALL_REDUCE: "mpi"}
-NO_KUBECONFIG = "no kubeconfig"
 NO_RECORDING = "the nodes show recorded logs, but there is none for this job"
 
 
@@ -48,7 +47,7 @@ def _run(job: PlannedJob, turn: int, cluster: ClusterRun) -> JobResult:
         return not_run(job, "skipped", "")
     if cluster.stop.is_set():
         return not_run(job, "skipped", "the run was stopped")
-    if job.workers.runner == "pods" and cluster.kubeconfig is None:
+    if cluster.lacks(job.workers):
         return not_run(job, "skipped", NO_KUBECONFIG)
     name, log_name = job.job_name(cluster.run_id, turn), f"{job.name}.{turn}.log"
     result = run_job(

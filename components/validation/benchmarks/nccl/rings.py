@@ -15,7 +15,7 @@ from components.validation.benchmarks.nccl.plan import RING_S, NcclPlan, node_ri
 from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import LATE
-from components.validation.mpijobs import ClusterRun, JobToRun, run_job
+from components.validation.mpijobs import NO_KUBECONFIG, ClusterRun, JobToRun, run_job
 from components.validation.records import NodeRing, Outcome, RunRecord
 from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.summary import (
@@ -37,6 +37,22 @@ _EXIT = re.compile(r"^exit (?P<code>[0-9]{1,3})$")
 _THROUGH_HOST = re.compile(r" -> [0-9]+\[[0-9a-f]+\] via SHM/")
 """NCCL, src/transport/shm.cc: `Channel %02d : %d[%d] -> %d[%d] via SHM/%s/%s`; between peers it is
 `via P2P/`."""
+
+
+def measure_rings(plan: NcclPlan, cluster: ClusterRun) -> Rings:
+    """The rings with their line of progress; skipped without a cluster. Blocks."""
+    if cluster.lacks(plan):
+        return rings_without_a_run(plan, "skipped", NO_KUBECONFIG)
+    rings = run_rings(plan, cluster)
+    words = []
+    with_value = [ring for ring in rings if ring.busbw_gbyte_s]
+    if with_value:
+        slowest = min(with_value, key=lambda ring: ring.of_itself)
+        words.append(f"slowest {slowest.node}, {slowest.of_itself:.2f} GB/s")
+    bad = [ring for ring in rings if ring.outcome != "measured"]
+    words += [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in bad[:3]]
+    cluster.say(f"nccl_one_node: {'; '.join(words)}")
+    return rings
 
 
 def run_rings(plan: NcclPlan, cluster: ClusterRun) -> Rings:

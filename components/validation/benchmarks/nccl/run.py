@@ -1,5 +1,7 @@
 """Runs the all-reduce over all nodes, and reads its log."""
 
+import asyncio
+import time
 from collections.abc import Iterator
 
 from pydantic import JsonValue
@@ -7,6 +9,7 @@ from pydantic import JsonValue
 from components.jobs.mpijob import job_name
 from components.jobs.workers import Transport
 from components.physics.signs import reasons_in
+from components.validation.benchmarks.nccl.judge import ceiling_of
 from components.validation.benchmarks.nccl.log import (
     NcclNetwork,
     parse_nccl_log,
@@ -15,13 +18,17 @@ from components.validation.benchmarks.nccl.log import (
     unnamed_adapters,
 )
 from components.validation.benchmarks.nccl.plan import (
+    RING_S,
     NcclPlan,
     all_reduce,
     smaller_ring,
 )
+from components.validation.benchmarks.nccl.search import Topology, search_of
 from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
-from components.validation.mpijobs import ClusterRun, FinishedJob, JobToRun, run_job
-from components.validation.records import CurvePoint, NcclResult, RingResult, outcome_of
+from components.validation.benchmarks.plan import Plan
+from components.validation.mpijobs import NO_KUBECONFIG, ClusterRun, FinishedJob, JobToRun, run_job
+from components.validation.records import CurvePoint, NcclResult, RingResult, RunRecord, outcome_of
+from components.validation.search.fabric import BAD_BELOW
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -33,6 +40,17 @@ ROTATED = (
     "that "
     "can run the launcher, and measure again"
 )
+
+
+def measure_nccl(plan: NcclPlan, cluster: ClusterRun, broken: str) -> NcclResult:
+    """The all-reduce with its line of progress; skipped over what is broken. Blocks."""
+    if cluster.lacks(plan):
+        broken = NO_KUBECONFIG
+    if broken:
+        return NcclResult(outcome="skipped", reasons=(broken,))
+    result = run_nccl(plan, cluster)
+    cluster.say(f"nccl_all_reduce {result.shown(result.busbw_gbyte_s, 'GB/s')}")
+    return result
 
 
 def run_nccl(plan: NcclPlan, cluster: ClusterRun) -> NcclResult:
@@ -52,6 +70,28 @@ def run_nccl(plan: NcclPlan, cluster: ClusterRun) -> NcclResult:
             sound=lambda result: result.outcome != "failed",
         ),
     )
+
+
+async def smaller_rings(
+    plan: Plan, record: RunRecord, leaf_of: Topology, cluster: ClusterRun, until_s: float
+) -> tuple[RingResult, ...]:
+    """Pairs and halves, if the ring over all nodes is slow, for as long as the budget lasts."""
+    nccl, ceiling = record.nccl, ceiling_of(plan, record)
+    if plan.nccl is None or nccl is None or nccl.replayed or record.simulated or ceiling is None:
+        return ()
+    whole = nccl.busbw_gbyte_s
+    if whole is None or whole >= BAD_BELOW * ceiling.value:
+        return ()
+    search = search_of(plan.nccl.nodes, leaf_of, whole)
+    results: list[RingResult] = []
+    while (rings := search.next_rings(results)) and time.monotonic() + RING_S < until_s:
+        cluster.say(f"nccl_all_reduce is slow: {plural(len(rings), 'smaller ring')}")
+        running = []
+        for number, nodes in enumerate(rings, len(results)):
+            ring = cluster.in_thread(run_smaller_ring, plan.nccl, nodes, number, cluster)
+            running.append(ring)
+        results += await asyncio.gather(*running)
+    return tuple(results)
 
 
 def run_smaller_ring(

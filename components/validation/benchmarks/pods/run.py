@@ -39,7 +39,7 @@ from components.validation.cluster import (
     objects,
     pull_fault,
 )
-from components.validation.mpijobs import ClusterRun, replayed_on
+from components.validation.mpijobs import NO_KUBECONFIG, ClusterRun, replayed_on
 from components.validation.records import PodFault, PodRails, outcome_of
 from stacks.base import LabError
 from stacks.words import plural
@@ -304,6 +304,23 @@ class _Check:
 
 def _counts(value: JsonValue) -> Mapping[str, str]:
     return {name: str(count) for name, count in value.items()} if isinstance(value, dict) else {}
+
+
+def measure_pods(plan: Plan, cluster: ClusterRun) -> PodRails:
+    """The check with its line of progress; skipped without a cluster. Blocks."""
+    if cluster.kubeconfig is None:
+        return PodRails(outcome="skipped", reason=NO_KUBECONFIG)
+    pods = run_pods(plan, cluster)
+    if pods.faults:
+        words = f"{pods.outcome}: {'; '.join(fault.code for fault in pods.faults[:2])}"
+    elif pods.reason:
+        words = f"{'not run' if pods.played else pods.outcome}: {pods.reason}"
+    else:
+        reached = sum(rail.reached for rail in pods.rails)
+        pairs = sum(rail.pairs for rail in pods.rails)
+        words = f"{pods.outcome}: {reached} of {plural(pairs, 'pair')}"
+    cluster.say(f"pod_rails {words}")
+    return pods
 
 
 def run_pods(plan: Plan, cluster: ClusterRun) -> PodRails:

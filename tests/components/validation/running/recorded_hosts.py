@@ -4,8 +4,8 @@ import asyncio
 
 from components.ssh.credentials import LabAccess
 from components.validation.benchmarks.plan import Plan
+from components.validation.measuring import measure
 from components.validation.records import RunRecord
-from components.validation.runner import measure
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Host,

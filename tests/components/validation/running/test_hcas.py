@@ -14,8 +14,8 @@ from components.validation.benchmarks.verbs.hcas import hcas_of, proven_round
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.pvrdma import proof_of_hardware
 from components.validation.benchmarks.verbs.run import Bench
+from components.validation.measuring import RunContext, measure
 from components.validation.records import RunRecord, TransferResult
-from components.validation.runner import RunContext, measure
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fakes import running

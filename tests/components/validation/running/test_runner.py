@@ -10,17 +10,17 @@ import pytest
 from components.ssh import connection
 from components.ssh.credentials import LabAccess, Login
 from components.ssh.session import LARGEST_OUTPUT, session
-from components.validation import runner
 from components.validation.benchmarks.plan import Plan
+from components.validation.benchmarks.pods import run as pods
 from components.validation.benchmarks.verbs import course
 from components.validation.benchmarks.verbs import run as verbs
 from components.validation.benchmarks.verbs.commands import TAKEN, bounded
 from components.validation.benchmarks.verbs.course import fewest, no_longer_gains
 from components.validation.benchmarks.verbs.hosts import taken
 from components.validation.benchmarks.verbs.ports import parse_ports
+from components.validation.measuring import Run, all_failed, measure
 from components.validation.mpijobs import ClusterRun
 from components.validation.records import PodFault, PodRails, RunRecord
-from components.validation.runner import Run, all_failed, measure
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Process,
@@ -77,7 +77,7 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
         cluster.raw["pods/gpu01"] = "rocelab reported"
         return found
 
-    monkeypatch.setattr(runner, "run_pods", checked)
+    monkeypatch.setattr(pods, "run_pods", checked)
     lines: list[str] = []
 
     async def measured() -> Run:

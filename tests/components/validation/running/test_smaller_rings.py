@@ -5,13 +5,14 @@ import time
 
 import pytest
 
-from components.validation import runner
+from components.validation.benchmarks.nccl import run as nccl
 from components.validation.benchmarks.nccl.plan import NcclPlan
+from components.validation.benchmarks.nccl.run import smaller_rings
 from components.validation.benchmarks.nccl.search import slow_parts
 from components.validation.benchmarks.plan import Plan, plan_of
+from components.validation.measuring import _begun
 from components.validation.mpijobs import ClusterRun
 from components.validation.records import NcclResult, RingResult, RunRecord
-from components.validation.runner import RunContext, _begun, smaller_rings
 from stacks.benchmarks import Benchmarks, Nccl
 from tests.components.audit.spoilt import lab
 
@@ -45,11 +46,10 @@ def searched(monkeypatch: pytest.MonkeyPatch, plan: Plan, whole: float, budget_s
     def ring(_plan: NcclPlan, nodes: tuple[str, ...], _number: int, _cluster: ClusterRun) -> RingResult:
         return RingResult(nodes=nodes, busbw_gbyte_s=BUSBW if "gpu03" in nodes else 2 * BUSBW)
 
-    monkeypatch.setattr(runner, "run_smaller_ring", ring)
+    monkeypatch.setattr(nccl, "run_smaller_ring", ring)
     cluster = ClusterRun(kubeconfig=None, lab="pod1", run_id="r1", simulated=False, say=lambda _: None)
-    around = RunContext(budget_s=budget_s)
     until_s = time.monotonic() + budget_s
-    return asyncio.run(smaller_rings(plan, record_of(plan, whole), around, cluster, until_s))
+    return asyncio.run(smaller_rings(plan, record_of(plan, whole), {}, cluster, until_s))
 
 
 def test_the_slow_node_is_measured_out_and_named_in_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
