@@ -8,6 +8,7 @@ from typing import Callable, Dict, List, NamedTuple, Sequence
 
 from .machine import MISSING, Done, Machine, StepError
 
+OS_RELEASE = "/etc/os-release"
 LOCK_S = 300
 """How long a run waits for another package run: a first boot's own upgrades take minutes."""
 INSTALL_S = 900
@@ -56,15 +57,25 @@ class Distribution(NamedTuple):
     """debian or rhel; empty when it is neither."""
     name: str
     """Such as `debian 12`."""
+    pretty_name: str
+    """Such as `Debian GNU/Linux 12 (bookworm)`; empty when it has none."""
 
 
 def distribution(machine: Machine) -> Distribution:
     """The distribution. It never fails, because most steps do not depend on it."""
-    pairs = re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", machine.read("/etc/os-release"), re.MULTILINE)
-    says: Dict[str, str] = dict(pairs)
+    return distribution_in(machine.read(OS_RELEASE))
+
+
+def distribution_in(text: str) -> Distribution:
+    """What os-release contains."""
+    says: Dict[str, str] = dict(re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", text, re.MULTILINE))
     words = [says.get("ID", ""), *says.get("ID_LIKE", "").split()]
-    family = next((FAMILIES[word] for word in words if word in FAMILIES), "")
-    return Distribution(family, f"{says.get('ID', 'unknown')} {says.get('VERSION_ID', '')}".strip())
+    families = [FAMILIES[word] for word in words if word in FAMILIES]
+    return Distribution(
+        "".join(families[:1]),
+        f"{says.get('ID', 'unknown')} {says.get('VERSION_ID', '')}".strip(),
+        says.get("PRETTY_NAME", ""),
+    )
 
 
 def family(machine: Machine) -> str:

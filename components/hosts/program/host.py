@@ -18,7 +18,33 @@ class VirtualFunction(NamedTuple):
     path: str
     pci_address: str
     driver: str
-    netdev: str
+    interfaces: List[str]
+
+    @property
+    def netdev(self) -> str:
+        """Its interface in the first namespace; empty without one."""
+        return self.interfaces[0] if self.interfaces else ""
+
+
+def virtual_functions(machine: Machine, device: str) -> List[VirtualFunction]:
+    """The VFs of a PF by number; `device` is the PF's folder in sysfs."""
+    vfs = []
+    for name in machine.names(device):
+        if re.match(r"virtfn\d+$", name):
+            path = f"{device}/{name}"
+            address, driver = machine.target(path), machine.target(f"{path}/driver")
+            interfaces = machine.names(f"{path}/net")
+            vfs.append(VirtualFunction(int(name[6:]), path, address, driver, interfaces))
+    return sorted(vfs)
+
+
+def addresses_of(link: Dict[str, Any], families: Sequence[str] = ("inet", "inet6")) -> List[str]:
+    """Addresses with prefix length of a link that `ip` describes, without link-local ones."""
+    addresses = []
+    for info in link.get("addr_info", []):
+        if info.get("family") in families and info.get("scope") != "link" and "local" in info:
+            addresses.append(f"{info['local']}/{info['prefixlen']}")
+    return sorted(addresses)
 
 
 class Host:
@@ -81,11 +107,7 @@ class Host:
 
     def addresses(self, netdev: str) -> List[str]:
         """Its IPv4 addresses with prefix length, sorted, without link-local ones."""
-        addresses = []
-        for info in self.links().get(netdev, {}).get("addr_info", []):
-            if info["family"] == "inet" and info.get("scope") != "link":
-                addresses.append(f"{info['local']}/{info['prefixlen']}")
-        return sorted(addresses)
+        return addresses_of(self.links().get(netdev, {}), ["inet"])
 
     def is_up(self, netdev: str) -> bool:
         """Whether it is administratively up, with or without a cable."""
@@ -100,22 +122,7 @@ class Host:
         return self.machine.target(f"/sys/class/net/{netdev}/device/driver")
 
     def vfs(self, pf: str) -> List[VirtualFunction]:
-        device, machine = f"/sys/class/net/{pf}/device", self.machine
-        vfs = []
-        for name in machine.names(device):
-            if name.startswith("virtfn"):
-                path = f"{device}/{name}"
-                netdev = (machine.names(path + "/net") or [""])[0]
-                vfs.append(
-                    VirtualFunction(
-                        int(name[6:]),
-                        path,
-                        machine.target(path),
-                        machine.target(path + "/driver"),
-                        netdev,
-                    )
-                )
-        return sorted(vfs)
+        return virtual_functions(self.machine, f"/sys/class/net/{pf}/device")
 
     def rdma_parents(self) -> Dict[str, str]:
         """The netdev under each soft-RoCE device.

@@ -1,9 +1,10 @@
-"""Kernel modules that are built on a host.
+"""Kernel modules of a host.
 
-What the build needs, and whether the kernel would take them.
+Which file would be loaded, what a build needs, and whether the kernel would take it.
 """
 
-from typing import Iterable, List
+import re
+from typing import Iterable, List, NamedTuple
 
 from .machine import Machine, StepError
 
@@ -14,6 +15,41 @@ DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 BUILD_S = 1500
 SIGNED_GPU = "packages with signed modules (Ubuntu: linux-modules-nvidia-…)"
 """The alternative for a GPU driver where the kernel refuses modules that are built on the host."""
+
+
+class ModuleFile(NamedTuple):
+    """What modprobe would load; all empty when there is none."""
+
+    path: str = ""
+    version: str = ""
+    """Empty for most modules of the kernel."""
+    srcversion: str = ""
+    kernel: str = ""
+    """Release of the kernel that it was built for."""
+
+    @property
+    def of_the_kernel(self) -> bool:
+        """Whether it came with the kernel.
+
+        What is added later lies in updates, extra or weak-updates.
+        """
+        return "/kernel/" in self.path or self.path.startswith("(")
+
+
+def module_file(machine: Machine, module: str) -> ModuleFile:
+    """The file that modprobe would load now."""
+    return module_file_in(machine.run("modinfo", module).out)
+
+
+def module_file_in(printed: str) -> ModuleFile:
+    """What modinfo prints of a module."""
+    values = dict(reversed(re.findall(r"^(\w+):[ \t]*(.*)$", printed, re.MULTILINE)))
+    return ModuleFile(
+        values.get("filename", ""),
+        values.get("version", ""),
+        values.get("srcversion", ""),
+        values.get("vermagic", "").partition(" ")[0],
+    )
 
 
 def secure_boot(machine: Machine) -> str:

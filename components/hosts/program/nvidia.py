@@ -1,12 +1,15 @@
 """GPUs as the driver's own tools show them, and how a NIC can reach their memory."""
 
 import re
-from typing import Any, Dict, List, NamedTuple, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Tuple, Union
 
 from .host import Host
 from .look import pci
 from .look.leaves import UnknownError
 from .machine import Done
+
+if TYPE_CHECKING:
+    from xml.etree import ElementTree as ET
 
 SMI_S = 90
 """Without persistence mode, nvidia-smi has to wake each GPU."""
@@ -42,38 +45,39 @@ class Way(NamedTuple):
     why: str
 
 
-def smi(host: Host) -> Tuple[str, str]:
-    """What `nvidia-smi -q` prints, and why it fails; it runs once until something changes."""
-    done: Done = host.remembered(
-        "nvidia-smi", lambda: host.machine.run("nvidia-smi", "-q", timeout_s=SMI_S)
-    )
-    lines = (done.err or done.out).strip().splitlines()
-    return done.out, (
-        (lines[0][:150] if lines else f"nvidia-smi exited with {done.code}") if done.code else ""
-    )
+def report(host: Host) -> "ET.Element":
+    """What nvidia-smi reports of all GPUs; it runs once until something changes."""
+    # XML takes 10 ms to import, and most labs do not ask for GPUs
+    from .look.gpu import QUERY, report_in  # noqa: PLC0415
+
+    def query() -> Done:
+        return host.machine.run(*QUERY, timeout_s=SMI_S)
+
+    return report_in(host.remembered("nvidia-smi", query))
 
 
 def gpus(host: Host) -> Gpus:
-    printed, trouble = smi(host)
-    return Gpus("", "", 0, "", "", "", trouble) if trouble else parse_smi(printed)
+    try:
+        return gpus_in(report(host))
+    except UnknownError as error:
+        return Gpus("", "", 0, "", "", "", str(error)[:150])
 
 
-def parse_smi(printed: str) -> Gpus:
+def gpus_in(report: "ET.Element") -> Gpus:
     """The first GPU's names, and what is common to all.
 
-    Drivers before 470 print no architecture.
+    Drivers before 470 report no architecture.
     """
-    pairs: Dict[str, str] = {}
-    for key, value in re.findall(r"^\s*([^:\n]+?)\s+: (.+?)\s*$", printed, re.MULTILINE):
-        pairs.setdefault(key, value)
-    product = pairs.get("Product Name", "")
+    from .look.gpu import text_of  # noqa: PLC0415  # as above
+
+    product = text_of(report, "gpu/product_name")
     return Gpus(
-        pairs.get("Driver Version", ""),
-        pairs.get("CUDA Version", ""),
-        int(pairs.get("Attached GPUs", "0")),
+        text_of(report, "driver_version"),
+        text_of(report, "cuda_version"),
+        int(text_of(report, "attached_gpus") or 0),
         product,
-        pairs.get("Product Brand", ""),
-        pairs.get("Product Architecture") or architecture_of(product),
+        text_of(report, "gpu/product_brand"),
+        text_of(report, "gpu/product_architecture") or architecture_of(product),
         "",
     )
 

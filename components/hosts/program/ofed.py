@@ -4,11 +4,12 @@ What is installed, whether it is built for the running kernel, and what is loade
 """
 
 import re
-from typing import Dict, List, NamedTuple, Set
+from typing import Dict, List, Set
 
 from .carriers import refuse_what_carries_the_host
 from .host import Host
 from .machine import Machine, StepError
+from .modules_built import module_file, running_kernel
 
 MODULE = "mlx5_core"
 PACKAGES = (
@@ -57,22 +58,6 @@ STACK = (
 half-way."""
 
 
-class ModuleFile(NamedTuple):
-    """What modprobe would load."""
-
-    path: str
-    version: str
-    srcversion: str
-
-    @property
-    def of_the_kernel(self) -> bool:
-        """Whether it came with the kernel.
-
-        What is added later lies in updates, extra or weak-updates.
-        """
-        return "/kernel/" in self.path or self.path.startswith("(")
-
-
 def ofed_version(machine: Machine) -> str:
     """Version of the vendor's driver that is installed; empty for the kernel's own."""
     done = machine.run("ofed_info", "-s")
@@ -88,24 +73,15 @@ def version_in(printed: str) -> str:
     return match[1] if match else ""
 
 
-def module_file(machine: Machine) -> ModuleFile:
-    """The module that modprobe would load now; all empty when there is none."""
-    printed = machine.run("modinfo", MODULE).out
-    values = dict(re.findall(r"^(filename|version|srcversion):\s*(.*)$", printed, re.MULTILINE))
-    return ModuleFile(
-        values.get("filename", ""), values.get("version", ""), values.get("srcversion", "")
-    )
-
-
 def built(machine: Machine) -> str:
     """`BUILT`, or what there is instead of modules of the vendor's for the running kernel."""
-    kernel = machine.read("/proc/sys/kernel/osrelease")
+    kernel = running_kernel(machine)
     states = set(dkms_states(machine.run("dkms", "status").out, kernel))
     if states == {"installed"}:
         return BUILT
     if states:
         return f"dkms for {kernel}: {', '.join(sorted(states))}"
-    file = module_file(machine)
+    file = module_file(machine, MODULE)
     if not file.path or file.of_the_kernel:
         return f"not for {kernel}: {file.path or 'there is no ' + MODULE}"
     return BUILT
@@ -130,7 +106,7 @@ def loaded(machine: Machine) -> str:
     """`AS_INSTALLED`, or which other driver runs."""
     if not machine.exists(f"/sys/module/{MODULE}"):
         return "not loaded"
-    file, module = module_file(machine), f"/sys/module/{MODULE}"
+    file, module = module_file(machine, MODULE), f"/sys/module/{MODULE}"
     srcversion, version = machine.read(module + "/srcversion"), machine.read(module + "/version")
     # srcversion is a hash over the module's sources; the kernel's own modules have no other version
     same = (

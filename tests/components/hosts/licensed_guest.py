@@ -10,9 +10,9 @@ from typing import Any
 
 from components.hosts.program.machine import Done
 from tests.components.hosts.kernel import FakeHost, done
-from tests.components.hosts.vendor_kernel import WRITTEN
+from tests.components.hosts.vendor_kernel import smi_of
 
-SMI = (WRITTEN / "nvidia-smi-vgpu.txt").read_text()
+SMI = smi_of("vgpu")
 CANARY = "eyJhbGciOiJSUzI1NiJ9.canary-of-the-licence.c2lnbmF0dXJl"
 GRIDD_FILE, TOKENS = "/etc/nvidia/gridd.conf", "/etc/nvidia/ClientConfigToken"
 """Where NVIDIA's guide has them; the daemon takes every token of the folder."""
@@ -41,7 +41,7 @@ class LicensedGuest(FakeHost):
 
     def answer(self, words: tuple[str, ...]) -> Done | None:  # noqa: PLR0911  # one line a program
         match words:
-            case ("nvidia-smi", "-q"):
+            case ("nvidia-smi", "-q", "-x"):
                 status = "Licensed (Expiry: 2026-11-22 8:0:0 GMT)" if self.licensed else "Unlicensed (Unrestricted)"
                 text = SMI.replace("Licensed (Expiry: 2026-11-22 8:0:0 GMT)", status)
                 return Done(0, text, "") if self.has_driver else Done(127, "", "nvidia-smi is not installed")

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from components.hosts.document import host_document
+from components.hosts.program.look.gpu import report_in
 from components.hosts.program.main import perform
-from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE, parse_licence, settings_text
+from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE, licence_in, settings_text
 from components.hosts.records import target_fields
 from stacks.lab import Lab
+from tests.components.hosts.kernel import done
 from tests.components.hosts.licensed_guest import (
     CANARY,
     GRIDD,
@@ -25,8 +27,10 @@ from tests.components.hosts.licensed_guest import (
     client_section,
     licence_section,
 )
-from tests.components.hosts.vendor_kernel import WRITTEN
+from tests.components.hosts.vendor_kernel import smi_of
 from tests.messages import states
+
+UNLICENSED = "<grid_licensed_product><license_status>Unlicensed</license_status></grid_licensed_product>"
 
 
 @pytest.fixture
@@ -175,13 +179,14 @@ def test_an_undo_gives_the_licence_back_and_the_file_its_old_lines(guest, nls):
     [
         (SMI, "Licensed"),
         (SMI.replace("Licensed (Expiry: 2026-11-22 8:0:0 GMT)", "Unlicensed (Restricted)"), "Unlicensed (Restricted)"),
-        (SMI + "        License Status                    : Unlicensed\n", "Unlicensed"),
-        (SMI.replace("vGPU Software Licensed Product", "GRID Licensed Product"), "Licensed"),
-        ((WRITTEN / "nvidia-smi-v100.txt").read_text(), "no licensed product"),
+        (SMI.replace("</nvidia_smi_log>", f"<gpu>{UNLICENSED}</gpu></nvidia_smi_log>"), "Unlicensed"),
+        (SMI.replace("vgpu_software_licensed_product", "grid_licensed_product"), "Licensed"),
+        (smi_of("v100"), "no licensed product"),
+        (smi_of("h100"), "no licensed product"),
     ],
 )
 def test_the_status_is_that_of_the_worst_vgpu(text, status):
-    assert parse_licence(text)["status"] == status
+    assert licence_in(report_in(done(text)))["status"] == status
 
 
 def test_settings_replace_their_own_lines_only():

@@ -8,16 +8,18 @@ import pytest
 
 from components.hosts.program import nvidia, ofed
 from components.hosts.program.containers import containerd_config, mirror_files
+from components.hosts.program.look.gpu import report_in
 from components.hosts.program.machine import Done, Machine
+from components.hosts.program.modules_built import module_file
 from components.hosts.program.software import same_version
 from components.hosts.program.steps import firmware, runtime
+from tests.components.hosts.vendor_kernel import smi_of
 from tests.conftest import ROOT
 
 WRITTEN = Path(__file__).with_name("written") / "vendor"
 GOLDEN = ROOT / "tests" / "golden" / "hosts"
 UPDATE = "UPDATE_GOLDEN"
-H100 = nvidia.parse_smi((WRITTEN / "nvidia-smi-h100.txt").read_text())
-V100 = nvidia.parse_smi((WRITTEN / "nvidia-smi-v100.txt").read_text())
+H100, V100, OLD = (nvidia.gpus_in(report_in(Done(0, smi_of(form), ""))) for form in ("h100", "v100", "old"))
 
 
 def golden(name: str, text: str) -> None:
@@ -89,7 +91,7 @@ def test_the_colon_of_ofed_info_is_no_part_of_the_version(printed: str, code: in
 
 @pytest.mark.parametrize(("form", "of_the_kernel"), [("modinfo-inbox", True), ("modinfo-ofed", False)])
 def test_a_module_of_the_kernel_is_distinguished_from_an_added_one(form: str, of_the_kernel: bool):
-    file = ofed.module_file(Answering((WRITTEN / f"{form}.txt").read_text()))
+    file = module_file(Answering((WRITTEN / f"{form}.txt").read_text()), "mlx5_core")
 
     assert file.of_the_kernel is of_the_kernel
     assert bool(file.version) is not of_the_kernel
@@ -111,11 +113,9 @@ def test_versions_are_compared_by_their_parts(found: str, target: str, same: boo
 
 
 def test_nvidia_smi_is_understood_with_and_without_the_architecture():
-    old = nvidia.parse_smi((WRITTEN / "nvidia-smi-old.txt").read_text())
-
     assert V100[:6] == ("535.230.02", "12.2", 8, "Tesla V100-SXM2-32GB", "Tesla", "Volta")
-    assert (old.architecture, old.attached, old.driver) == ("Volta", 16, "450.119.04")
-    assert (H100.architecture, H100.cuda) == ("Hopper", "12.8")
+    assert (OLD.architecture, OLD.attached, OLD.driver) == ("Volta", 16, "450.119.04")
+    assert (H100.architecture, H100.cuda, H100.attached) == ("Hopper", "13.0", 1)
 
 
 @pytest.mark.parametrize(

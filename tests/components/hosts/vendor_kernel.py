@@ -8,12 +8,19 @@ from pathlib import Path
 
 from components.hosts.program.machine import Done
 from tests.components.hosts.kernel import PFS, FakeHost, done
+from tests.conftest import ROOT
 
 WRITTEN = Path(__file__).with_name("written") / "vendor"
 KERNEL = "6.8.0-45-generic"
 OS_RELEASE = {"debian": "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=24.04\n", "rhel": "ID=rocky\nID_LIKE='rhel fedora'\n"}
 CONTAINERD_PID = "812"
 MODULE = "/sys/module/mlx5_core"
+
+
+def smi_of(form: str) -> str:
+    """What `nvidia-smi -q -x` prints: recorded on an H100, written for the others."""
+    written = WRITTEN / f"nvidia-smi-{form}.xml"
+    return (written if written.exists() else ROOT / "tests" / "samples" / "gpu" / f"{form}_idle.xml").read_text()
 
 
 def missing(words: tuple[str, ...]) -> Done:
@@ -153,9 +160,10 @@ class VendorHost(FakeHost):
 
     def _gpu_tool(self, words: tuple[str, ...]) -> Done | None:
         match words:
-            case ("modinfo", "-F", "version", "nvidia"):
-                return done(self.gpu_module) if self.gpu_module else Done(1, "", "Module nvidia not found.")
-            case ("nvidia-smi", "-q"):
+            case ("modinfo", "nvidia"):
+                version = done(f"version:        {self.gpu_module}\n")
+                return version if self.gpu_module else Done(1, "", "modinfo: ERROR: Module nvidia not found.\n")
+            case ("nvidia-smi", "-q", "-x"):
                 return done(self.smi) if self.smi else missing(words)
             case ("nvidia-ctk", "--version"):
                 return done(f"NVIDIA Container Toolkit CLI version {self.ctk}\n") if self.ctk else missing(words)

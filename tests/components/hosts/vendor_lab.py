@@ -9,7 +9,7 @@ from stacks.gpus import Gpu
 from stacks.lab import Lab
 from stacks.runtime import Runtime
 from tests.components.hosts.host_runs import run
-from tests.components.hosts.vendor_kernel import WRITTEN, VendorHost
+from tests.components.hosts.vendor_kernel import VendorHost, smi_of
 
 WANTED = "25.07-0.9.7"
 
@@ -75,7 +75,7 @@ def held_by(host, name, *modules):
 
 
 def with_gpu(host: VendorHost, form: str, version: str) -> None:
-    host.smi = (WRITTEN / f"nvidia-smi-{form}.txt").read_text()
+    host.smi = smi_of(form)
     host.gpu_module = version
     host.file("/sys/module/nvidia/version", version)
     host.file("/proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}\n")

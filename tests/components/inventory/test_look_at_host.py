@@ -15,7 +15,7 @@ from components.hosts.program.look import pci
 from components.hosts.program.look.lldp import parse_frames
 from components.hosts.program.look.read_only import LARGEST_OUTPUT, ReadOnly, ReadOnlyError
 from components.hosts.program.look.run import look
-from components.hosts.program.look.system import complaints, containerd_memlock, modinfo
+from components.hosts.program.look.system import complaints, containerd_memlock, version_on_disk
 from components.inventory.answer import host_of
 from components.inventory.hosts import command
 from components.inventory.model import (
@@ -417,7 +417,7 @@ def test_the_limit_of_containerd_is_read_in_the_words_of_each_systemd(text: str,
 
 
 def test_a_module_of_the_kernels_own_has_the_kernels_version() -> None:
-    assert modinfo("filename: /lib/x.ko\nvermagic:       6.1.0-37-amd64 SMP\n", "version") == "6.1.0-37-amd64"
+    assert version_on_disk("filename: /lib/x.ko\nvermagic:       6.1.0-37-amd64 SMP\n") == "6.1.0-37-amd64"
 
 
 def test_a_link_that_a_virtual_machine_does_not_report_is_unknown(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Dict, List, Optional
 from xml.etree import ElementTree as ET
 
+from ..machine import Done
 from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, read
 from .pci import DEVICES, bridges, gpu_addresses, hexadecimal
 from .read_only import ReadOnly
@@ -57,12 +58,16 @@ def reports(machine: ReadOnly) -> Dict[str, ET.Element]:
     """What nvidia-smi reports by PCI address, in its own order."""
     if not machine.exists(NVIDIA):
         raise UnknownError(NOT_LOADED)
+    root = report_in(machine.once(*QUERY))
+    return {gpu.get("id", "")[-PCI_DIGITS:].lower(): gpu for gpu in root.findall("gpu")}
+
+
+def report_in(done: Done) -> ET.Element:
+    """The answer to `QUERY`, about all GPUs."""
     try:
-        # from the host's own driver
-        root = ET.fromstring(printed(machine.once(*QUERY)))  # noqa: S314
+        return ET.fromstring(printed(done))  # noqa: S314  # from the host's own driver
     except ET.ParseError:
         raise UnknownError("it printed no XML") from None
-    return {gpu.get("id", "")[-PCI_DIGITS:].lower(): gpu for gpu in root.findall("gpu")}
 
 
 def _reported(machine: ReadOnly, address: str) -> ET.Element:
@@ -92,16 +97,16 @@ def health(gpu: ET.Element) -> Json:
         "sram_threshold_exceeded": _yes(gpu, "ecc_errors/aggregate/sram_threshold_exceeded"),
         "remap_pending": _yes(gpu, f"{remapped}/remapped_row_pending"),
         "remap_failed": _yes(gpu, f"{remapped}/remapped_row_failure"),
-        "recovery_action": _text(gpu, "gpu_recovery_action"),
+        "recovery_action": text_of(gpu, "gpu_recovery_action"),
         "throttled": [name for name in THROTTLED if _throttles(gpu, name)],
-        "performance_state": _text(gpu, "performance_state"),
+        "performance_state": text_of(gpu, "performance_state"),
         "pcie_generation": _optional(gpu, f"{link}/pcie_gen/current_link_gen"),
         "pcie_max_generation": _optional(gpu, f"{link}/pcie_gen/max_link_gen"),
         "pcie_width": _optional(gpu, f"{link}/link_widths/current_link_width"),
         "pcie_max_width": _optional(gpu, f"{link}/link_widths/max_link_width"),
         "pcie_replays": _optional(gpu, "pci/replay_counter"),
-        "fabric_state": _text(gpu, "fabric/state"),
-        "fabric_status": _text(gpu, "fabric/status"),
+        "fabric_state": text_of(gpu, "fabric/state"),
+        "fabric_status": text_of(gpu, "fabric/status"),
         "temperature_c": _optional(gpu, "temperature/gpu_temp"),
     }
 
@@ -140,7 +145,7 @@ def xids(text: str) -> List[Json]:
     return entries
 
 
-def _text(gpu: ET.Element, path: str) -> str:
+def text_of(gpu: ET.Element, path: str) -> str:
     """Empty for what is not reported."""
     text = (gpu.findtext(path) or "").strip()
     return "" if text in ("N/A", "[N/A]", "Requested functionality has been deprecated") else text
@@ -148,7 +153,7 @@ def _text(gpu: ET.Element, path: str) -> str:
 
 def _optional(gpu: ET.Element, path: str) -> Optional[int]:
     """The number at the start of a text such as `16x`, `33 C` or `81559 MiB`."""
-    digits = re.match(r"-?\d+", _text(gpu, path))
+    digits = re.match(r"-?\d+", text_of(gpu, path))
     return int(digits[0]) if digits else None
 
 
@@ -169,7 +174,7 @@ def _sum(gpu: ET.Element, paths: List[str]) -> Optional[int]:
 
 
 def _yes(gpu: ET.Element, path: str) -> Optional[bool]:
-    return {"Yes": True, "No": False}.get(_text(gpu, path))
+    return {"Yes": True, "No": False}.get(text_of(gpu, path))
 
 
 def _throttles(gpu: ET.Element, name: str) -> bool:
@@ -178,4 +183,4 @@ def _throttles(gpu: ET.Element, name: str) -> bool:
         "clocks_event_reasons/clocks_event_reason",
         "clocks_throttle_reasons/clocks_throttle_reason",
     )
-    return any(_text(gpu, f"{group}_{name}") == "Active" for group in groups)
+    return any(text_of(gpu, f"{group}_{name}") == "Active" for group in groups)

@@ -3,6 +3,7 @@
 from typing import Any, Dict, Iterable, List
 
 from ..carriers import block_servers, file_servers, session_address
+from ..host import addresses_of
 from .leaves import Json, Leaf, UnknownError, matched, printed, printed_json
 from .read_only import ReadOnly
 
@@ -29,15 +30,7 @@ def links(machine: ReadOnly) -> Dict[str, Json]:
 def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
     """Addresses with prefix length of each link, without link-local ones."""
     listed = printed_json(machine.once(*ADDRESSES))
-    by_interface = {}
-    for link in listed:
-        if link.get("ifname"):
-            prefixed = []
-            for info in link.get("addr_info", []):
-                if info.get("scope") != "link" and "local" in info:
-                    prefixed.append(f"{info['local']}/{info['prefixlen']}")
-            by_interface[str(link["ifname"])] = sorted(prefixed)
-    return by_interface
+    return {str(link["ifname"]): addresses_of(link) for link in listed if link.get("ifname")}
 
 
 def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:

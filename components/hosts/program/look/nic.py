@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Callable, Dict, List, Tuple
 
 from ..firmware_settings import Setting, query
-from ..host import Host
+from ..host import Host, virtual_functions
 from ..machine import MISSING, StepError
 from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects, traffic_class
 from . import lldp, network, pci
@@ -223,11 +223,11 @@ class NicReader:
 
     def _vfs(self) -> List[Json]:
         vfs = []
-        for index, address, folder in pci.virtual_functions(self.machine, self.address):
-            names = self.machine.names(f"{folder}/net")
-            mtu = Leaf("mtu_bytes", f"{folder}/net", partial(_vf_mtu, self.machine, names))
-            vf = {"number": index, "pci": address, "interfaces": names}
-            vfs.append({**vf, **read([mtu])})
+        for vf in virtual_functions(self.machine, self.device):
+            take = partial(_vf_mtu, self.machine, vf.interfaces)
+            mtu = Leaf("mtu_bytes", f"{vf.path}/net", take)
+            known = {"number": vf.number, "pci": vf.pci_address, "interfaces": vf.interfaces}
+            vfs.append({**known, **read([mtu])})
         return vfs
 
     def _counters(self) -> Json:

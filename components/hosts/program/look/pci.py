@@ -4,7 +4,7 @@ Which functions are NICs and GPUs, what bridges lie above them, and which of tho
 """
 
 import re
-from typing import Dict, List, Tuple
+from typing import Dict, List
 
 from ..machine import Machine
 from .leaves import Json, UnknownError, matched, number, printed_json
@@ -207,12 +207,3 @@ def iommu_type(machine: ReadOnly, address: str) -> str:
     """Type of its IOMMU group; empty without one."""
     group = f"{DEVICES}/{address}/iommu_group"
     return machine.text(f"{group}/type") if machine.exists(group) else ""
-
-
-def virtual_functions(machine: ReadOnly, address: str) -> List[Tuple[int, str, str]]:
-    """Number, PCI address and sysfs folder of each VF."""
-    device = f"{DEVICES}/{address}"
-    links = [name for name in machine.names(device) if re.match(r"virtfn\d+$", name)]
-    return sorted(
-        (int(name[6:]), machine.target(f"{device}/{name}"), f"{device}/{name}") for name in links
-    )

@@ -2,9 +2,10 @@
 
 import ctypes
 import re
-from functools import partial
-from typing import Dict, List, Tuple
+from typing import List
 
+from ..distribution import OS_RELEASE, Distribution, distribution_in
+from ..modules_built import module_file_in
 from ..nvidia import PEERMEM_MODULES
 from .gpu import NVIDIA, xids
 from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, program_leaf, read
@@ -31,9 +32,8 @@ OF_INTEREST = re.compile(
 ARGUMENTS = re.compile(
     r"^(iommu|intel_iommu|amd_iommu|hugepages|hugepagesz|default_hugepagesz|pci|pcie_\w+|numa\w*)="
 )
-MARKED_FAMILIES = ("debian", "ubuntu")
-"""Distributions whose packages leave a mark when a reboot is due."""
 REBOOT = "/run/reboot-required"
+"""The mark that packages of Debian's family leave when a reboot is due."""
 KUBELET = "/var/lib/kubelet"
 KUBELET_FILES = (f"{KUBELET}/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet")
 KERNEL_LOG = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "cat", "-n", "5000")
@@ -59,7 +59,7 @@ OWNER = "/var/lib/rocelab/owner"
 def leaves(machine: ReadOnly) -> List[Leaf]:
     text = ReadOnly.text
     dmi, cpus, kernel = "/sys/class/dmi/id", "/sys/devices/system/cpu", "/proc/sys/kernel"
-    meminfo, release = "/proc/meminfo", "/etc/os-release"
+    meminfo = "/proc/meminfo"
     return [
         *file_leaves(
             machine,
@@ -76,7 +76,7 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
             },
         ),
         Leaf("swap_kib", meminfo, lambda: _meminfo_kib(machine, "SwapTotal")),
-        Leaf("os", release, lambda: _release(machine)["PRETTY_NAME"]),
+        Leaf("os", OS_RELEASE, lambda: _os(machine)),
         Leaf("drivers", "/sys/module, modinfo", lambda: drivers(machine)),
         Leaf("gpu_driver", NVIDIA, lambda: _gpu_driver(machine)),
         Leaf("fabric_manager", f"{FABRIC_MANAGER} --version", lambda: _fabric_manager(machine)),
@@ -109,9 +109,7 @@ def drivers(machine: ReadOnly) -> List[Json]:
                 "loaded_srcversion": (f"{folder}/srcversion", ReadOnly.text),
             }
             leaves = file_leaves(machine, files)
-            keys = {"on_disk": "version", "on_disk_srcversion": "srcversion"}
-            for leaf, key in keys.items():
-                take = partial(modinfo, key=key)
+            for leaf, take in ON_DISK.items():
                 leaves.append(program_leaf(machine, leaf, f"modinfo {name}", take))
             modules.append({"module": name, **read(leaves)})
     return modules
@@ -122,17 +120,22 @@ def _version(machine: ReadOnly, path: str) -> str:
     return machine.read(path) or machine.text("/proc/sys/kernel/osrelease")
 
 
-def modinfo(text: str, key: str) -> str:
-    """A value that modinfo prints.
+def version_on_disk(printed: str) -> str:
+    """For a module without a version that of the kernel it was built for."""
+    file = module_file_in(printed)
+    if not (file.version or file.kernel):
+        raise UnknownError("modinfo prints no version")
+    return file.version or file.kernel
 
-    For a module without a version that of the kernel it was built for.
-    """
-    values = dict(reversed(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE)))
-    if key == "version" and "version" not in values and values.get("vermagic"):
-        return str(values["vermagic"].split()[0])
-    if key not in values:
-        raise UnknownError(f"modinfo prints no {key}")
-    return str(values[key])
+
+def srcversion_on_disk(printed: str) -> str:
+    file = module_file_in(printed)
+    if not file.srcversion:
+        raise UnknownError("modinfo prints no srcversion")
+    return file.srcversion
+
+
+ON_DISK = {"on_disk": version_on_disk, "on_disk_srcversion": srcversion_on_disk}
 
 
 def _count(machine: ReadOnly, path: str) -> int:
@@ -163,11 +166,15 @@ def _meminfo_kib(machine: ReadOnly, key: str) -> int:
     return int(matched(rf"^{key}:\s+(\d+) kB", machine.text("/proc/meminfo"), f"it has no {key}"))
 
 
-def _release(machine: ReadOnly) -> Dict[str, str]:
-    lines: List[Tuple[str, str]] = re.findall(
-        r"^(\w+)=\"?([^\"\n]*)", machine.text("/etc/os-release"), re.MULTILINE
-    )
-    return dict(lines)
+def _release(machine: ReadOnly) -> Distribution:
+    return distribution_in(machine.text(OS_RELEASE))
+
+
+def _os(machine: ReadOnly) -> str:
+    name = _release(machine).pretty_name
+    if not name:
+        raise UnknownError("it has no PRETTY_NAME")
+    return name
 
 
 def _gpu_driver(machine: ReadOnly) -> str:
@@ -202,8 +209,7 @@ def containerd_memlock(text: str) -> str:
 def _reboot_required(machine: ReadOnly) -> bool:
     if machine.exists(REBOOT):
         return True
-    release = _release(machine)
-    if not set(MARKED_FAMILIES) & {release.get("ID", ""), *release.get("ID_LIKE", "").split()}:
+    if _release(machine).family != "debian":
         raise UnknownError("this distribution's packages do not record it")
     return False
 

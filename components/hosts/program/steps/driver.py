@@ -11,7 +11,7 @@ from ..distribution import install
 from ..host import Document, Host
 from ..identity import pin_names
 from ..machine import StepError
-from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers
+from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers, module_file
 from ..places import LINK_FILE
 from ..software import (
     fetch,
@@ -71,7 +71,7 @@ class DriverStep(Step):
         if declared["source"] == "keep":
             return {"driver": self._kept(host, version)}
         if declared["source"] == "inbox":
-            own = INBOX if ofed.module_file(machine).path else f"no {ofed.MODULE}"
+            own = INBOX if module_file(machine, ofed.MODULE).path else f"no {ofed.MODULE}"
             fields: Fields = {"driver": version or own}
             loaded = INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
         else:
@@ -117,7 +117,7 @@ class DriverStep(Step):
         machine, module = host.machine, f"/sys/module/{ofed.MODULE}"
         versions = {
             "ofed": ofed.ofed_version(machine),
-            "installed": ofed.module_file(machine).version,
+            "installed": module_file(machine, ofed.MODULE).version,
             "loaded": machine.read(f"{module}/version"),
         }
         if machine.exists(module):
@@ -154,7 +154,7 @@ class DriverStep(Step):
             install(machine, names)
         elif declared["source"] == "mlnx_ofed":
             self._install_archive(host)
-        elif not ofed.module_file(machine).path:
+        elif not module_file(machine, ofed.MODULE).path:
             raise StepError(
                 f"this kernel has no module {ofed.MODULE}",
                 "Ubuntu has it in linux-modules-extra; Debian's cloud kernels omit it: see "

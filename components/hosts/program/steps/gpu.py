@@ -13,6 +13,7 @@ from ..modules_built import (
     build_for_this_kernel,
     built_by_dkms,
     missing_headers,
+    module_file,
     refuse_unsigned_modules,
     running_kernel,
 )
@@ -141,7 +142,7 @@ class GpuDriverStep(Step):
 
 
 def _installed(machine: Machine) -> str:
-    return machine.run("modinfo", "-F", "version", "nvidia").out.strip()
+    return module_file(machine, "nvidia").version
 
 
 def _runs(machine: Machine) -> bool:

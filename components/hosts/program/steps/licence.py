@@ -4,14 +4,18 @@ Token or license server, the licensing daemon, and whether it got one.
 """
 
 import re
-from typing import Any, Dict, List, Set
+from typing import TYPE_CHECKING, Any, Dict, Set
 
 from ..host import Document, Host
+from ..look.leaves import UnknownError
 from ..machine import Machine, StepError
-from ..nvidia import smi
+from ..nvidia import report
 from ..secret_files import DELIVERED, MISSING, delivered, source_of, state_of
 from ..step import Before, Fields, Step
 from .clock import NOT_IN_STEP, state_by_systemd
+
+if TYPE_CHECKING:
+    from xml.etree import ElementTree as ET
 
 SETTINGS_FILE = "/etc/nvidia/gridd.conf"
 TEMPLATE = SETTINGS_FILE + ".template"
@@ -119,8 +123,10 @@ class Licence(Step):
             machine.run("systemctl", "restart", DAEMON, timeout_s=60)  # returns the license
 
     def _status(self, host: Host) -> Dict[str, str]:
-        printed, trouble = smi(host)
-        return {"status": trouble} if trouble else parse_licence(printed)
+        try:
+            return licence_in(report(host))
+        except UnknownError as error:
+            return {"status": str(error)}
 
     def _is_licensed(self, host: Host) -> bool:
         host.forget()
@@ -151,23 +157,21 @@ def settings_text(text: str, settings: Dict[str, str]) -> str:
     return "\n".join([*kept, *lines]) + "\n"
 
 
-def parse_licence(printed: str) -> Dict[str, str]:
-    """Status, expiry and product in the output of `nvidia-smi -q`.
+def licence_in(report: "ET.Element") -> Dict[str, str]:
+    """Status, expiry and product in what nvidia-smi reports.
 
-    Drivers word the heading of the section variously.
-
-    Several vGPUs count as licensed when all of them are.
+    Drivers name the section variously. Several vGPUs count as licensed when all of them are.
     """
-    statuses: List[str] = re.findall(r"^\s*License Status\s+: (.+?)\s*$", printed, re.MULTILINE)
+    statuses = [(element.text or "").strip() for element in report.iter("license_status")]
     if not statuses:
         return {"status": "no licensed product", "expiry": "", "product": ""}
-    state = next((text for text in statuses if not text.startswith(LICENSED)), statuses[0])
+    unlicensed = [text for text in statuses if not text.startswith(LICENSED)]
+    state = (unlicensed or statuses)[0]
     expiry = re.search(r"\(Expiry: (.+?)\)", state)
-    names = re.search(r"Licensed Product\s*\n\s*Product Name\s+: (.+?)\s*$", printed, re.MULTILINE)
     return {
-        "status": LICENSED if state.startswith(LICENSED) else state,
+        "status": unlicensed[0] if unlicensed else LICENSED,
         "expiry": expiry[1] if expiry else "",
-        "product": names[1] if names else "",
+        "product": (report.findtext(".//licensed_product_name") or "").strip(),
     }
 
 
