@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,7 @@ def test_the_output_is_small_typed_and_complete(stack: Stack) -> None:
     assert outputs["attachments"]["rail-a"]["resource"] == "intel.com/sriov_111"
 
 
+@pytest.mark.row("C 233-234, 246-247")
 def test_discovery_drafts_the_lab_from_its_own_nodes_switch_and_cluster(made: Stack, tmp_path: Path) -> None:
     answers = tmp_path / "answers.yaml"  # what neither nodes nor switch nor cluster tell
     answers.write_text(yaml.safe_dump({"cluster": "adopt", "pod_subnet": "10.244.0.0/16"}))
@@ -133,6 +134,35 @@ def told(lab: Lab, rail_of: dict[str, str]) -> dict[str, Any]:
     vlans = [{rail_of[rail]: vlan for rail, vlan in switch.native_vlans.items()} for switch in lab.switches]
     parts = {"access": access, "cluster": cluster, "nodes": nodes, "pfs": pfs, "rails": rails}
     return {**parts, "blocks": blocks, "switches": switches, "vlans": vlans}
+
+
+@pytest.mark.row("A 123-155")
+def test_each_node_answers_by_its_own_name_at_the_address_of_the_lab(made: Stack, tmp_path: Path) -> None:
+    inventory = tmp_path / "inventory.json"
+
+    made.run("rocelab", "look", "--config-file", str(made.file), "--out", str(inventory)).succeeded()
+
+    hosts = json.loads(inventory.read_text())["hosts"]
+    lab = read_stack_file(made.file)
+    assert len(hosts) == len(lab.nodes)
+    for host, node in zip(hosts, lab.nodes, strict=True):
+        assert (host["address"], host["system"]["hostname"]["value"]) == (str(node.address), node.name)
+
+
+@pytest.mark.row("A 10c", "A 20b")
+@pytest.mark.usefixtures("made")
+def test_each_rail_is_a_subnet_of_its_own_and_management_stays_off_them() -> None:
+    lab = read_stack_file(ROOT / "Pulumi.lab.yaml")
+    for node, peer in permutations(lab.nodes, 2):
+        rails = {str(pf.address.ip): pf.interface for pf in peer.pfs}
+        assert len(rails) == len(lab.rails)
+        for address, interface in rails.items():
+            [route] = json.loads(on_node(node.name, f"ip -j route get {address}"))
+            assert (route["dev"], route.get("gateway")) == (interface, None)
+        [to_us] = json.loads(on_node(node.name, "ip -j route get ${SSH_CONNECTION%% *}"))
+        assert to_us["dev"] == node.management_interface
+        default = json.loads(on_node(node.name, "ip -j route show default"))
+        assert {route["dev"] for route in default} <= {node.management_interface}
 
 
 def test_a_second_up_changes_nothing(stack: Stack) -> None:

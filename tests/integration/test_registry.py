@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from components.jobs.image.pvrdma import judge, read_image
+from components.jobs.image.pvrdma_inside import VENDOR_FOLDER
 from components.jobs.registry import look
 from simulator.nodes.cache import made_once, run
 from simulator.nodes.debian import library_path, sources, unpacked
@@ -151,3 +152,63 @@ def test_the_mpi_image_is_built_pushed_found_and_named_by_its_digest(
     assert (verbs.distribution, verbs.codename) == ("debian", "bookworm")
     assert {"ibverbs-providers", "libibverbs1"} <= set(verbs.packages)
     assert not verbs.vendor
+
+
+VENDOR_VERSION = "51mlnx1-1.51246"
+VENDOR_LIBRARIES = ("ibverbs-providers", "libibverbs1")
+VENDOR_IMAGE = f"""FROM {MPI_BASE}
+RUN apt-get update && apt-get install --yes --no-install-recommends ibverbs-utils
+WORKDIR {VENDOR_FOLDER}/5.1
+RUN apt-get download {" ".join(VENDOR_LIBRARIES)}
+COPY pack /usr/local/bin/pack
+RUN sh -eu /usr/local/bin/pack && dpkg -i *.deb && touch /etc/apt/sources.list.d/mlnx_ofed.list
+"""
+PACK = f"""for file in *.deb; do
+  dpkg-deb -R $file /tmp/package
+  rm -f $file /tmp/package/etc/libibverbs.d/vmw_pvrdma.driver
+  sed -i 's/^Version: .*/Version: {VENDOR_VERSION}/' /tmp/package/DEBIAN/control
+  test ! -e /tmp/package/DEBIAN/conffiles || sed -i '/vmw_pvrdma.driver/d' /tmp/package/DEBIAN/conffiles
+  dpkg-deb -b /tmp/package .
+  rm -r /tmp/package
+done
+"""
+"""Debian's libraries, packed once more as the vendor's are: another version, and no PVRDMA."""
+
+
+def built(tools: Mapping[str, str], folder: Path, name: str, dockerfile: str) -> Path:
+    """An image of that name, as an OCI layout."""
+    context = folder / f"{name}.context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(dockerfile)
+    (context / "pack").write_text(PACK)
+    must(tools, "buildah", "build", "--tag", name, str(context))
+    layout = folder / f"{name}.layout"
+    must(tools, "buildah", "push", name, f"oci:{layout}:{name}")
+    return layout
+
+
+def rocelab(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "components.cli", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=START_S, check=False)
+
+
+@pytest.mark.row("C 355-376", "C 384-411")
+@pytest.mark.usefixtures("base")
+def test_an_image_with_another_builds_libraries_is_refused_and_its_own_dockerfile_repairs_it(
+    tools: Mapping[str, str], folder: Path
+) -> None:
+    layout = built(tools, folder, "vendor", VENDOR_IMAGE)
+
+    refused = rocelab("image", "check", str(layout), "--json")
+    repair = rocelab("image", "repair", str(layout), "--from", "localhost/vendor")
+    repaired = built(tools, folder, "repaired", repair.stdout)
+    accepted = rocelab("image", "check", str(repaired), "--json")
+
+    assert (refused.returncode, repair.returncode, accepted.returncode) == (1, 0, 0)
+    before, after = json.loads(refused.stdout), json.loads(accepted.stdout)
+    assert (before["codename"], tuple(before["vendor"])) == ("bookworm", VENDOR_LIBRARIES)
+    assert before["packages"]["libibverbs1"] == VENDOR_VERSION
+    assert before["brings_vendor_packages"]
+    assert (after["vendor"], after["reasons"], after["brings_vendor_packages"]) == ([], [], False)
+    assert after["packages"]["libibverbs1"] != VENDOR_VERSION
+    assert {"perftest", "infiniband-diags"} <= set(after["packages"])

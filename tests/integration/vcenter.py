@@ -16,6 +16,8 @@ from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.session import VcenterEndpoint
 from tests.conftest import ROOT
 
+OURS = ROOT / ".engine/bin/vcenter"
+"""govmomi's simulator with what `engine/vcenter` adds to it."""
 ADDRESS = "127.0.12.203"
 PASSWORD = "canary-of-the-vcenter"
 HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2", "DC0_C0_H3")
@@ -25,16 +27,14 @@ TASK_S = 60
 
 
 @contextmanager
-def running(folder: Path, *flags: str) -> Iterator[VcenterEndpoint]:
+def running(folder: Path, *flags: str, program: Path = OURS) -> Iterator[VcenterEndpoint]:
     """A vCenter with the first inventory, ended afterwards; `folder` takes its password's file."""
     (folder / "password").write_text(PASSWORD)
     with socket.socket() as free:
         free.bind((ADDRESS, 0))
         port = free.getsockname()[1]
     own = [f"-listen={ADDRESS}:{port}", "-username=rocelab", f"-password-file={folder / 'password'}"]
-    process = subprocess.Popen(
-        [ROOT / ".engine/bin/vcenter", *own, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([program, *own, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         seen = thumbprint(ADDRESS, port)
         _wait_for_control(flags)  # it listens a moment later
