@@ -1,12 +1,13 @@
 """Runs a job with mpirun on the nodes themselves, over the connections of the run, or in Slurm."""
 
 import asyncio
+import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from components.jobs.mpijob import MpiProgram
-from components.jobs.on_hosts import AGENT, command_of, request_of
+from components.jobs.on_hosts import AGENT, batch, command_of, mpirun, request_of
 from components.jobs.workers import Workers
 from components.ssh.connection import NoAnswerError
 from components.ssh.session import feed, run
@@ -17,9 +18,14 @@ from stacks.base import LabError
 
 GRACE_S = 15
 SHORT_S = 30
+LONGEST_CAUSE = 200
 NOT_STARTED = 255
 """As ssh ends without a connection."""
 CODES = {126: "cannot be run", 127: "is missing"}
+NO_AGENT = "/bin/false"
+"""Open MPI 4 ends if it finds no ssh, even where it starts nothing on other nodes."""
+_NCCL_WARN = re.compile(r"NCCL WARN (.*)")
+_FRAME = re.compile(r"^-{20,}$", re.MULTILINE)
 
 
 async def launched(bench: Bench, workers: Workers, program: MpiProgram, name: str) -> str:
@@ -34,7 +40,7 @@ async def launched(bench: Bench, workers: Workers, program: MpiProgram, name: st
             raise LabError(f"{node}: {bench.unreachable[node]}")
     first = workers.nodes[0]
     if program.apart_s is not None:
-        return await _apart(bench, workers, program, program.apart_s)
+        return await _apart(bench, workers, program, name)
     if workers.runner == "slurm":
         return await _finished(bench, first, command_of(workers, program, name), workers.timeout_s)
     async with _relay(bench, workers) as agent:
@@ -42,11 +48,15 @@ async def launched(bench: Bench, workers: Workers, program: MpiProgram, name: st
         return await _finished(bench, first, command, workers.timeout_s)
 
 
-async def _apart(bench: Bench, workers: Workers, program: MpiProgram, limit_s: int) -> str:
+async def _apart(bench: Bench, workers: Workers, program: MpiProgram, name: str) -> str:
     """The output of a program that each node runs alone, with the node before each line."""
+    limit_s = program.apart_s or workers.timeout_s
 
     async def on(node: str) -> str:
-        command = command_of(workers, program, "")
+        command = mpirun(workers, program, NO_AGENT)
+        if workers.runner == "slurm":
+            alone = workers.model_copy(update={"nodes": (node,)})
+            command = batch(alone, program, f"{name}-{node}")
         try:
             log = await _finished(bench, node, f"{command}; echo exit $?", limit_s)
         except LabError as error:
@@ -66,12 +76,29 @@ async def _finished(bench: Bench, node: str, command: str, limit_s: int) -> str:
     if done.code == LATE:
         raise JobError(f"no end within {limit_s} s", ran=True, log=done.out)
     if done.code != 0:
-        printed = (done.out or done.err).splitlines()
-        lines = [line for line in printed if line.strip("- ")]  # Open MPI frames its errors
         reason = CODES.get(done.code or 0, f"ended with {done.code}")
-        last = f": {lines[-1][:200]}" if lines else ""
-        raise JobError(f"{node}: mpirun {reason}{last}", ran=True, log=done.out)
+        cause = cause_in(done.out or done.err)
+        if cause:
+            reason = f"{reason}: {cause}"
+        raise JobError(f"{node}: mpirun {reason}", ran=True, log=done.out)
     return done.out
+
+
+def cause_in(log: str) -> str:
+    """The line that says best why a job failed; empty for an empty log.
+
+    NCCL's first warning; else the beginning of Open MPI's last message, which it puts in a frame;
+    else the last line.
+    """
+    warning = _NCCL_WARN.search(log)
+    if warning:
+        return warning[1][:LONGEST_CAUSE]
+    parts = _FRAME.split(log)
+    lines = [line.strip() for line in parts[-1].splitlines() if line.strip()]
+    if len(parts) > 2:
+        framed = [line.strip() for line in parts[-2].splitlines() if line.strip()]
+        return framed[0][:LONGEST_CAUSE] if framed else ""
+    return lines[-1][:LONGEST_CAUSE] if lines else ""
 
 
 @asynccontextmanager

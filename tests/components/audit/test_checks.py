@@ -130,6 +130,13 @@ def test_gpus_that_were_recorded_in_good_health_have_no_finding(sample: str) -> 
     assert codes_of(gpu_with(health=known(health_of(sample), "nvidia-smi"))) == []
 
 
+def test_two_real_gpus_are_read_with_their_nvlinks_and_have_no_finding() -> None:
+    gpus = TypeAdapter(tuple[Gpu, ...]).validate_json((SAMPLES / "look_2xH100.json").read_text())
+
+    assert codes_of(*gpus) == []
+    assert [len(gpu.nvlinks.value or ()) for gpu in gpus] == [18, 18]
+
+
 def test_the_power_cap_of_a_gpu_under_load_is_no_fault() -> None:
     assert "sw_power_cap>Active" in (SAMPLES / "h100_load.xml").read_text()
     assert health_of("h100_load.xml").throttled == ()

@@ -38,6 +38,18 @@ def test_a_recorded_fallback_to_sockets_is_reported_although_net_ib_is_in_the_lo
     assert (network.transport, network.used_devices, network.version) == ("socket", {}, "2.28.3+cuda13.0")
 
 
+def test_a_recorded_ring_over_two_nodes_names_both_ends_of_its_channels() -> None:
+    network = parse_nccl_log(nccl("two_nodes_sockets_2xH100"))
+
+    assert (network.transport, network.version) == ("socket", "2.28.9+cuda13.0")
+    assert {(end.host, end.direction, end.source, end.target, end.net, end.device) for end in network.channels} == {
+        ("gpu01", "send", 0, 1, "Socket", None),
+        ("gpu01", "receive", 1, 0, "Socket", None),
+        ("gpu02", "send", 1, 0, "Socket", None),
+        ("gpu02", "receive", 0, 1, "Socket", None),
+    }
+
+
 NET_ALONE = re.compile(
     "New proxy|Connected to proxy|dlvsym failed|Could not get speed|Topology detection|GPU Direct RDMA (?:En|Dis)abled"
 )

@@ -17,6 +17,7 @@ from components.jobs.mpijob import MpiProgram
 from components.jobs.on_hosts import command_of
 from components.jobs.workers import Workers
 from components.ssh.session import Pool
+from components.validation.benchmarks.nccl.plan import node_ring
 from components.validation.benchmarks.nccl.rings import run_rings
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.benchmarks.on_hosts import launched
@@ -29,6 +30,7 @@ from stacks.lab import Lab
 from stacks.transports import Comparison
 from tests.components.validation.samples import RANKS, composed
 from tests.components.validation.samples import nccl as recorded
+from tests.conftest import ROOT
 
 LINES = composed("nccl_log_2_28.txt")
 TWO = ("gpu01", "gpu02")
@@ -86,7 +88,15 @@ class Nodes:
                 )
                 given = process.command or ""
                 sent = (await process.stdin.read()).encode() if given.startswith("cat ") else None
-                out, err = await child.communicate(sent)
+                assert child.stdin
+                assert child.stdout
+                assert child.stderr
+                if sent is not None:
+                    child.stdin.write(sent)
+                    child.stdin.close()
+                # not communicate(): from Python 3.12 it closes an unused stdin, as if the client were gone
+                out, err = await asyncio.gather(child.stdout.read(), child.stderr.read())
+                await child.wait()
                 process.stdout.write(out.decode())
                 process.stderr.write(err.decode())
                 process.exit(child.returncode or 0)
@@ -224,6 +234,74 @@ def test_a_log_from_nodes_is_read_as_that_of_pods_and_a_missing_mpirun_is_named(
     missing, _, _ = asyncio.run(run({"mpirun": "exit 127"}))
     assert missing.outcome == "failed"
     assert "mpirun is missing" in missing.reasons[0]
+
+
+def run_with(lab: Lab, folder: Path, mpirun: str) -> Any:
+    """The all-reduce where mpirun is this shell script."""
+    plan = without_pods(lab, nccl=Nccl(runner="ssh", largest_bytes=2**28))
+
+    async def run() -> Any:
+        async with AsyncExitStack() as stack:
+            bench = await Nodes(folder, {"mpirun": mpirun}).bench(stack, plan)
+            loop = asyncio.get_running_loop()
+
+            def on_nodes(workers: Workers, program: MpiProgram, name: str) -> str:
+                return asyncio.run_coroutine_threadsafe(launched(bench, workers, program, name), loop).result()
+
+            cluster = ClusterRun(kubeconfig=None, lab="lab", run_id="r1", simulated=False, say=print, on_nodes=on_nodes)
+            assert plan.nccl
+            return await asyncio.to_thread(run_nccl, plan.nccl, cluster)
+
+    return asyncio.run(run())
+
+
+FAILED_RUNS = {
+    "nccl/two_nodes_no_rdma_2xH100": "mpirun ended with 3: Failed to initialize any NET plugin",
+    "mpi/no_slots": "mpirun ended with 3: There are not enough slots available in the system to satisfy the 2",
+    "mpi/no_agent": 'mpirun ended with 3: The value of the MCA parameter "plm_rsh_agent" was set to a path',
+}
+
+
+@pytest.mark.parametrize(("log", "reason"), FAILED_RUNS.items(), ids=FAILED_RUNS)
+def test_a_recorded_failure_is_reported_by_the_line_that_names_its_cause(
+    lab: Lab, tmp_path: Path, log: str, reason: str
+) -> None:
+    """Neither the end of a help text nor the exit code of a rank says what is wrong."""
+    result = run_with(lab, tmp_path, f"cat {ROOT}/tests/samples/{log}.txt; exit 3")
+
+    assert result.outcome == "failed"
+    assert result.reasons == (f"gpu01: {reason}",)
+
+
+def test_two_real_gpus_that_fell_back_to_sockets_fail_with_their_numbers(lab: Lab, tmp_path: Path) -> None:
+    result = run_with(lab, tmp_path, f"cat {ROOT}/tests/samples/nccl/two_nodes_sockets_2xH100.txt")
+
+    assert result.outcome == "failed"
+    assert result.reasons == ("NCCL reported sockets instead of RDMA (NET/IB)",)
+    assert (result.transport, result.busbw_gbyte_s) == ("socket", 2.85)
+
+
+@pytest.mark.parametrize("runner", ["ssh", "slurm"])
+def test_the_ring_within_each_node_starts_on_that_node_alone(lab: Lab, tmp_path: Path, runner: str) -> None:
+    """In Slurm by a job of its own: in a job over all nodes, mpirun would fill the first one each time."""
+    plan = without_pods(lab, nccl=Nccl(runner=runner))  # type: ignore[arg-type]
+    nodes = Nodes(tmp_path, {"mpirun": "echo mpirun", "sbatch": "true"})
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            bench = await nodes.bench(stack, plan)
+            assert plan.nccl
+            alone, program = node_ring(plan.nccl)
+            await launched(bench, alone, program, "bench-x-ring")
+
+    asyncio.run(run())
+
+    commands = dict(nodes.ran)
+    for node in TWO:
+        if runner == "slurm":
+            assert f"--job-name=bench-x-ring-{node} --nodes=1 --nodelist={node} " in commands[node]
+        else:
+            assert "plm_rsh_agent=/bin/false" in commands[node], "a node without ssh runs its own ring"
 
 
 def test_an_unreachable_node_fails_the_job_by_name(lab: Lab) -> None:
