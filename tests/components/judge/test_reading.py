@@ -98,7 +98,11 @@ def test_osu_and_imb_and_ucx_are_read() -> None:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_a_recorded_log_is_read_and_judged(path: Path) -> None:
     for result in read_results(path.read_text()):
-        assert judge(result, KnownHardware()).verdict != "broken" or not result.rows
+        verdict = judge(result, KnownHardware()).verdict
+        if path.stem == "two_nodes_sockets_2xH100":
+            assert verdict == "broken", "GPUs that talk over sockets"
+        else:
+            assert verdict != "broken" or not result.rows
 
 
 def mutated(text: str, chance: random.Random) -> str:
