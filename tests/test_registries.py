@@ -355,7 +355,8 @@ def test_a_new_host_setting_reaches_the_host_and_is_undone(copy: Copy) -> None:
 from pathlib import Path
 from components.hosts.document import host_document
 from components.hosts.records import target_fields
-from components.hosts.changes import field_effect, repair_class
+from components.hosts.changes import field_effect
+from components.hosts.repair import repair_class
 from components.hosts.records import KEPT_FACTS
 from components.hosts.pack import packed
 from components.hosts.program.host import Host

@@ -10,14 +10,10 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from components.hosts.program.steps import STEPS, changed_versions
-from components.hosts.records import HostRecord, Known, known_of, record_before
+from components.hosts.records import HostRecord, Known, known_of, record_before, shorten
 from components.ssh.connection import Endpoint
 from stacks.base import Effect
-from stacks.hosts import RepairClass
 from stacks.words import some
-
-ORDER: tuple[RepairClass, ...] = ("none", "link", "service", "reboot")
-"""From a repair without disruption to one that reboots the host."""
 
 WORDS: dict[Effect, str] = {
     "none": "no disruption",
@@ -26,46 +22,18 @@ WORDS: dict[Effect, str] = {
     "reboot": "needs a reboot",
     "replace": "machine is replaced",
 }
-
 EFFECTS: dict[str, str] = {
     field: effect for step in STEPS for field, effect in step.effects.items()
 }
 """By the last part of a field's name."""
 
-REPAIRS = {**EFFECTS, **{field: repair for step in STEPS for field, repair in step.repairs.items()}}
-
-WAITING = frozenset(field for step in STEPS if step.waits_for for field in step.effects)
-"""Fields of steps that wait for a pending reboot.
-
-Until then they deviate, and that is not a failure.
-"""
+MOST_NAMED = 3
+SILENT = "does not answer over SSH"
 
 
 def field_effect(field: str) -> Effect:
     """Effect of a changed field such as `enp5s0.mtu_bytes`."""
     return cast("Effect", EFFECTS[field.rpartition(".")[2]])
-
-
-def repair_class(field: str) -> RepairClass:
-    """How disruptive the repair of a field is."""
-    return cast("RepairClass", REPAIRS[field.rpartition(".")[2]])
-
-
-def may_repair(field: str, policy: RepairClass) -> bool:
-    """Whether the lab allows the repair of a field."""
-    return ORDER.index(repair_class(field)) <= ORDER.index(policy)
-
-
-def follows_a_reboot(field: str) -> bool:
-    """Whether a pending reboot explains that a field deviates."""
-    return repair_class(field) == "reboot" or field.rpartition(".")[2] in WAITING
-
-
-# -- changes
-
-LONGEST_VALUE = 60
-MOST_NAMED = 3
-SILENT = "does not answer over SSH"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,12 +145,6 @@ def upgrades_refused(
                 f"Then pulumi up --refresh, which finds {after} there and continues; "
                 "or revert the change"
             )
-
-
-def shorten(value: JsonValue) -> str:
-    """A value on one line."""
-    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
 def _changes(

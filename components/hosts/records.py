@@ -195,6 +195,7 @@ def _numbers(record: HostRecord) -> Iterator[tuple[str, object]]:
 # -- facts
 
 Facts = dict[str, JsonValue]
+LONGEST_VALUE = 60
 
 
 def as_mapping(value: object) -> Mapping[str, JsonValue]:
@@ -205,6 +206,12 @@ def as_mapping(value: object) -> Mapping[str, JsonValue]:
 def as_list(value: object) -> list[JsonValue]:
     """The same for a list."""
     return value if isinstance(value, list) else []
+
+
+def shorten(value: JsonValue) -> str:
+    """A value on one line."""
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
 IN_USE, OFFERED, SEEN = "vfs_in_use", "vfs_offered", "seen"

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from types import MappingProxyType
+from typing import cast
 
 from pydantic import JsonValue
 
 from components.hosts.calls import Crew, HostCalls, Report, StuckError, announced, each
-from components.hosts.changes import follows_a_reboot, may_repair, repair_class, shorten
 from components.hosts.drain import DrainError, NodeDrainer
+from components.hosts.program.steps import STEPS
 from components.hosts.records import (
     Document,
     Facts,
@@ -25,11 +26,12 @@ from components.hosts.records import (
     kept,
     qos_limits,
     record_before,
+    shorten,
     unreachable,
     warnings_of,
 )
 from components.ssh.connection import Endpoint, NoAnswerError
-from stacks.hosts import HostPolicy
+from stacks.hosts import HostPolicy, RepairClass
 
 UNDO_S = 240
 """Bound on the undo of one host: a host that hangs must not hang a destroy."""
@@ -46,6 +48,35 @@ REBOOT_HINTS = {
 }
 """What follows for a host that waits for a reboot, by `hosts.reboot`."""
 STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
+
+ORDER: tuple[RepairClass, ...] = ("none", "link", "service", "reboot")
+"""From a repair without disruption to one that reboots the host."""
+
+REPAIRS: dict[str, str] = {}
+"""How disruptive the repair of a field is, by the last part of its name."""
+for step in STEPS:
+    REPAIRS.update({**step.effects, **step.repairs})
+
+WAITING = frozenset(field for step in STEPS if step.waits_for for field in step.effects)
+"""Fields of steps that wait for a pending reboot.
+
+Until then they deviate, and that is not a failure.
+"""
+
+
+def repair_class(field: str) -> RepairClass:
+    """How disruptive the repair of a field is."""
+    return cast("RepairClass", REPAIRS[field.rpartition(".")[2]])
+
+
+def may_repair(field: str, policy: RepairClass) -> bool:
+    """Whether the lab allows the repair of a field."""
+    return ORDER.index(repair_class(field)) <= ORDER.index(policy)
+
+
+def follows_a_reboot(field: str) -> bool:
+    """Whether a pending reboot explains that a field deviates."""
+    return repair_class(field) == "reboot" or field.rpartition(".")[2] in WAITING
 
 
 async def observe(

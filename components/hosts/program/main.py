@@ -22,7 +22,6 @@ from .places import (
     PROBE_S,
     SCHEMA,
 )
-from .plan import plan
 from .revert import revert
 from .steps import target_fields
 from .verbs import (
@@ -32,6 +31,7 @@ from .verbs import (
     confirm,
     facts,
     failure,
+    plan,
     probe,
     reboots_needed,
     refuse_another_owner,

@@ -8,6 +8,7 @@ from typing import Iterable, List, NamedTuple
 
 from .machine import Machine, StepError
 
+PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 DKMS = "dkms"
 DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")

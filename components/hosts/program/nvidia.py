@@ -18,7 +18,6 @@ WITHOUT_OPEN_MODULE = ("Kepler", "Maxwell", "Pascal", "Volta")
 PEER_API = "ib_register_peer_memory_client"
 """The kernel symbol that nvidia_peermem needs: in NVIDIA's OFED and in Ubuntu's kernels, not in
 mainline."""
-PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
 
 
 class Gpus(NamedTuple):

@@ -5,10 +5,11 @@ from typing import get_args
 
 import pytest
 
-from components.hosts import changes as effects
+from components.hosts.changes import field_effect
 from components.hosts.document import document_text, host_document, vf_layout
 from components.hosts.program.steps.vfs import vf_mac
 from components.hosts.records import target_fields
+from components.hosts.repair import may_repair, repair_class
 from stacks.base import Effect
 from stacks.hosts import RepairClass
 from stacks.lab import Lab
@@ -45,8 +46,8 @@ def test_the_hosts_that_tests_of_the_fleet_play_report_the_same_fields(vfs):
 
 def test_every_field_has_an_effect_and_a_repair_class(lab):
     for field in target_fields(host_document(lab, lab.nodes[0])):
-        assert effects.field_effect(field) in get_args(Effect)
-        assert effects.repair_class(field) in get_args(RepairClass)
+        assert field_effect(field) in get_args(Effect)
+        assert repair_class(field) in get_args(RepairClass)
 
 
 def test_a_pf_without_vfs_has_no_fields_about_vfs(lab):
@@ -99,4 +100,4 @@ def test_the_layout_of_vfs_changes_with_their_number_and_not_with_the_mtu(lab):
     ],
 )
 def test_a_repair_needs_the_labs_leave(field, policy, allowed):
-    assert effects.may_repair(field, policy) is allowed
+    assert may_repair(field, policy) is allowed

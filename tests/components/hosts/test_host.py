@@ -13,11 +13,10 @@ import pytest
 from components.hosts.calls import parse_report
 from components.hosts.pack import LOADER, SOURCES, START, on_stdin, packed, started
 from components.hosts.program import main as program_main
-from components.hosts.program.host import Host
+from components.hosts.program.host import CHECKPOINT, Host, live_pods
 from components.hosts.program.machine import Done, StepError
 from components.hosts.program.main import announce
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_FILE, UNIT_LINK
-from components.hosts.program.pods import CHECKPOINT, live_pods
 from components.hosts.program.revert import link_state
 from components.hosts.records import target_fields
 from tests.components.hosts.host_runs import POD, POD_CGROUP, differing, fewer_vfs, given_to_a_pod, made, run

@@ -9,11 +9,12 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.hosts import changes as effects
+from components.hosts.changes import field_effect
 from components.hosts.document import deadline_s, host_document
 from components.hosts.program.places import DEADLINE_S
 from components.hosts.program.steps import STEPS
 from components.hosts.records import target_fields
+from components.hosts.repair import repair_class
 from stacks.base import Effect
 from stacks.bill import PAUSE_VERSIONS, pause_image
 from stacks.bootstrap import KubernetesVersion
@@ -160,5 +161,5 @@ def test_every_field_says_what_it_does_and_how_its_repair_disturbs(name: str, la
     fields = step.target(asks(lab, **asked))
 
     assert fields
-    assert {effects.field_effect(field) for field in fields} <= set(get_args(Effect))
-    assert {effects.repair_class(field) for field in fields} <= set(get_args(RepairClass))
+    assert {field_effect(field) for field in fields} <= set(get_args(Effect))
+    assert {repair_class(field) for field in fields} <= set(get_args(RepairClass))

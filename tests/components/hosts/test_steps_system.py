@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from components.hosts import changes as effects
-from components.hosts.changes import ORDER, repair_class
+from components.hosts.changes import field_effect
 from components.hosts.document import document_text, host_document
 from components.hosts.program.places import BASELINE_FILE
 from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
 from components.hosts.records import target_fields
+from components.hosts.repair import ORDER, repair_class
 from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.system_kernel import HOSTS, SystemHost
 from tests.components.hosts.system_lab import ALL, document_of, files, made
@@ -62,8 +62,8 @@ def test_every_file_that_is_written_is_this_one(lab, server):
 
 def test_every_field_has_an_effect_and_a_repair_class(lab):
     for field in target_fields(document_of(lab, ALL)):
-        assert effects.field_effect(field)
-        assert effects.repair_class(field)
+        assert field_effect(field)
+        assert repair_class(field)
 
 
 def sleepy(server: SystemHost) -> None:

@@ -15,8 +15,8 @@ from typing import Any, Callable, List, Tuple
 
 from ..carriers import NETWORK_FILESYSTEMS
 from ..guest import PROFILES, RUN_PROFILES
+from ..host import CHECKPOINT
 from ..machine import MISSING, Done
-from ..pods import CHECKPOINT
 from . import pci
 from .gpu import XID
 from .leaves import Json

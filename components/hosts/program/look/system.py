@@ -5,8 +5,7 @@ import re
 from typing import List
 
 from ..distribution import OS_RELEASE, Distribution, distribution_in
-from ..modules_built import module_file_in
-from ..nvidia import PEERMEM_MODULES
+from ..modules_built import PEERMEM_MODULES, module_file_in
 from .gpu import NVIDIA, xids
 from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, program_leaf, read
 from .pci import acs_bridges

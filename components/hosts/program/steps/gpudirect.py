@@ -5,6 +5,7 @@ from typing import Any, Dict, Set
 from .. import nvidia
 from ..host import Document, Host
 from ..machine import Machine, StepError
+from ..modules_built import PEERMEM_MODULES
 from ..step import Before, Fields, Step, section_of
 
 READY = "ready"
@@ -74,4 +75,4 @@ class GpuDirect(Step):
 
 
 def _peermem_is_loaded(machine: Machine) -> bool:
-    return any(machine.exists(f"/sys/module/{name}") for name in nvidia.PEERMEM_MODULES)
+    return any(machine.exists(f"/sys/module/{name}") for name in PEERMEM_MODULES)
