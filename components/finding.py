@@ -49,7 +49,9 @@ def escaped(text: str) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}\N{HORIZONTAL ELLIPSIS}"
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -75,7 +77,9 @@ def bullets(title: str, texts: Iterable[object]) -> list[str]:
 def details(title: str, lines: Iterable[str]) -> list[str]:
     """Lines that a reader opens; nothing without lines."""
     body = "\n".join(lines).rstrip()
-    return [f"<details><summary>{title}</summary>", "", body, "", "</details>", ""] if body else []
+    if body:
+        return [f"<details><summary>{title}</summary>", "", body, "", "</details>", ""]
+    return []
 
 
 def comment_head(command: str, title: str, headline: str) -> list[str]:

@@ -44,7 +44,9 @@ def _outlines(whole: Results) -> Iterator[Results]:
 def _counted(results: Results) -> dict[str, str]:
     """How many of each status, as words under the key that every host has."""
     counts = Counter(result.get("status", "unknown") for result in results.values())
-    words = [f"{count} more {status}" for status, count in sorted(counts.items())]
+    words = []
+    for status, count in sorted(counts.items()):
+        words.append(f"{count} more {status}")
     return {"status": ", ".join(words)}
 
 
@@ -68,4 +70,6 @@ def few_faults(faults: Faults, limit_bytes: int = FAULTS_BYTES) -> dict[str, Jso
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[: LONGEST_TEXT - 3]}..."

@@ -98,11 +98,16 @@ class Stack:
             text = ask_pulumi("stack", "export", "--stack", self.name)
         try:
             resources = json.loads(text)["deployment"].get("resources", [])
-            of_type = [known for known in resources if known["type"] == MEASUREMENT]
+            of_type = []
+            for known in resources:
+                if known["type"] == MEASUREMENT:
+                    of_type.append(known)
         except (ValueError, KeyError, TypeError, AttributeError):
             name = file or f"stack {self.name}"
             raise LabError(f"{name}: not the output of `pulumi stack export`") from None
-        outputs: dict[str, Any] = of_type[0].get("outputs", {}) if of_type else {}
+        outputs: dict[str, Any] = {}
+        if of_type:
+            outputs = of_type[0].get("outputs", {})
         return outputs
 
     def outputs(self, file: Path | None = None) -> dict[str, Any]:

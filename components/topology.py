@@ -42,7 +42,10 @@ class Topology(BaseModel):
 def topology_of(lab: Lab, heard: Heard) -> Topology:
     """The blocks of a lab. A port that hears another switch of the lab than declared was moved."""
     cabling = _Cabling(lab, heard)
-    leaves = {node.name: cabling.leaves_of(node) for node in lab.nodes if node.state != "absent"}
+    leaves = {}
+    for node in lab.nodes:
+        if node.state != "absent":
+            leaves[node.name] = cabling.leaves_of(node)
     whole = {frozenset(on.values()) for on in leaves.values() if on and all(on.values())}
     blocks: dict[str, list[str]] = {}
     unknown = []

@@ -68,7 +68,9 @@ class AuditFleet:
     def __init__(self, inventory: Inventory, lab: Lab | None, earlier: Inventory | None) -> None:
         self.inventory, self.lab, self.earlier = inventory, lab, earlier
         by_name = {node.name: node for node in lab.nodes} if lab else {}
-        by_address = {(str(node.address), node.ssh_port): node for node in lab.nodes} if lab else {}
+        by_address = {}
+        if lab:
+            by_address = {(str(node.address), node.ssh_port): node for node in lab.nodes}
         self._nodes: dict[str, Node] = {}
         for host in inventory.hosts:
             if node := by_name.get(host.name) or by_address.get((host.address, host.ssh_port)):
@@ -176,7 +178,9 @@ class AuditFleet:
 
     def uplink(self, port: Port) -> AuditUplink | None:
         """The port of a switch in the inventory that a port is plugged into."""
-        return self._switch_ports.get((port.leaf.name, port.leaf.port)) if port.leaf else None
+        if port.leaf:
+            return self._switch_ports.get((port.leaf.name, port.leaf.port))
+        return None
 
     @cached_property
     def _switch_ports(self) -> dict[tuple[str, str], AuditUplink]:
@@ -189,11 +193,9 @@ class AuditFleet:
     @cached_property
     def earlier_hosts(self) -> dict[str, Host]:
         """Hosts of the earlier look by name."""
-        return (
-            {host.name: host for host in self.earlier.hosts if not host.unread}
-            if self.earlier
-            else {}
-        )
+        if self.earlier:
+            return {host.name: host for host in self.earlier.hosts if not host.unread}
+        return {}
 
 
 @lru_cache(maxsize=65_536)

@@ -55,7 +55,9 @@ def _text_lines(report: AuditReport) -> Iterator[str]:
             "fix": row.hint,
         }
         yield from ("", f"{row.severity.name} {row.code}: {row.title}")
-        yield from (f"  {name:<7} {text}" for name, text in fields.items() if text)
+        for name, text in fields.items():
+            if text:
+                yield f"  {name:<7} {text}"
     waived = [f"{row.code} on {row.where}: {_change(row)} ({row.waiver})" for row in report.waived]
     yield from _section("Waived:", waived)
     yield from _section("Expired waivers:", report.expired)
@@ -77,7 +79,9 @@ def _reason(row: AuditRow) -> str:
 
 
 def _change(row: AuditRow) -> str:
-    return f"{row.evidence}, wanted {row.wanted_value}" if row.evidence else row.title
+    if row.evidence:
+        return f"{row.evidence}, wanted {row.wanted_value}"
+    return row.title
 
 
 def as_markdown(report: AuditReport, limit: int = COMMENT_LIMIT) -> str:
@@ -104,7 +108,9 @@ def _comment(report: AuditReport, cuts: int) -> str:
         lines += details("Reasons and remedies", map(_remedy, by_code.values()))
         lines += details("Waived", map(_waived, report.waived))
         lines += details("Not checked", (f"- {escaped(str(row))}" for row in report.not_checked))
-    drained = f"; left alone: {escaped(report.drained)}" if report.drained else ""
+    drained = ""
+    if report.drained:
+        drained = f"; left alone: {escaped(report.drained)}"
     return "\n".join([*lines, f"<sub>looked {report.looked_at}{drained}</sub>"]) + "\n"
 
 

@@ -14,7 +14,10 @@ def interface_to(
     routes: Sequence[Route], rules: Iterable[Rule], source: IPv4Address, target: IPv4Address
 ) -> str:
     """The interface by which a packet with this source leaves; empty without a route."""
-    order = [(rule.priority, rule.table) for rule in rules if _concerns(rule, source, target)]
+    order = []
+    for rule in rules:
+        if _concerns(rule, source, target):
+            order.append((rule.priority, rule.table))
     for _, table in sorted([*order, MAIN]):
         best: Route | None = None
         longest = -1

@@ -71,14 +71,18 @@ class AuditReport:
     @property
     def heading(self) -> str:
         """The headline with the title, if there is one."""
-        return f"{self.title}: {self.headline}" if self.title else self.headline
+        if self.title:
+            return f"{self.title}: {self.headline}"
+        return self.headline
 
     @property
     def looked_at(self) -> str:
         """When the hosts were looked at, for people."""
         first, last = map(when, self.looked)
         span = first if first == last else f"{first} to {last}"
-        return f"{span}, counters since {when(self.since)}" if self.since else span
+        if self.since:
+            return f"{span}, counters since {when(self.since)}"
+        return span
 
 
 def report_of(audit: Audit, *, names: bool = True) -> AuditReport:
@@ -149,7 +153,9 @@ def _count(finding: AuditFinding) -> str:
     parts = len({place for place in finding.places if place[1]})
     if not nodes:
         return plural(parts or 1, "object")
-    return f"{plural(parts, 'place')} on {nodes}" if parts > len(finding.nodes) else nodes
+    if parts > len(finding.nodes):
+        return f"{plural(parts, 'place')} on {nodes}"
+    return nodes
 
 
 def _named(nodes: Iterable[str], names: bool) -> str:

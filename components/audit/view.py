@@ -258,4 +258,6 @@ def fault(
 
 def instant(moment: datetime | None) -> str:
     """A time as documents have it; empty where there is none."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
+    if moment:
+        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ""

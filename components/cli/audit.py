@@ -73,7 +73,9 @@ def audit_options(verb: Verb) -> Verb:
     )
     @functools.wraps(verb)
     def with_options(*given: object, fail_on: str, **named: Any) -> Exit:
-        files = {name: named.pop(name) for name in ("source", "since", "waiver_file")}
+        files = {}
+        for name in ("source", "since", "waiver_file"):
+            files[name] = named.pop(name)
         options = AuditOptions(fail_on=FAIL_ON[fail_on], **files)
         return verb(*given, audit_options=options, **named)
 

@@ -62,7 +62,9 @@ def command(stack: Stack, options: LookOptions, out: Path, yes: bool, as_json: b
     if recorded:
         file, count = str(out), plural(len(bundle.files), "file")
         text = f"{_removed(bundle)}\n{out}: {count}; look at it before you send it"
-    counts = {kind: len(values) for kind, values in bundle.removed.items()}
+    counts = {}
+    for kind, values in bundle.removed.items():
+        counts[kind] = len(values)
     show(text, {"file": file, "removed": counts, "unread": unread}, as_json=as_json)
     return exit_of(findings=False, unreached=bool(unread))
 
@@ -75,6 +77,8 @@ def _removed(bundle: Bundle) -> str:
         for value, placeholder in values.items():
             if "\n" not in value:
                 pairs.append(f"{value} by {placeholder}")
-        shown = some(pairs, SHOWN_VALUES) if kind != "key" else "not shown"
+        shown = "not shown"
+        if kind != "key":
+            shown = some(pairs, SHOWN_VALUES)
         lines.append(f"  {plural(len(values), kind, PLURALS.get(kind, ''))}: {shown}")
     return "\n".join(lines)

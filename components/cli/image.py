@@ -37,7 +37,9 @@ def list_(stack: Stack, as_json: bool) -> Exit:
     pulled = {image: image for image in images_of(lab)}
     if lab.cluster:
         pulled = {image: lab.cluster.registry.resolve(image) for image in pulled}
-    lines = ["\t".join(dict.fromkeys(names)) for names in pulled.items()]
+    lines = []
+    for names in pulled.items():
+        lines.append("\t".join(dict.fromkeys(names)))
     rows = [{"image": image, "pulled_from": source} for image, source in pulled.items()]
     show("\n".join(lines), rows, as_json=as_json)
     return Exit.CLEAN
@@ -129,7 +131,9 @@ def check(image: Path, as_json: bool) -> Exit:
     IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout.
     """
     verbs = judge(read_image(image))
-    lines = [f"does not support PVRDMA: {reason}" for reason in verbs.reasons]
+    lines = []
+    for reason in verbs.reasons:
+        lines.append(f"does not support PVRDMA: {reason}")
     if not lines:
         system = f"{verbs.distribution} {verbs.codename}"
         lines.append(f"supports PVRDMA: {system}, {verbs.packages['libibverbs1']}")

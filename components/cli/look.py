@@ -188,7 +188,9 @@ def summarize(out: Path, inventory: Inventory, *, err: bool = False) -> None:
 def _of_options(options: LookOptions) -> LookRequest:
     if options.user is None or options.known_hosts is None:
         raise click.UsageError("--hosts needs --user and --known-hosts")
-    kubeconfig = read_text(options.kubeconfig) if options.kubeconfig else None
+    kubeconfig = None
+    if options.kubeconfig:
+        kubeconfig = read_text(options.kubeconfig)
     return LookRequest(
         hosts=_targets(options.sets, options.user, options.port),
         known_hosts=KnownHosts(read_text(options.known_hosts).splitlines()),
@@ -203,7 +205,9 @@ def _of_stack(stack: Stack, options: LookOptions) -> LookRequest:
         raise click.UsageError(
             "--user, --known-hosts, --key and --switch need --hosts; a lab file has its own"
         )
-    kubeconfig = read_text(options.kubeconfig) if options.kubeconfig else None
+    kubeconfig = None
+    if options.kubeconfig:
+        kubeconfig = read_text(options.kubeconfig)
     lab = stack.lab()
     user = lab.access.user
     cluster_unread = ""

@@ -61,4 +61,6 @@ def command(
     else:
         click.echo(described(run.summary), nl=False)
     click.echo(f"raw outputs: {run.raw}", err=as_json)
-    return Exit.UNREACHED if run.busy else exit_of(findings=run.summary.function != "pass")
+    if run.busy:
+        return Exit.UNREACHED
+    return exit_of(findings=run.summary.function != "pass")

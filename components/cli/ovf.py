@@ -20,7 +20,8 @@ def command(file: Path, as_json: bool) -> Exit:
     """
     descriptor = read_descriptor(file)
     lines = [f"networks: {', '.join(descriptor.networks) or 'none'}"]
-    lines += [f"{prop.key}: {_notes(prop)}" for prop in descriptor.properties.values()]
+    for prop in descriptor.properties.values():
+        lines.append(f"{prop.key}: {_notes(prop)}")
     show("\n".join(lines), asdict(descriptor), as_json=as_json)
     return Exit.CLEAN
 

@@ -43,7 +43,10 @@ def command(operators: bool, as_json: bool) -> Exit:
 
 def _fetched(routes: dict[str, str]) -> str:
     """A line per file that was fetched; those that were there before are counted."""
-    lines = [f"{name}: {route}" for name, route in routes.items() if route != "cache"]
+    lines = []
+    for name, route in routes.items():
+        if route != "cache":
+            lines.append(f"{name}: {route}")
     cached = len(routes) - len(lines)
     if cached:
         lines.append(f"{plural(cached, 'upstream file')} in the cache")

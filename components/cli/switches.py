@@ -23,7 +23,9 @@ from stacks.files import write_file
 def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> Exit:
     """Print the configuration text of the lab's switches. It connects to nothing."""
     lab = stack.lab()
-    texts = {chosen.name: switch_text(lab, chosen) for chosen in chosen_switches(lab, switch)}
+    texts = {}
+    for chosen in chosen_switches(lab, switch):
+        texts[chosen.name] = switch_text(lab, chosen)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

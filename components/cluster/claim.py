@@ -84,7 +84,9 @@ class Claim(Resource[ClaimInputs, ClaimState]):
         except LabError as error:
             log.warn(f"cannot read who owns the cluster: {error}")
             return old
-        return old.model_copy(update={"current_owner": owner}) if owner else None
+        if owner:
+            return old.model_copy(update={"current_owner": owner})
+        return None
 
     async def update(self, old: ClaimState, new: ClaimInputs) -> ClaimState:
         """Claims under the new name, since a stack may be renamed.
@@ -138,7 +140,9 @@ def _refuse(api: KubernetesApi, claim: ClaimInputs, also_ours: Sequence[str]) ->
     config_map = api.get(PATH)
     if text := refusal(config_map, claim.owner, also_ours):
         raise ClaimedError(text)
-    faults = [precondition.fault_of(api.get(precondition.path)) for precondition in claim.required]
+    faults = []
+    for precondition in claim.required:
+        faults.append(precondition.fault_of(api.get(precondition.path)))
     if any(faults):
         raise ClaimedError("\n".join(filter(None, faults)))
     return config_map

@@ -95,7 +95,9 @@ class RdmaCluster(pulumi.ComponentResource):
         roll_out = None if lab.has_real_pods else ROLL_OUT
         running: dict[str, pulumi.CustomResource] = {}
         for key, program in programs(lab, cluster).items():
-            restarts = {LAYOUT_ANNOTATION: args.vf_layout} if key == DEVICE_PLUGIN else {}
+            restarts = {}
+            if key == DEVICE_PLUGIN:
+                restarts = {LAYOUT_ANNOTATION: args.vf_layout}
             operator_args = OperatorArgs(
                 program=program,
                 owner=owner,

@@ -90,9 +90,13 @@ class NodeGate(Resource[NodeGateInputs, NodeGateState]):
 
 def look(api: KubernetesApi, spec: GateSpec) -> Faults:
     """All reasons why jobs cannot run now."""
-    nodes = {str(at(node, "metadata", "name")): node for node in api.items("/api/v1/nodes")}
+    nodes = {}
+    for node in api.items("/api/v1/nodes"):
+        nodes[str(at(node, "metadata", "name"))] = node
     states = api.items(spec.node_states) if spec.node_states else []
-    reported = {str(at(state, "metadata", "name")): state_faults(state) for state in states}
+    reported = {}
+    for state in states:
+        reported[str(at(state, "metadata", "name"))] = state_faults(state)
     faults: Faults = {}
     for name, resources in spec.nodes.items():
         faults[name] = node_faults(name, nodes.get(name), resources, spec.kubelet)
@@ -123,7 +127,9 @@ async def wait(
     while (faults := look_once()) and (now_s := time.monotonic()) < begun_s + wait_s:
         if now_s >= said_s + ANNOUNCE_S:
             said_s, (name, reasons) = now_s, next(iter(faults.items()))
-            more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+            more = ""
+            if len(faults) > 1:
+                more = f", and {len(faults) - 1} more"
             spent = f"{now_s - begun_s:.0f} of {wait_s:.0f} s at most"
             say(f"waiting for {name}{more}, {spent}: {'; '.join(reasons)}")
         await asyncio.sleep(POLL_S)

@@ -43,8 +43,13 @@ class Precondition:
         """The fault of what the API server answered at the path, if there is one."""
         if not self.conflict:
             return self.fault if answer is None else ""
-        names = [_name(item, self.fields) for item in _objects(answer) if self._is_in_the_way(item)]
-        return self.fault.replace("{names}", ", ".join(names)) if names else ""
+        names = []
+        for item in _objects(answer):
+            if self._is_in_the_way(item):
+                names.append(_name(item, self.fields))
+        if names:
+            return self.fault.replace("{names}", ", ".join(names))
+        return ""
 
     def _is_in_the_way(self, item: JsonValue) -> bool:
         if at(item, "metadata", "labels", OWNER_LABEL) == PART_OF[OWNER_LABEL]:
@@ -130,7 +135,9 @@ def _login(lab: Lab, cluster: Cluster) -> Iterator[Precondition]:
     secret = cluster.registry.pull_secret
     if not secret:
         return
-    pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in agents(lab, cluster)}
+    pulling = set()
+    for manifest in agents(lab, cluster):
+        pulling.add(str(part(manifest, "metadata")["namespace"]))
     pulling.discard(MPI_NAMESPACE)
     if isinstance(cluster.delivery, SriovOperator):
         # the chart owns the operator's pods, but those of its policy use the lab's login

@@ -78,7 +78,9 @@ def networks(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
 
 def pools(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
     """Address pools by `<rail>-pool`."""
-    return {} if isinstance(cluster.delivery, Pvrdma) else address_source(cluster).pools(lab)
+    if isinstance(cluster.delivery, Pvrdma):
+        return {}
+    return address_source(cluster).pools(lab)
 
 
 def kinds(cluster: Cluster) -> dict[str, Upstream | Manifest]:
@@ -99,7 +101,9 @@ def placed_source(cluster: Cluster) -> AddressSource | None:
     """The IPAM that rocelab places. None: pods use the host's network, or an operator brings it."""
     source = address_source(cluster)
     operated = isinstance(cluster.delivery, SriovOperator) and source.in_nic_policy()
-    return None if operated or isinstance(cluster.delivery, Pvrdma) else source
+    if operated or isinstance(cluster.delivery, Pvrdma):
+        return None
+    return source
 
 
 def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:

@@ -229,7 +229,9 @@ def parse_definition(text: str) -> Manifest:
     The API server checks the same, and the state is a fifth of the size.
     """
     definition = load_kubernetes_yaml(text)
-    kind = definition.get("kind") if isinstance(definition, dict) else None
+    kind = None
+    if isinstance(definition, dict):
+        kind = definition.get("kind")
     if kind != "CustomResourceDefinition":
         raise LabError(
             "an upstream file of stacks/bill.py is not a CustomResourceDefinition; correct its path"

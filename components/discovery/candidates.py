@@ -52,7 +52,9 @@ class RailPort:
     @property
     def without_addresses(self) -> str:
         """The reason why there are none, as text."""
-        return "addresses unknown" if self.has_unknown_addresses else "no address"
+        if self.has_unknown_addresses:
+            return "addresses unknown"
+        return "no address"
 
     @property
     def is_unused(self) -> bool:
@@ -118,13 +120,18 @@ def _rdma_port(
 
     `soft_name` is of its soft-RoCE where that counts, else empty.
     """
-    devices = [rdma for rdma in pf.rdma.or_else(()) if soft_name or not rdma.soft]
+    devices = []
+    for rdma in pf.rdma.or_else(()):
+        if soft_name or not rdma.soft:
+            devices.append(rdma)
     if soft_name and not devices and pf.driver.value == VIRTUAL_DRIVER:
         devices = [RdmaPort(device=soft_name, soft=True)]  # as `up` makes it
     if devices:
         supported = {"mlx5_core", VIRTUAL_DRIVER} if soft_name else {"mlx5_core"}
         refusal = _refusal(pf, interface, devices, carriers, supported)
-        number = pf.interfaces.or_else(()).index(interface) if interface else 0
+        number = 0
+        if interface:
+            number = pf.interfaces.or_else(()).index(interface)
         return refusal or devices[min(number, len(devices) - 1)]
     if pf.vendor_id.or_else("") == NVIDIA:
         return "no-rdma", f"{interface or pf.pci} has no RDMA device"
@@ -248,7 +255,9 @@ def _name(classes: Iterable[_Class]) -> None:
 def _port(candidate: _Candidate, server: _Class, cables: Cables) -> RailPort:
     host, pf, interface = candidate.host, candidate.pf, candidate.interface
     addresses = tuple(filter(None, map(_ipv4, pf.addresses.or_else(()))))
-    driver: Driver = "igb" if pf.driver.value == VIRTUAL_DRIVER else "mlx5_core"
+    driver: Driver = "mlx5_core"
+    if pf.driver.value == VIRTUAL_DRIVER:
+        driver = "igb"
     near = pf.nearest_gpus.value if server.gpus else None
     return RailPort(
         node=host.name,
@@ -284,7 +293,9 @@ def _gateway(host: Host, interface: str, addresses: tuple[IPv4Interface, ...]) -
         return str(next(other for other in own.network if other != own.ip))
     routers = set()
     for route in host.network.routes.or_else(()):
-        router = _ipv4(route.gateway) if route.interface == interface else None
+        router = None
+        if route.interface == interface:
+            router = _ipv4(route.gateway)
         if route.family == 4 and router and router.ip in own.network:
             routers.add(route.gateway)
     return routers.pop() if len(routers) == 1 else ""

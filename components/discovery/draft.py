@@ -112,7 +112,10 @@ def draft_of(
     virtual = bool(read) and all(host.address.startswith("127.") for host in read)
     ports = ports_of(inventory, virtual=virtual)
     silent = {host.name for host in inventory.hosts if host.unread}
-    answered = {place: rail for place, rail in answers.by_port().items() if place[0] not in silent}
+    answered = {}
+    for place, rail in answers.by_port().items():
+        if place[0] not in silent:
+            answered[place] = rail
     inference = infer_rails(ports.ports, answered)
     rails = inference.rails
     plan = plan_of(inventory, rails, inference.in_question, answers.host_subnets)
@@ -170,7 +173,8 @@ def _user(hosts: Sequence[Host]) -> str:
 
 def _unread(inventory: Inventory) -> list[str]:
     unread = [(host.name, host.unread) for host in inventory.hosts]
-    unread += [(switch.name, switch.unread) for switch in inventory.switches]
+    for switch in inventory.switches:
+        unread.append((switch.name, switch.unread))
     if inventory.cluster:
         unread.append((inventory.cluster.server, inventory.cluster.unread))
     return [f"{name}: {why}" for name, why in unread if why]

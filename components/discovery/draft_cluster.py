@@ -239,7 +239,9 @@ def _by_policy(network: _PodNetwork, cluster: Cluster, rail: RailOfPorts) -> boo
 
 
 def _texts(value: JsonValue) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [text for text in value if isinstance(text, str)]
+    return []
 
 
 def _is_selected(port: RailPort, names: set[str], slots: set[str]) -> bool:
@@ -275,7 +277,9 @@ def _delivery(
     if not states:
         return {}
     counts = {pf["vfs"] for node in plan.nodes for pf in node["pfs"]}
-    prefixes = {network.attachment.resource_name.partition("/")[0] for network in chosen.values()}
+    prefixes = set()
+    for network in chosen.values():
+        prefixes.add(network.attachment.resource_name.partition("/")[0])
     if len(counts) != 1 or len(prefixes) != 1 or counts == {0}:
         raise _LeftOutError(
             "the SR-IOV operator gives its PFs different numbers of VFs, "

@@ -52,7 +52,10 @@ def _cables(rails: Sequence[RailOfPorts], plan: DraftPlan) -> Cables:
 
 
 def _used(inventory: Inventory, cables: Cables) -> Iterator[Switch]:
-    known = {switch.name: switch for switch in inventory.switches if not switch.unread}
+    known = {}
+    for switch in inventory.switches:
+        if not switch.unread:
+            known[switch.name] = switch
     for name in sorted(cables, key=_as_counted):
         if name not in known:
             raise LabError(f"{name} was not read; give it to rocelab look with --switch")

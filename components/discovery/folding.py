@@ -25,7 +25,9 @@ def fold(lab: Mapping[str, Any], servers: Mapping[str, str]) -> Entry:
         lab: rails and nodes one by one.
         servers: server class by node.
     """
-    subnets = {rail["name"]: IPv4Network(rail["host_subnet"]) for rail in lab["rails"]}
+    subnets = {}
+    for rail in lab["rails"]:
+        subnets[rail["name"]] = IPv4Network(rail["host_subnet"])
     classes: dict[str, Entry] = {}
     entries: list[Entry] = []
     for run in _runs(lab["nodes"], subnets):

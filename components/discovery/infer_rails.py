@@ -163,7 +163,9 @@ class _Inference:
         """What is known of a port; of many ports only what several may have alike."""
         gpu, leaf = "GPU unknown", "leaf unknown"
         if port.gpu is not None:
-            gpu = f"GPU {port.gpu}" if port.gpu else "no GPU below its bridge"
+            gpu = "no GPU below its bridge"
+            if port.gpu:
+                gpu = f"GPU {port.gpu}"
         if port.leaf:
             leaf = port.leaf.name
             if in_full:
@@ -234,7 +236,9 @@ class _Inference:
     def _accepted(self, rail: list[_Column]) -> dict[RailPort, frozenset[str]]:
         """The ports that two kinds of evidence put on a rail, with these; asks about the others."""
         accepted: dict[RailPort, frozenset[str]] = {}
-        counts = {kind: self._label_counts(rail, kind) for kind in WORDS}
+        counts = {}
+        for kind in WORDS:
+            counts[kind] = self._label_counts(rail, kind)
         for column in rail:
             weak, contradicted = [], []
             for port in column.ports:

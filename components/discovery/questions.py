@@ -92,7 +92,8 @@ class Answers(Section):
         rails: dict[tuple[str, str], str] = {}
         for nodes, ports in self.ports.items():
             for node in names_of(nodes):
-                rails |= {(node, port): rail for port, rail in ports.items()}
+                for port, rail in ports.items():
+                    rails[(node, port)] = rail
         return rails
 
 
@@ -104,7 +105,9 @@ def read_answers(path: Path) -> Answers:
     """
     try:
         answers = load_yaml(path.read_text(encoding="utf-8"))
-        return Answers() if answers is None else Answers.model_validate(answers)
+        if answers is None:
+            return Answers()
+        return Answers.model_validate(answers)
     except yaml.YAMLError as error:
         raise LabError(f"{path}: no YAML: {error}") from None
     except UnicodeDecodeError:
@@ -150,9 +153,13 @@ class Evidence:
     def lines(self) -> tuple[str, ...]:
         """The rows that most nodes have first."""
         ranked = sorted(self.rows.items(), key=lambda row: (-len(row[1]), row[0]))
-        shown = [f"{names(nodes)}: {text}" for text, nodes in ranked[:MOST_ROWS]]
+        shown = []
+        for text, nodes in ranked[:MOST_ROWS]:
+            shown.append(f"{names(nodes)}: {text}")
         left = len(ranked) - len(shown)
-        return (*shown, f"and {left} more rows") if left else tuple(shown)
+        if left:
+            return (*shown, f"and {left} more rows")
+        return tuple(shown)
 
 
 def as_markdown(

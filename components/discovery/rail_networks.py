@@ -78,7 +78,9 @@ def _with_addresses(rail: RailOfPorts, subnet: IPv4Network) -> RailOfPorts:
         raise LabError(f"{where}: the addresses of {nodes} are unknown; run rocelab look again")
     if any(port.addresses for port in rail.ports.values()):
         raise LabError(f"{where}: its ports have addresses; remove the line")
-    first = FIRST_HOST if subnet.num_addresses > FIRST_HOST + len(rail.ports) else 1
+    first = 1
+    if subnet.num_addresses > FIRST_HOST + len(rail.ports):
+        first = FIRST_HOST
     if subnet.num_addresses < first + len(rail.ports) + 1:
         raise LabError(f"{where}: {subnet} is too small for {len(rail.ports)} nodes")
     ports = {}
@@ -219,7 +221,9 @@ def _one_subnet(subnet: IPv4Network, ports: Sequence[RailPort]) -> Question:
     by_node: dict[str, list[str]] = defaultdict(list)
     for port in ports:
         by_node[port.node].append(f"{port.interface} {port.address}")
-    rows = [f"{node}: {', '.join(own)}" for node, own in by_node.items()]
+    rows = []
+    for node, own in by_node.items():
+        rows.append(f"{node}: {', '.join(own)}")
     if len(rows) > FEW:
         rows[FEW:] = [f"and {len(rows) - FEW} more nodes"]
     interfaces = some(sorted({port.interface for port in ports}), 8)

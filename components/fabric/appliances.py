@@ -226,11 +226,9 @@ class Appliances(pulumi.ComponentResource):
             )
 
     def _password_key(self, server: BitfusionServer) -> str | None:
-        return (
-            self._args.bitfusion.keys.vcenter_password
-            if server is self._args.bitfusion.servers[0]
-            else None
-        )
+        if server is self._args.bitfusion.servers[0]:
+            return self._args.bitfusion.keys.vcenter_password
+        return None
 
     def _server(
         self,
@@ -257,7 +255,9 @@ class Appliances(pulumi.ComponentResource):
         ]
         key = self._password_key(server)
         properties = {**spelled_out(declared, descriptor), **({key: args.password} if key else {})}
-        wait_for_guest_net_timeout = 0 if args.lab.simulated else GUEST_NET_MINUTES
+        wait_for_guest_net_timeout = GUEST_NET_MINUTES
+        if args.lab.simulated:
+            wait_for_guest_net_timeout = 0
         protect = None if args.lab.simulated else True
         additional_secret_outputs = ["vapp"] if key else None
         return vsphere.VirtualMachine(

@@ -189,7 +189,9 @@ class VsphereFabric(pulumi.ComponentResource):
     ) -> vsphere.DistributedPortGroup:
         new = switch.use == "create"
         active_uplinks = [UPLINK] if new else None
-        standby_uplinks: list[pulumi.Input[str]] | None = [] if new else None
+        standby_uplinks: list[pulumi.Input[str]] | None = None
+        if new:
+            standby_uplinks = []
         return vsphere.DistributedPortGroup(
             f"{self._name}-{switch.rail}-group",
             name=switch.port_group,
@@ -276,11 +278,9 @@ class VsphereFabric(pulumi.ComponentResource):
                 self._existing(f"{switch.rail}-{host.name}-vmkernel", "vmkernel", path, mtu)
             ]
         address = vmkernel.address if vmkernel else None
-        ipv4 = (
-            vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask))
-            if address
-            else None
-        )
+        ipv4 = None
+        if address:
+            ipv4 = vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask))
         adapter = vsphere.Vnic(
             f"{self._name}-{switch.rail}-{host.name}-vmkernel",
             host=self._host_id(host),

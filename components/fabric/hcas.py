@@ -82,7 +82,10 @@ class VcenterHcas:
             return HcaCounters(host=host, device=device, why=str(error))
         row = rows[0] if rows else {}
         sent, received = number_of(row, SENT), number_of(row, RECEIVED)
-        lacking = [name for name, value in ((SENT, sent), (RECEIVED, received)) if value is None]
+        lacking = []
+        for name, value in ((SENT, sent), (RECEIVED, received)):
+            if value is None:
+                lacking.append(name)
         reported = ", ".join(sorted(row)) or "nothing"
         reason = ""
         if lacking:
@@ -104,11 +107,11 @@ class VcenterHcas:
         """
         if (rail, host) not in self._devices:
             switch = self._switches.get(rail)
-            known = (
-                next((candidate for candidate in switch.hosts if candidate.name == host), None)
-                if switch
-                else None
-            )
+            known = None
+            if switch:
+                known = next(
+                    (candidate for candidate in switch.hosts if candidate.name == host), None
+                )
             if switch is None or known is None:
                 raise LabError(
                     f"{host}: the lab file sets no uplink for rail {rail} there; add it in "

@@ -66,7 +66,9 @@ class Inspection(Resource[InspectionInputs, InspectionInputs]):
             log.warn(warning)
         fabric = self.config.lab.fabric
         if fabric is not None and fabric.preflight == "enforce":
-            return [Failure("fabric", _fault_text(new.faults))] if new.faults else []
+            if new.faults:
+                return [Failure("fabric", _fault_text(new.faults))]
+            return []
         for fault in new.faults:
             log.warn(fault)
         return []

@@ -56,7 +56,10 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
         return [Failure("vgpus", reason)] if reason else []
 
     async def diff(self, old: HardwareState, new: HardwareInputs) -> list[str]:
-        names = [name for name in changed(old, new) if name == "machine"]
+        names = []
+        for name in changed(old, new):
+            if name == "machine":
+                names.append(name)
         if old.now.vgpus != new.vgpus:
             names.append("vgpus")
             before, after = list(old.now.vgpus), list(new.vgpus)
@@ -79,7 +82,9 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
     async def read(self, old: HardwareState) -> HardwareState | None:
         with login.configured_session(self.config) as vcenter:
             now = observe(vcenter, old.machine)
-        return None if now is None else old.model_copy(update={"now": _compared(now, old)})
+        if now is None:
+            return None
+        return old.model_copy(update={"now": _compared(now, old)})
 
     async def update(self, old: HardwareState, new: HardwareInputs) -> HardwareState:
         """Sets what differs; a VM that may not be restarted keeps what it has."""
@@ -141,4 +146,6 @@ def _declaration_changed(old: HardwareInputs | None, new: HardwareInputs) -> boo
 
 def _compared(now: Hardware, declared: HardwareInputs) -> Hardware:
     """Without a declared RoCE version, vCenter's own does not count."""
-    return now if declared.roce_version else replace(now, roce_version="")
+    if declared.roce_version:
+        return now
+    return replace(now, roce_version="")

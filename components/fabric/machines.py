@@ -206,11 +206,11 @@ class Machines(pulumi.ComponentResource):
     def _machine(self, node: VsphereVm, declared: Machine) -> vsphere.VirtualMachine:
         args = self._args
         datacenter, lookups = args.datacenter, args.lookups
-        host = (
-            vsphere.get_host_output(name=declared.host, datacenter_id=datacenter, opts=lookups)
-            if declared.host
-            else None
-        )
+        host = None
+        if declared.host:
+            host = vsphere.get_host_output(
+                name=declared.host, datacenter_id=datacenter, opts=lookups
+            )
         management = vsphere.get_network_output(
             name=declared.management_network, datacenter_id=datacenter, opts=lookups
         ).id
@@ -224,12 +224,16 @@ class Machines(pulumi.ComponentResource):
                 "one per VM, the Bitfusion article three. rocelab cannot tell which holds for "
                 "your version; watch its vmware.log"
             )
-        reserved = declared.memory_mbytes if node.pfs or node.vgpu else 0
+        reserved = 0
+        if node.pfs or node.vgpu:
+            reserved = declared.memory_mbytes
         resource_pool_id = host.resource_pool_id if host else self._cluster.resource_pool_id
         host_system_id = host.id if host else None
         wait_for_guest_net_timeout = 0 if args.lab.simulated else declared.address_timeout_minutes
         protect = None if args.lab.simulated else True
-        additional_secret_outputs = ["extraConfig"] if node.name in args.keys else None
+        additional_secret_outputs = None
+        if node.name in args.keys:
+            additional_secret_outputs = ["extraConfig"]
         return vsphere.VirtualMachine(
             f"{self._name}-{node.name}",
             name=node.name,
@@ -289,7 +293,9 @@ class Machines(pulumi.ComponentResource):
 
     def _before(self, node: VsphereVm, suffix: str) -> list[pulumi.Alias]:
         """The resource's name before its node was renamed."""
-        return [pulumi.Alias(name=f"{self._name}-{node.formerly}{suffix}")] if node.formerly else []
+        if node.formerly:
+            return [pulumi.Alias(name=f"{self._name}-{node.formerly}{suffix}")]
+        return []
 
 
 def network_interfaces(
@@ -321,10 +327,13 @@ def clone_of(
 def _customization(node: VsphereVm, declared: Machine) -> vsphere.VirtualMachineCloneCustomizeArgs:
     """Name and addresses, which vCenter matches to the adapters by position."""
     addresses = [(str(node.address), declared.prefix_length)]
-    addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
+    for pf in node.pfs:
+        addresses.append((str(pf.address.ip), pf.address.network.prefixlen))
     ipv4_gateway = str(declared.gateway) if declared.gateway else None
     interface = vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs
-    interfaces = [interface(ipv4_address=ip, ipv4_netmask=length) for ip, length in addresses]
+    interfaces = []
+    for ip, length in addresses:
+        interfaces.append(interface(ipv4_address=ip, ipv4_netmask=length))
     return vsphere.VirtualMachineCloneCustomizeArgs(
         linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(
             host_name=node.name, domain=declared.domain

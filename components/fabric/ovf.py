@@ -79,7 +79,9 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
         element.text or "" for element in root.iter(f"{VSSD}VirtualSystemType")
     )  # several, with blanks between
     system = root.find(f".//{OVF}OperatingSystemSection")
-    guest_id = system.get(f"{VMW}osType", "") if system is not None else ""
+    guest_id = ""
+    if system is not None:
+        guest_id = system.get(f"{VMW}osType", "")
     return Descriptor(
         networks=tuple(networks),
         properties={element.key: element for element in properties},

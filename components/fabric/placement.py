@@ -51,7 +51,10 @@ class Placement(Resource[PlacementInputs, PlacementState]):
 
     async def diff(self, old: PlacementState, new: PlacementInputs) -> list[str]:
         """Other VMs, or a placement that is no longer right."""
-        names = [name for name in changed(old, new) if name in {"machines", "apart", "pinned"}]
+        names = []
+        for name in changed(old, new):
+            if name in {"machines", "apart", "pinned"}:
+                names.append(name)
         for fault in old.faults:
             log.warn(fault)
         if old.faults:

@@ -47,7 +47,10 @@ class ReferencedMachines(Resource[ReferencedMachinesInputs, ReferencedMachinesSt
             networks = existing_groups(vcenter, new.port_groups)
             _, faults = compare(vcenter, new, networks)
         for rail, group in new.port_groups.items():
-            waiting = [name for name, machine in new.machines.items() if rail in machine.rails]
+            waiting = []
+            for name, machine in new.machines.items():
+                if rail in machine.rails:
+                    waiting.append(name)
             if rail not in networks:
                 log.warn(
                     f"this run creates port group {group} and then stops: add a PVRDMA adapter on "

@@ -113,7 +113,9 @@ def _current(before: Mapping[str, object], host: Host) -> dict[str, object]:
     """The facts of the measurement with the values that a fresh inventory has of them."""
     system, current = host.system, dict(before)
     fresh = {"boot_id": system.boot_id.value, "kernel": system.kernel.value}
-    current |= {fact: value for fact, value in fresh.items() if fact in before and value}
+    for fact, value in fresh.items():
+        if fact in before and value:
+            current[fact] = value
     driver, gpu, nics = before.get("driver"), before.get("gpu"), before.get("nics")
     if isinstance(driver, Mapping) and "loaded" in driver:
         for module in system.drivers.or_else(()):
@@ -140,6 +142,9 @@ def _nic(before: object, host: Host, interface: str) -> object:
     for pf in host.pfs.or_else(()):
         if isinstance(before, Mapping) and interface in pf.interfaces.or_else(()):
             facts = {"driver": pf.driver.value, "firmware": pf.firmware.value}
-            read = {key: value for key, value in facts.items() if value and key in before}
+            read = {}
+            for key, value in facts.items():
+                if value and key in before:
+                    read[key] = value
             return {**before, **read}
     return before

@@ -71,7 +71,9 @@ settings are ENV (2.4 to 2.30), and warnings are always shown."""
 def nccl_variables(workers: Workers) -> dict[str, str]:
     """NCCL's settings for the transport."""
     bootstrap = {"NCCL_SOCKET_IFNAME": ",".join(workers.bootstrap_interfaces)}
-    subsystems = "INIT,NET,ENV" if workers.ranks <= MOST_RANKS_WITH_NET else "INIT,ENV"
+    subsystems = "INIT,ENV"
+    if workers.ranks <= MOST_RANKS_WITH_NET:
+        subsystems = "INIT,NET,ENV"
     shown = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": subsystems}
     if workers.transport == "tcp":
         return {**shown, "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", **bootstrap}
@@ -242,7 +244,9 @@ def _mpirun(workers: Workers, program: MpiProgram, ranks: int) -> list[str]:
     for parameter, value in parameters:
         words += ["--mca", parameter, value]
     if workers.runner == "ssh" and program.apart_s is None:
-        slots = [f"{workers.addresses[node]}:{workers.ranks_per_node}" for node in workers.nodes]
+        slots = []
+        for node in workers.nodes:
+            slots.append(f"{workers.addresses[node]}:{workers.ranks_per_node}")
         return [*words, "--mca", "plm_rsh_no_tree_spawn", "1", "--host", ",".join(slots)]
     if workers.host and workers.runner == "pods":
         # this replaces the operator's arguments in the environment, so its retries are repeated

@@ -33,7 +33,9 @@ def mpirun(workers: Workers, program: MpiProgram, agent: str = "") -> str:
 
     Output of all ranks in one stream, as a pod's log has it.
     """
-    variables = [f"{name}={agent}" for name in AGENT_VARIABLES] if agent else []
+    variables = []
+    if agent:
+        variables = [f"{name}={agent}" for name in AGENT_VARIABLES]
     words = ["env", *variables] if variables else []
     return f"{shlex.join([*words, 'mpirun', *launcher_args(workers, program)])} 2>&1"
 

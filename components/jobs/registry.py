@@ -117,11 +117,9 @@ def _token(challenge: str) -> str:
             answered = json.loads(answer.read(LARGEST_ANSWER_BYTES))
     except urllib.error.HTTPError:
         return ""
-    return (
-        str(answered.get("token") or answered.get("access_token") or "")
-        if isinstance(answered, dict)
-        else ""
-    )
+    if isinstance(answered, dict):
+        return str(answered.get("token") or answered.get("access_token") or "")
+    return ""
 
 
 def _open(request: urllib.request.Request) -> HTTPResponse:
@@ -175,11 +173,9 @@ def pins_of(lab: Lab, ask: Callable[[str], ImageStatus]) -> Pins:
         elif status.outcome == "unknown":
             pins.unknown.append(f"{place}: {status.why}")
         else:
-            why = (
-                f"{pulled} does not exist"
-                if status.outcome == "missing"
-                else "its registry reports no digest"
-            )
+            why = "its registry reports no digest"
+            if status.outcome == "missing":
+                why = f"{pulled} does not exist"
             pins.lacking.append(f"{place}: {why}")
     return pins
 

@@ -133,7 +133,9 @@ class Workers(FrozenModel):
     def limits(self) -> dict[str, str]:
         """Extended resources of each worker, whose requests equal their limits."""
         devices = (attached.resource for attached in self.attachments)
-        gpus = {GPU: str(self.gpus_per_node)} if self.cpu_ranks_per_node is None else {}
+        gpus = {}
+        if self.cpu_ranks_per_node is None:
+            gpus = {GPU: str(self.gpus_per_node)}
         return {**dict.fromkeys(devices, "1"), **gpus}
 
     @property
@@ -176,7 +178,10 @@ def workers_of(lab: Lab, request: JobRequest) -> Workers:
             needs.
     """
     on_cpus = request.cpu_ranks_per_node is not None
-    nodes = [node for node in lab.active_nodes if (node.gpus or on_cpus) and node.role == "worker"]
+    nodes = []
+    for node in lab.active_nodes:
+        if (node.gpus or on_cpus) and node.role == "worker":
+            nodes.append(node)
     if lab.cluster is None and request.runner == "pods":
         raise LabError(
             "cluster: missing, but a job in pods needs one; add it, or set the runner to ssh or "
@@ -281,7 +286,9 @@ def _pfs(rails: Iterable[Rail], nodes: Iterable[Node]) -> list[Pf]:
 def _runtime_class(lab: Lab, cluster: Cluster) -> str | None:
     """Without a class, a container gets the default runtime, and no GPU if that is not NVIDIA's."""
     everywhere = lab.gpu is not None and lab.gpu.toolkit.default_runtime
-    return None if cluster.gpus == "none" or everywhere else RUNTIME_CLASS
+    if cluster.gpus == "none" or everywhere:
+        return None
+    return RUNTIME_CLASS
 
 
 def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
@@ -293,7 +300,10 @@ def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
     )
     rails = []
     for rail in lab.rails:
-        usable = [pf for pf in _pfs([rail], nodes) if pf.vfs or not plain]
+        usable = []
+        for pf in _pfs([rail], nodes):
+            if pf.vfs or not plain:
+                usable.append(pf)
         if lab.pods_use(rail) and len(usable) == len(nodes):
             rails.append(rail)
     if not rails:

@@ -33,9 +33,10 @@ class KnownHardware:
 
     def over(self, weaker: "KnownHardware") -> "KnownHardware":
         """These facts, and where they are silent the other ones."""
-        values = {
-            name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None
-        }
+        values = {}
+        for name in self.__slots__:
+            if getattr(self, name) is not None:
+                values[name] = getattr(self, name)
         return replace(weaker, **values)
 
 
@@ -73,7 +74,8 @@ def of_inventory(inventory: "Inventory") -> KnownHardware:
         ports += rdma
         counts.add(len(rdma))
         gpus.add(len(host.gpus.or_else(())))
-        models |= {gpu.model.or_else("") for gpu in host.gpus.or_else(())}
+        for gpu in host.gpus.or_else(()):
+            models.add(gpu.model.or_else(""))
     slots = []
     for pf in ports:
         link = pcie_link(

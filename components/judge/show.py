@@ -64,7 +64,9 @@ def as_markdown(placed: Placed) -> str:
         rows.append((escaped(place), f"**{assessment.verdict}**", escaped(headline(assessment))))
     lines = table(("log", "verdict", "result"), rows)
     for place, assessment in placed:
-        texts = [f"{label.strip()}: {text}" for label, text in points(assessment)]
+        texts = []
+        for label, text in points(assessment):
+            texts.append(f"{label.strip()}: {text}")
         lines += bullets(f"**{escaped(place)}: {assessment.verdict}**", texts)
     return "\n".join(lines) + "\n"
 

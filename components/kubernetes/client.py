@@ -99,7 +99,9 @@ class KubernetesApi:
     def items(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
         """The objects of a collection; none when their kind is not served."""
         collection = self.get(path, query)
-        return cast(list[Object], collection["items"]) if collection else []
+        if collection:
+            return cast(list[Object], collection["items"])
+        return []
 
     def text(self, path: str, query: Mapping[str, str]) -> str:
         """The text at a path that is not an object, such as a log."""
@@ -170,8 +172,12 @@ def identity_of(kubeconfig: str) -> str:
         document = load_kubernetes_yaml(kubeconfig)
     except yaml.YAMLError:
         return "unreadable"
-    clusters = document.get("clusters") if isinstance(document, Mapping) else None
-    servers = [str(at(cluster, "cluster", "server")) for cluster in clusters or []]
+    clusters = None
+    if isinstance(document, Mapping):
+        clusters = document.get("clusters")
+    servers = []
+    for cluster in clusters or []:
+        servers.append(str(at(cluster, "cluster", "server")))
     digest = hashlib.sha256(json.dumps(clusters, sort_keys=True, default=str).encode()).hexdigest()
     return " ".join([*servers, digest[:12]])
 

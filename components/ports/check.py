@@ -58,7 +58,9 @@ async def tried(
     places = asyncio.Semaphore(SOURCES_AT_ONCE)
 
     async def results_from(source: str) -> list[str]:
-        ways = [(probe.address, probe.port) for probe in by_source[source]]
+        ways = []
+        for probe in by_source[source]:
+            ways.append((probe.address, probe.port))
         if source == HERE:
             return await connect.results(ways)
         async with places:
@@ -147,7 +149,8 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
         if len(of_row) > MOST_LINES:
             good = len(of_row) - len(faulty)
             lines.append(f"{row}: {good} of {len(of_row)} connections are as expected")
-    lines += (f"{unproven.row}: not checkable: {unproven.why}" for unproven in left)
+    for unproven in left:
+        lines.append(f"{unproven.row}: not checkable: {unproven.why}")
     return "\n".join(lines) + "\n"
 
 

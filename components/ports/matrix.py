@@ -65,7 +65,9 @@ class PortRow:
 
     @property
     def ports(self) -> str:
-        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        if self.first == self.last:
+            return str(self.first)
+        return f"{self.first}-{self.last}"
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.target} {self.protocol} {self.ports}"
@@ -222,7 +224,9 @@ def _rails(lab: Lab) -> Iterator[PortRow]:
 
 def _guests(lab: Lab) -> Iterator[PortRow]:
     if lab.licence is not None:
-        port = lab.licence.port if isinstance(lab.licence, LegacyLicence) else NLS_PORT
+        port = NLS_PORT
+        if isinstance(lab.licence, LegacyLicence):
+            port = lab.licence.port
         yield _row("worker", "licence", "tcp", port, "licenses of vGPU drivers")
     if lab.bitfusion_client is not None:
         yield _row(
@@ -268,4 +272,6 @@ def output_lines(lab: Lab) -> list[str]:
 
 
 def _why(row: PortRow) -> str:
-    return f"{row.why}; open on demand" if row.listens == "on demand" else row.why
+    if row.listens == "on demand":
+        return f"{row.why}; open on demand"
+    return row.why

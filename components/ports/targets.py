@@ -250,6 +250,9 @@ def _ports(lab: Lab, row: PortRow, name: str, api: Place | str) -> list[int]:
         return [api[1]]
     ports = list(dict.fromkeys((row.first, row.last)))
     if row.source == "admin" and row.target == "node":
-        of_node = {node.ssh_port for node in lab.nodes if node.name == name}
+        of_node = set()
+        for node in lab.nodes:
+            if node.name == name:
+                of_node.add(node.ssh_port)
         return [port for port in ports if port in of_node]
     return ports

@@ -45,7 +45,9 @@ def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> 
     for column in columns:
         shown.add_column(column, no_wrap=True)
     for entry, letter in zip(entries, letters, strict=True):
-        mark = " *" if baseline and baseline.run_id == entry.run_id else ""
+        mark = ""
+        if baseline and baseline.run_id == entry.run_id:
+            mark = " *"
         began, took = entry.started_at[5:16].replace("T", " "), f"{entry.duration_s:.0f} s"
         states = (_coloured(entry.function), _coloured(entry.performance))
         cells = (f"{entry.run_id}{mark}", began, took, *states, letter)
@@ -121,7 +123,9 @@ def how_to_measure(lab: Lab) -> str:
     """How to get a first run."""
     if lab.benchmarks is None or lab.benchmarks.mode == "off":
         return "benchmarks.mode is off, set it to warn or enforce"
-    return "make up does that" if lab.simulated else "pulumi up does that"
+    if lab.simulated:
+        return "make up does that"
+    return "pulumi up does that"
 
 
 def history_in_state(stack: Stack, lab: Lab, store: Path) -> History:

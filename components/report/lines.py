@@ -23,8 +23,12 @@ MORE = re.compile(r"and \d+ more")
 
 def headline(summary: Summary) -> str:
     """Both axes in one line: `function: pass · performance: not rated (simulated)`."""
-    because = f" ({summary.performance_because})" if summary.performance_because else ""
-    stale = f" · stale: {some(summary.stale, 1)}" if summary.stale else ""
+    because = ""
+    if summary.performance_because:
+        because = f" ({summary.performance_because})"
+    stale = ""
+    if summary.stale:
+        stale = f" · stale: {some(summary.stale, 1)}"
     return f"function: {summary.function} · performance: {summary.performance}{because}{stale}"
 
 
@@ -67,7 +71,9 @@ def rated(summary: Summary) -> str:
 
 def test_name(test: str, shape: str) -> str:
     """A test with the way it was run, if that is not the usual one."""
-    return test if shape in ("", "one_way") else f"{test}, {shape.replace('_', ' ')}"
+    if shape in ("", "one_way"):
+        return test
+    return f"{test}, {shape.replace('_', ' ')}"
 
 
 def test_title(test: JudgedTest) -> str:
@@ -77,18 +83,18 @@ def test_title(test: JudgedTest) -> str:
 
 def test_on_rail(test: JudgedTest) -> str:
     """A test with its rail, if it runs on one."""
-    return f"{test_title(test)} on {test.rail}" if test.rail else test_title(test)
+    if test.rail:
+        return f"{test_title(test)} on {test.rail}"
+    return test_title(test)
 
 
 def cells(test: JudgedTest, *, simulated: bool) -> tuple[str, ...]:
     """One test as the texts of `COLUMNS`."""
     because = f" ({test.because})" if test.because else ""
     label = _label(test, simulated=simulated)
-    worst = (
-        f"{test.worst.client} to {test.worst.server} {number(test.worst.value)}"
-        if test.worst
-        else ""
-    )
+    worst = ""
+    if test.worst:
+        worst = f"{test.worst.client} to {test.worst.server} {number(test.worst.value)}"
     return (
         test_title(test),
         test.rail or "all",
@@ -118,11 +124,9 @@ def percent(share: float | None, *, signed: bool = False) -> str:
 
 def when(moment: str) -> str:
     """An RFC 3339 time for people: to the minute, and in UTC as it was written down."""
-    return (
-        f"{moment[:10]} {moment[11:16]} UTC"
-        if len(moment) >= 16 and moment.endswith("Z")
-        else moment
-    )
+    if len(moment) >= 16 and moment.endswith("Z"):
+        return f"{moment[:10]} {moment[11:16]} UTC"
+    return moment
 
 
 def duration(seconds: float) -> str:
@@ -130,11 +134,9 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60} s"
-        if whole < 3600
-        else f"{whole // 3600} h {whole % 3600 // 60} min"
-    )
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _function(test: JudgedTest) -> str:

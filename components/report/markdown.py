@@ -44,7 +44,8 @@ def _warnings(summary: Summary) -> Iterator[str]:
     if summary.stale:
         yield "This verdict is stale. Since it was measured:"
         yield ""
-        yield from (f"- {escaped(text)}" for text in summary.stale)
+        for text in summary.stale:
+            yield f"- {escaped(text)}"
         yield ""
     if summary.simulated:
         yield (

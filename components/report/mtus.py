@@ -40,12 +40,12 @@ def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLin
     used = sorted(
         {t.path_mtu_bytes for t in record.transfers if t.rail == name and t.path_mtu_bytes}
     )
-    small = f"smaller than the PF's {rail.mtu_bytes}" if switch and switch < rail.mtu_bytes else ""
-    low = (
-        f"{used[0]} where {rail.path_mtu_bytes} is expected"
-        if used and used[0] < rail.path_mtu_bytes
-        else ""
-    )
+    small = ""
+    if switch and switch < rail.mtu_bytes:
+        small = f"smaller than the PF's {rail.mtu_bytes}"
+    low = ""
+    if used and used[0] < rail.path_mtu_bytes:
+        low = f"{used[0]} where {rail.path_mtu_bytes} is expected"
     links = (
         ("switch port, declared", switch, small),
         ("PF, declared", rail.mtu_bytes, ""),
@@ -62,10 +62,15 @@ def _chain(document: RunDocument, name: str, switch: int | None) -> tuple[MtuLin
 
 def _differs(by_node: Mapping[str, int], expected: int) -> str:
     """The nodes with another MTU."""
-    other = [f"{node}: {mtu}" for node, mtu in sorted(by_node.items()) if mtu != expected]
+    other = []
+    for node, mtu in sorted(by_node.items()):
+        if mtu != expected:
+            other.append(f"{node}: {mtu}")
     return f"{some(other, 1)} differs" if other else ""
 
 
 def _range(values: Iterable[int]) -> str:
     ordered = sorted(set(values))
-    return "" if not ordered else " to ".join(map(str, dict.fromkeys((ordered[0], ordered[-1]))))
+    if not ordered:
+        return ""
+    return " to ".join(map(str, dict.fromkeys((ordered[0], ordered[-1]))))

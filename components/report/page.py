@@ -219,7 +219,9 @@ class Sources:
 
     def transfer(self, transfer: TransferResult) -> str:
         """Anchor of a transfer's outputs."""
-        return anchor_of(*_group(transfer)) if transfer.raw and self.files else ""
+        if transfer.raw and self.files:
+            return anchor_of(*_group(transfer))
+        return ""
 
     def median(self, test: JudgedTest) -> str:
         """Anchor of the outputs behind a test's median on a rail, or of the all-reduce's log."""
@@ -285,9 +287,9 @@ def _group(transfer: TransferResult) -> Group:
 def _passed(summary: Summary) -> str:
     tests = [test for test in summary.tests if test.function not in ("replayed", "not run")]
     passed = sum(test.function == "pass" for test in tests)
-    quarantined = (
-        f", {plural(len(summary.quarantined), 'host')} quarantined" if summary.quarantined else ""
-    )
+    quarantined = ""
+    if summary.quarantined:
+        quarantined = f", {plural(len(summary.quarantined), 'host')} quarantined"
     return f"{passed} of {plural(len(tests), 'test')} pass{quarantined}"
 
 
@@ -431,7 +433,9 @@ def _all_reduce(
         measured = [size for points in busbw.values() for size, _ in points]
         ends = (min(measured), max(measured))
         ceilings["ceiling"] = [(size, ceiling_gbyte_s) for size in ends]
-    kind = "replayed" if any(label.endswith(REPLAYED) for label in curves) else ""
+    kind = ""
+    if any(label.endswith(REPLAYED) for label in curves):
+        kind = "replayed"
     drawings = (("bandwidth", busbw, "busbw, GB/s"), ("time", times, "time, µs"))
     for what, lines, unit in drawings:
         if lines:
@@ -447,9 +451,10 @@ def _all_reduce(
 
 
 def _said(job: JobResult) -> str:
-    details = [
-        f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)
-    ]
+    details = []
+    for key, text in job.details.items():
+        if isinstance(text, str | int | float):
+            details.append(f"{key}: {text}")
     return "; ".join([*job.reasons, *details])
 
 

@@ -68,7 +68,9 @@ def _table(summary: Summary) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        cells_of_row = [_coloured(row[name], stale=bool(summary.stale)) for name in columns]
+        cells_of_row = []
+        for name in columns:
+            cells_of_row.append(_coloured(row[name], stale=bool(summary.stale)))
         table.add_row(*cells_of_row)
     return table
 

@@ -185,7 +185,9 @@ def _rows(effects: Iterable[Effect], *, names: bool) -> Iterator[CommentRow]:
             yield _row(alike, f"in {len(ways)} ways{example}", names)
             continue
         for (values, note), same in sorted(ways.items()):
-            shown_values = values if names or PUBLIC_VALUES.fullmatch(values) else ""
+            shown_values = ""
+            if names or PUBLIC_VALUES.fullmatch(values):
+                shown_values = values
             yield _row(same, "; ".join(filter(None, (shown_values, note))), names)
 
 
@@ -212,7 +214,10 @@ def _alike(errors: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     for (name, _), texts in groups.items():
         words = [re.split(r"(\s+)", text) for text in texts]
         columns = zip(*words, strict=True)
-        places = [place for place, column in enumerate(columns) if len(set(column)) > 1]
+        places = []
+        for place, column in enumerate(columns):
+            if len(set(column)) > 1:
+                places.append(place)
         if len(places) == 1:
             words[0][places[0]] = ", ".join(folded(sentence[places[0]] for sentence in words))
             errors_shown.append((name, "".join(words[0])))

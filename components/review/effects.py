@@ -92,7 +92,9 @@ class Kind(Enum):
 
     def phrase(self, count: int) -> str:
         """The text in the headline."""
-        return self.singular if count == 1 else self.plural.format(count)
+        if count == 1:
+            return self.singular
+        return self.plural.format(count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,7 +170,9 @@ def _failures(preview: Preview) -> Iterator[Effect]:
     """Errors, without the names of pods that an error may have."""
     for diagnostic in preview.diagnostics:
         if diagnostic.level == "error":
-            resource = diagnostic.urn.split("::", 3)[-1] if diagnostic.urn else ""
+            resource = ""
+            if diagnostic.urn:
+                resource = diagnostic.urn.split("::", 3)[-1]
             yield Effect(kind=Kind.FAILED, name=resource, what=without_users(diagnostic.text))
     if preview.corrupt:
         yield Effect(kind=Kind.FAILED, name="", what="Pulumi says that the state may be corrupt")
@@ -283,11 +287,9 @@ def _vfs(pf: str, known: Known | None) -> tuple[str, int | None]:
     if known is None:
         return "what is in use and whether it reboots: unknown", None
     count = re.match(r"\d+", known.in_use.get(pf, ""))
-    offered = (
-        f"the NIC offers {known.offered[pf]}"
-        if pf in known.offered
-        else "may reboot: the NIC's limit is unknown"
-    )
+    offered = "may reboot: the NIC's limit is unknown"
+    if pf in known.offered:
+        offered = f"the NIC offers {known.offered[pf]}"
     return offered, int(count[0]) if count else 0
 
 
@@ -342,10 +344,14 @@ def _machine(step: PreviewStep) -> Iterator[Effect]:
             "deleted": Kind.VM_DELETED,
             "replaced": Kind.VM_REPLACED,
         }[verb]
-        reasons = ", ".join(sorted(step.diff_reasons)) if verb == "replaced" else ""
+        reasons = ""
+        if verb == "replaced":
+            reasons = ", ".join(sorted(step.diff_reasons))
         yield Effect(kind=kind, name=name, what=reasons and f"changed: {reasons}")
         return
-    changed = sorted(_changed(step, old, new)) if verb == "updated" else []
+    changed = []
+    if verb == "updated":
+        changed = sorted(_changed(step, old, new))
     if not changed:
         yield _resource(step)
         return

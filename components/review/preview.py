@@ -95,7 +95,9 @@ class Preview(BaseModel):
     def stack(self) -> str:
         """The stack's name, empty where nothing names it."""
         urns = [step.urn for step in self.steps]
-        urns += [diagnostic.urn for diagnostic in self.diagnostics if diagnostic.urn]
+        for diagnostic in self.diagnostics:
+            if diagnostic.urn:
+                urns.append(diagnostic.urn)
         return _part(urns[0], 0).rpartition(":")[2] if urns else ""
 
 

@@ -149,7 +149,9 @@ async def offered_key(address: str, port: int) -> str:
     except (OSError, asyncssh.Error) as error:
         text = f"{address}:{port} does not answer over SSH: {in_short(error)}"
         raise NoAnswerError(text) from None
-    return " ".join(key.export_public_key().decode().split()[:2]) if key else ""
+    if key:
+        return " ".join(key.export_public_key().decode().split()[:2])
+    return ""
 
 
 async def answers(address: str, port: int, timeout_s: float) -> bool:

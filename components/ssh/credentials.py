@@ -64,7 +64,9 @@ def kubeconfig_source(cluster: Cluster) -> str:
     """Where the kubeconfig is: `secret`, `control_plane`, or its file."""
     if cluster.bootstrap is not None:
         return CONTROL_PLANE
-    return "secret" if cluster.kubeconfig == "secret" else str(cluster.kubeconfig_file)
+    if cluster.kubeconfig == "secret":
+        return "secret"
+    return str(cluster.kubeconfig_file)
 
 
 async def admin_kubeconfig(source: str, config: ProviderConfig, root: Path) -> str:
@@ -99,7 +101,9 @@ def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
     """
     if lab.access.identity == "file":
         return read_private_key(lab.access, root)
-    return required_secret(setting, "sshPrivateKey") if lab.access.identity == "secret" else None
+    if lab.access.identity == "secret":
+        return required_secret(setting, "sshPrivateKey")
+    return None
 
 
 def host_keys(lab: Lab, root: Path, setting: Setting = lambda _key: None) -> dict[str, str]:
@@ -109,7 +113,9 @@ def host_keys(lab: Lab, root: Path, setting: Setting = lambda _key: None) -> dic
         LabError: when known_hosts lacks a key, or the secret is missing that VMs' keys are derived
             from.
     """
-    places = {node.name: (node.address, node.ssh_port) for node in lab.active_nodes}
+    places = {}
+    for node in lab.active_nodes:
+        places[node.name] = (node.address, node.ssh_port)
     return pinned_keys(lab, places, root, setting)
 
 
@@ -158,7 +164,10 @@ def control_planes_of(lab: Lab, endpoints: dict[str, Endpoint]) -> list[tuple[st
     """Active control planes, in the order of the lab file; none if the cluster exists already."""
     if lab.cluster is None or lab.cluster.bootstrap is None:
         return []
-    planes = [node.name for node in lab.active_nodes if node.role == "control_plane"]
+    planes = []
+    for node in lab.active_nodes:
+        if node.role == "control_plane":
+            planes.append(node.name)
     return [(name, endpoints[name]) for name in planes]
 
 

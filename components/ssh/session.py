@@ -232,4 +232,6 @@ async def _all(reader: "asyncssh.SSHReader[str]", most: int) -> tuple[str, int]:
 
 
 def _text(printed: object) -> str:
-    return printed.decode(errors="replace") if isinstance(printed, bytes) else ""
+    if isinstance(printed, bytes):
+        return printed.decode(errors="replace")
+    return ""

@@ -171,7 +171,9 @@ class Dialect(ABC):
 
         The text leaves them out, the verification does not.
         """
-        return frozenset() if settings.watchdog else frozenset({WATCHDOG})
+        if settings.watchdog:
+            return frozenset()
+        return frozenset({WATCHDOG})
 
     def shared_lines(self, lab: str, settings: Sequence[PortSettings]) -> list[str]:
         """Creates named profiles that only the lab's ports use."""
@@ -236,10 +238,15 @@ class Dialect(ABC):
         """
         answer = answers.get(self.lldp_table, "")
         try:
-            heard = self.announcements(answer, port) if answer.strip() else []
+            heard = []
+            if answer.strip():
+                heard = self.announcements(answer, port)
         except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
             raise AnswerError(f"{self.lldp_table}: the answer lacks {error}") from None
-        return next((announcement for announcement in heard if announcement.system), None)
+        for announcement in heard:
+            if announcement.system:
+                return announcement
+        return None
 
     def learned_macs(self, answer: str) -> list[LearnedMac]:
         """The entries in the answer to `mac_table`."""
@@ -326,7 +333,9 @@ def object_at(data: JsonValue, *path: str) -> Object:
 
 def lldpctl_announcements(text: str, port: str) -> list[Announcement]:
     """All that `lldpctl -f json` heard on a port."""
-    interfaces = json.loads(text)["lldp"].get("interface", []) if text.strip() else []
+    interfaces = []
+    if text.strip():
+        interfaces = json.loads(text)["lldp"].get("interface", [])
     announcements = []
     # one interface is an object, several are a list of objects; the same for the neighbors of one
     for by_interface in interfaces if isinstance(interfaces, list) else [interfaces]:

@@ -52,7 +52,9 @@ class SwitchRecord(Section):
 
 def switch_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
     """The record that the lab file describes."""
-    shared = dialect_of(switch).global_lines(lab.qos) if lab.qos and switch.allow_global else []
+    shared = []
+    if lab.qos and switch.allow_global:
+        shared = dialect_of(switch).global_lines(lab.qos)
     endpoint = Endpoint(
         address=str(switch.address), port=switch.ssh_port, user=switch.user, host_key=host_key
     )
@@ -67,7 +69,9 @@ def switch_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
 
 def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | None) -> Task:
     """The work on a switch; with the lab, its cables are compared with LLDP."""
-    cables: tuple[Cable, ...] = cables_of(lab, record.switch) if lab else ()
+    cables: tuple[Cable, ...] = ()
+    if lab:
+        cables = cables_of(lab, record.switch)
     interfaces = {}
     for node in lab.nodes if lab else ():
         interfaces[node.name] = frozenset(pf.interface for pf in node.pfs)

@@ -64,14 +64,18 @@ class PortSettings(Section):
     @property
     def owner(self) -> str | None:
         """The lab that owns the port; None when no lab does."""
-        return self.description.split(":")[1] if self.description.startswith(MARKER) else None
+        if self.description.startswith(MARKER):
+            return self.description.split(":")[1]
+        return None
 
     def fields(self) -> dict[str, str | int]:
         """Every field under its own name, as in previews and errors.
 
         Fields that are left as they are have none.
         """
-        tagged = f", tagged {self.tagged_vlans}" if self.tagged_vlans else ""
+        tagged = ""
+        if self.tagged_vlans:
+            tagged = f", tagged {self.tagged_vlans}"
         flat: dict[str, str | int] = {"description": self.description}
         if self.mode is not None:
             flat["vlans"] = f"{self.mode}, untagged {self.native_vlan or 'none'}{tagged}"
@@ -81,7 +85,8 @@ class PortSettings(Section):
         if self.watchdog is not None:
             flat[WATCHDOG] = _shown(self.watchdog)
         for prefix, name in KEYED.items():
-            flat |= {f"{prefix}{key}": _shown(value) for key, value in getattr(self, name).items()}
+            for key, value in getattr(self, name).items():
+                flat[f"{prefix}{key}"] = _shown(value)
         return flat
 
     def narrowed(self, fields: frozenset[str]) -> "PortSettings":
@@ -188,7 +193,10 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
 
     Those of nodes that left the lab are not among them.
     """
-    nodes = {node.name: node for node in lab.nodes if node.state != "absent"}
+    nodes = {}
+    for node in lab.nodes:
+        if node.state != "absent":
+            nodes[node.name] = node
     mapped = []
     for name, interface, port in cables(switch):
         pf = (
@@ -215,9 +223,9 @@ def declared_settings(
     A routed port has an address of its own and is in no VLAN. Its address and routes are left as
     they are.
     """
-    tagged = (
-        str(rail.pod.vlan_id) if rail.pod and rail.pod.vlan_id is not None and not routed else ""
-    )
+    tagged = ""
+    if rail.pod and rail.pod.vlan_id is not None and not routed:
+        tagged = str(rail.pod.vlan_id)
     mode = None if routed else "trunk" if tagged else "access"
     native_vlan = None if routed else switch.native_vlan(rail.name)
     plain = PortSettings(

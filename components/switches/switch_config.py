@@ -102,7 +102,10 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
         record = new.record
         if record.global_lines == old.record.global_lines:
             record = record.model_copy(update={"global_lines": ()})
-        left = {port: settings for port, settings in old.before.items() if port not in new.ports}
+        left = {}
+        for port, settings in old.before.items():
+            if port not in new.ports:
+                left[port] = settings
         if left:
             await self._restored(old.record, left)
         return await self._converged(old, record, new)

@@ -42,7 +42,9 @@ class Switches(pulumi.ComponentResource):
             if not switch.apply:
                 continue
             record = switch_record(args.lab, switch, args.credentials.switch_keys[switch.name])
-            ports = {cable.port: cable.settings for cable in cables_of(args.lab, switch)}
+            ports = {}
+            for cable in cables_of(args.lab, switch):
+                ports[cable.port] = cable.settings
             inputs = {"record": record, "ports": ports}
             self._applied[switch.name] = Declaration(
                 SwitchConfig, f"{name}-{switch.name}", inputs, child
@@ -85,5 +87,8 @@ class Switches(pulumi.ComponentResource):
 
 def _heard(neighbours: Mapping[str, str]) -> str:
     """How many cables LLDP confirms; a wrong one fails before anything is changed."""
-    heard = [port for port, neighbour in neighbours.items() if neighbour]
+    heard = []
+    for port, neighbour in neighbours.items():
+        if neighbour:
+            heard.append(port)
     return f"{len(heard)} of {len(neighbours)} by LLDP"

@@ -15,7 +15,10 @@ from stacks.switches import Switch
 
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
-    declared = [cable.settings for cable in cables if cable.settings.mode is not None]
+    declared = []
+    for cable in cables:
+        if cable.settings.mode is not None:
+            declared.append(cable.settings)
     vlans = set()
     for settings in declared:
         vlans.update({settings.native_vlan or 1, *numbers_in(settings.tagged_vlans)})
@@ -48,12 +51,15 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
     cables = cables_of(lab, switch)
     ports = [cable.port for cable in cables]
     session = dialect.session(lab.name, switch.confirm_s)
-    quality = f"{lab.qos.mode} RoCE" if lab.qos else "quality of service left alone"
+    quality = "quality of service left alone"
+    if lab.qos:
+        quality = f"{lab.qos.mode} RoCE"
     yield f"{sign} {switch.name}: {dialect.title}, lab {lab.name}, {quality}"
     if requirements := dialect.requirements(lab.qos):
         yield f"{sign} before you paste this:"
         yield from (f"{sign}   {line}" for line in requirements)
-    yield from (f"{sign} {note}" for note in session.notes)
+    for note in session.notes:
+        yield f"{sign} {note}"
     yield from (*session.hello, *session.begin)
     yield from dialect.vlan_lines(vlans_of(cables))
     yield from dialect.shared_lines(lab.name, [cable.settings for cable in cables])

@@ -57,11 +57,9 @@ async def cleared(talk: Talk, switch: str, session: ConfigSession) -> ConfigSess
     for change in left:
         if change.state != "ended":
             await talk.ask(pending.drop.format(change.name))
-    return (
-        _with_name(session, _free(session.name, {change.name for change in left}))
-        if session.name
-        else session
-    )
+    if session.name:
+        return _with_name(session, _free(session.name, {change.name for change in left}))
+    return session
 
 
 async def unconfirmed(talk: Talk, switch: str, session: ConfigSession) -> list[str]:
@@ -98,7 +96,9 @@ def _with_name(session: ConfigSession, name: str) -> ConfigSession:
     def renamed(commands: Sequence[str]) -> tuple[str, ...]:
         lines = []
         for command in commands:
-            words = [name if word == session.name else word for word in command.split(" ")]
+            words = []
+            for word in command.split(" "):
+                words.append(name if word == session.name else word)
             lines.append(" ".join(words))
         return tuple(lines)
 
@@ -349,18 +349,18 @@ def _as_before_us(
     declared_part = actual.narrowed(frozenset(declared.fields()))
     if not declared_part.owner:
         return declared_part
-    return (
-        completed(known, declared_part)
-        if known
-        else declared_part.model_copy(update={"description": ""})
-    )
+    if known:
+        return completed(known, declared_part)
+    return declared_part.model_copy(update={"description": ""})
 
 
 def _lines(
     task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
 ) -> list[str]:
     names = frozenset(name for port_fields in fields.values() for name in port_fields)
-    lines = task.dialect.vlan_lines(task.vlans) if "vlans" in names else []
+    lines = []
+    if "vlans" in names:
+        lines = task.dialect.vlan_lines(task.vlans)
     if names - {"description", "vlans", "mtu_bytes"}:
         lines += task.dialect.shared_lines(task.lab, list(declared.values()))
     return [*lines, *task.global_lines, *_port_lines(task, declared, fields)]
@@ -420,7 +420,9 @@ async def _verified(
         for difference in differences(of, facts[port].settings):
             wrong.append(f"  {port} {difference}")
     if wrong:
-        more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
+        more = []
+        if len(wrong) > MOST_SHOWN:
+            more = [f"  and {len(wrong) - MOST_SHOWN} more"]
         text = f"{task.switch} accepted the commands, but its settings differ:"
         raise WrongValueError("\n".join([text, *wrong[:MOST_SHOWN], *more]))
     return facts

@@ -209,7 +209,10 @@ def _reported(check: BitfusionCheck, average_gbit_s: float, *, simulated: bool) 
 
 
 def _last(done: CommandResult) -> str:
-    lines = [line.strip() for line in (done.out + done.err).splitlines() if line.strip()]
+    lines = []
+    for line in (done.out + done.err).splitlines():
+        if line.strip():
+            lines.append(line.strip())
     return lines[-1][:160] if lines else "it printed nothing"
 
 
@@ -221,4 +224,6 @@ async def over_ssh(login: Login, client: str, words: Sequence[str], limit_s: int
 
 def placed(check: BitfusionCheck, inside: Sequence[str]) -> BitfusionCheck:
     """The sample inside of what has it; what is measured is the client's own."""
-    return replace(check, words=(*inside, *check.words)) if check.name == "end-proof" else check
+    if check.name == "end-proof":
+        return replace(check, words=(*inside, *check.words))
+    return check

@@ -193,7 +193,9 @@ def _needles(secret: Setting, access: LabAccess) -> tuple[str, ...]:
 
 def described(summary: Summary) -> str:
     """The verdict in lines."""
-    because = f" ({summary.performance_because})" if summary.performance_because else ""
+    because = ""
+    if summary.performance_because:
+        because = f" ({summary.performance_because})"
     lines = [f"function: {summary.function} · performance: {summary.performance}{because}"]
     lines += [f"  {text}" for text in (*summary.reasons, *summary.hints)]
     for finding in summary.findings:

@@ -78,7 +78,10 @@ class History(Frozen):
 
     def entry(self, run_id: str) -> Entry | None:
         """The run of that name."""
-        return next((entry for entry in self.entries if entry.run_id == run_id), None)
+        for entry in self.entries:
+            if entry.run_id == run_id:
+                return entry
+        return None
 
     def baseline_for(self, config: dict[str, str]) -> Entry | None:
         """The last run that passed with the same configuration.
@@ -96,7 +99,9 @@ class History(Frozen):
     @property
     def known(self) -> list[Entry]:
         """All of them: the baseline may be older than the last runs."""
-        old = [self.baseline] if self.baseline and self.entry(self.baseline.run_id) is None else []
+        old = []
+        if self.baseline and self.entry(self.baseline.run_id) is None:
+            old = [self.baseline]
         return [*old, *self.entries]
 
 
@@ -169,7 +174,9 @@ def unproven(entry: Entry) -> bool:
 
 def judged(entry: Entry, summary: Summary) -> Entry:
     """The entry with its verdict."""
-    same = {name: getattr(summary, name) for name in ("function", "performance", "raw_sha256")}
+    same = {}
+    for name in ("function", "performance", "raw_sha256"):
+        same[name] = getattr(summary, name)
     return entry.model_copy(update={"passed": passes(summary), **same})
 
 
@@ -195,7 +202,10 @@ def _values_of_gpus(record: RunRecord) -> dict[str, Value]:
     if near:
         slowest = min(near, key=lambda t: t.ratio)
         values["gpu_memory"] = Value(median=slowest.gbit_s or 0.0, unit="Gbit/s")
-    alone = [ring.of_itself for ring in record.rings if ring.outcome == "measured"]
+    alone = []
+    for ring in record.rings:
+        if ring.outcome == "measured":
+            alone.append(ring.of_itself)
     if alone:
         values["nccl_one_node"] = Value(median=min(alone), unit="GB/s")
     nccl = record.nccl
@@ -215,14 +225,22 @@ def _values_of_jobs(record: RunRecord) -> dict[str, Value]:
 
 def _pooled_cv(transfers: Iterable[TransferResult]) -> float | None:
     """Coefficient of variation over the repeats of all pairs."""
-    squares = [cv(t.samples) ** 2 for t in transfers if len(t.samples) > 1]
-    return round(math.sqrt(math.fsum(squares) / len(squares)), 4) if squares else None
+    squares = []
+    for t in transfers:
+        if len(t.samples) > 1:
+            squares.append(cv(t.samples) ** 2)
+    if squares:
+        return round(math.sqrt(math.fsum(squares) / len(squares)), 4)
+    return None
 
 
 def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:
     """What makes two runs comparable, by name; unknown parts are left out."""
     hosts = record.hosts.values()
-    lines = {f"{t.line_rate_gbit_s:g}" for t in record.transfers if t.line_rate_gbit_s}
+    lines = set()
+    for t in record.transfers:
+        if t.line_rate_gbit_s:
+            lines.add(f"{t.line_rate_gbit_s:g}")
     # ports and bounds of time change nothing that is measured
     tests = plan.verbs.model_dump_json(exclude={"first_port", "timeout_s"})
     parts = {

@@ -111,7 +111,9 @@ async def measure(
     try:
         async with taken(plan, access, record.run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
-            hosts = {node: ports.facts for node, ports in bench.ports.items()}
+            hosts = {}
+            for node, ports in bench.ports.items():
+                hosts[node] = ports.facts
             pinned_bytes = plan.verbs.pinned_bytes
             for warning in (
                 differing_versions(bench.ports),
@@ -161,7 +163,9 @@ async def _results(course: Course, cluster: ClusterRun) -> dict[str, object]:
     no rail.
     """
     plan = course.bench.plan
-    alone = await measure_alone(course.bench, course.say) if plan.alone else None
+    alone = None
+    if plan.alone:
+        alone = await measure_alone(course.bench, course.say)
     transfers = await course.measured()
     pods: PodRails | None = None
     if plan.pods and not plan.pods.impossible:
@@ -194,7 +198,9 @@ async def _results(course: Course, cluster: ClusterRun) -> dict[str, object]:
 
 def shown(plan: Plan) -> str:
     """The plan in one line."""
-    jobs = f", {plural(len(in_turn(plan.jobs)), 'job')}" if plan.jobs else ""
+    jobs = ""
+    if plan.jobs:
+        jobs = f", {plural(len(in_turn(plan.jobs)), 'job')}"
     return (
         f"{plan.rounds_in_words or 'no verbs'}{', NCCL' if plan.nccl else ''}{jobs}; about "
         f"{plan.estimate_s:.0f} s"
@@ -237,7 +243,9 @@ def _broken(
     for ring in rings:
         if ring.outcome != "measured":
             return f"nccl_one_node did not pass on {ring.node}"
-    return "nccl_all_reduce did not pass" if nccl and nccl.outcome != "measured" else ""
+    if nccl and nccl.outcome != "measured":
+        return "nccl_all_reduce did not pass"
+    return ""
 
 
 def _all(plan: Plan, outcome: Outcome, reason: str) -> dict[str, object]:
@@ -338,7 +346,9 @@ def _asked(request: MeasurementRequest, history: History, record: RunRecord) -> 
     """The run from which comparisons start: this one, or the one that the last run names."""
     if request.rebaseline:
         return record.run_id
-    return history.entries[-1].config.get(REBASELINE, "") if history.entries else ""
+    if history.entries:
+        return history.entries[-1].config.get(REBASELINE, "")
+    return ""
 
 
 async def _confirmed(  # noqa: PLR0913, PLR0917 # one step of the above

@@ -52,7 +52,9 @@ def _line(raw: str) -> Line:
     if text[4:5] == "-":
         text = _STAMP.sub("", text, count=1)
     tag = _TAG.match(text) if "<std" in text else None
-    return Line(text=text[tag.end() :], rank=tag[1]) if tag else Line(text=text)
+    if tag:
+        return Line(text=text[tag.end() :], rank=tag[1])
+    return Line(text=text)
 
 
 def of_one_rank(lines: list[Line], what: str) -> list[Line]:

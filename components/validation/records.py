@@ -179,7 +179,10 @@ def outcome_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
 
 def median_of(transfers: Iterable[TransferResult]) -> float | None:
     """Median over the measured transfers; None without one."""
-    values = [t.value for t in transfers if t.outcome == "measured" and t.samples]
+    values = []
+    for t in transfers:
+        if t.outcome == "measured" and t.samples:
+            values.append(t.value)
     return round(median(values), 6) if values else None
 
 
@@ -222,7 +225,9 @@ class RailTest:
         value = self.values[pair]
         if value <= 0 or self.reference <= 0:
             return 0.0
-        return self.reference / value if self.unit == "us" else value / self.reference
+        if self.unit == "us":
+            return self.reference / value
+        return value / self.reference
 
 
 class LogResult(Frozen):
@@ -280,7 +285,9 @@ class GpuTransfer(FlowResult):
     @property
     def ratio(self) -> float:
         """GPU memory to host memory; 0 where either is not known."""
-        return (self.gbit_s or 0.0) / self.host_gbit_s if self.host_gbit_s else 0.0
+        if self.host_gbit_s:
+            return (self.gbit_s or 0.0) / self.host_gbit_s
+        return 0.0
 
 
 class Loopback(Frozen):

@@ -74,7 +74,9 @@ def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue
             return texts[value]
         if isinstance(value, dict):
             return {key: walk(inner) for key, inner in value.items()}
-        return [walk(inner) for inner in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [walk(inner) for inner in value]
+        return value
 
     return walk(fields)
 
@@ -86,7 +88,9 @@ def needles_of(setting: "Setting", access: "LabAccess | None") -> tuple[str, ...
     """
     values = [setting(name) for name in SECRETS]
     configured = [value for value in values if isinstance(value, str)]
-    opened = [access.login.private_key, access.kubeconfig] if access else []
+    opened = []
+    if access:
+        opened = [access.login.private_key, access.kubeconfig]
     return needles([*configured, *opened])
 
 

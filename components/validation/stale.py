@@ -61,7 +61,9 @@ def changed_since(
         now: `host_states` of this run.
         plan_changed: whether the lab file has another plan now.
     """
-    plan = ["the plan: the lab file sets other measurements"] if plan_changed else []
+    plan = []
+    if plan_changed:
+        plan = ["the plan: the lab file sets other measurements"]
     texts = [*plan, *(_node(name, measured, now) for name in sorted({*measured, *now}))]
     return few((text for text in texts if text), most=6)
 
@@ -99,7 +101,9 @@ def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
 
 
 def _part(value: object, keys: tuple[str, ...]) -> dict[str, object]:
-    return {key: value[key] for key in keys if key in value} if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return {key: value[key] for key in keys if key in value}
+    return {}
 
 
 def _node(name: str, before: HostStates, after: HostStates) -> str:
@@ -119,7 +123,8 @@ def _parts(before: Mapping[str, object], after: Mapping[str, object]) -> Iterato
         if key in WORDS:
             yield f"{WORDS[key]} changed"
         elif isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from (f"{key} {text}" for text in _parts(old, new))
+            for text in _parts(old, new):
+                yield f"{key} {text}"
         else:
             yield f"{key} {_shown(old)} is now {_shown(new)}"
 

@@ -324,4 +324,7 @@ def _file(name: str, text: str) -> RawFile:
 def command_in(text: str) -> str:
     """The command that an output names in one of its first lines."""
     lines = text[:2000].splitlines()[:3]
-    return next((line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)), "")
+    for line in lines:
+        if line.startswith(PROMPT):
+            return line.removeprefix(PROMPT)
+    return ""

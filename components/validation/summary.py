@@ -206,7 +206,10 @@ def not_run(test: str, because: str) -> JudgedTest:
 
 def function_of_tests(functions: Sequence[Function]) -> Overall:
     """State of the whole."""
-    real = [function for function in functions if function not in IGNORED]
+    real = []
+    for function in functions:
+        if function not in IGNORED:
+            real.append(function)
     for state in ("fail", "error", "skip"):
         if state in real:
             return state
@@ -239,7 +242,10 @@ ORDER: tuple[Performance, ...] = ("fail", "unstable", "warn", "pass")
 
 def worse_of(*states: Performance) -> Performance:
     """The worst of several states; "not rated" only if no state is rated."""
-    return next((state for state in ORDER if state in states), "not rated")
+    for state in ORDER:
+        if state in states:
+            return state
+    return "not rated"
 
 
 def rate(ratio: float, threshold: Threshold) -> Performance:
@@ -271,7 +277,9 @@ def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:
     """
     unique = list(dict.fromkeys(texts))
     shown = tuple(shortened(text) for text in unique[:most])
-    return (*shown, f"and {len(unique) - most} more") if len(unique) > most else shown
+    if len(unique) > most:
+        return (*shown, f"and {len(unique) - most} more")
+    return shown
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:

@@ -90,7 +90,10 @@ class Judgement:
         Else the next up measures again.
         """
         # another measurement would neither find a missing counter nor run a job that is impossible
-        impossible = {(job.program, job.transport) for job in self.plan.jobs if job.workers is None}
+        impossible = set()
+        for job in self.plan.jobs:
+            if job.workers is None:
+                impossible.add((job.program, job.transport))
         if any(test.function == "fail" for test in self.tests):
             return False
         tests = [test for test in self.tests if (test.test, test.shape) not in impossible]
@@ -152,7 +155,9 @@ def judge(
     A planned test without a result never passes.
     """
     findings, states = _findings(plan, benchmarks, record, topology)
-    tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
+    tests = []
+    for test in _tests(plan, benchmarks, record):
+        tests.append(_with_state(test, states))
     return Judgement(
         plan=plan, benchmarks=benchmarks, record=record, tests=tests, findings=findings
     )
@@ -198,8 +203,12 @@ def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str,
     """
     if not faults and not quarantined:
         return judged
-    function = "fail" if faults or judged.function == "fail" else "partial"
-    named = [f"{name} is quarantined: {text}" for name, text in quarantined.items()]
+    function = "partial"
+    if faults or judged.function == "fail":
+        function = "fail"
+    named = []
+    for name, text in quarantined.items():
+        named.append(f"{name} is quarantined: {text}")
     return judged.model_copy(
         update={
             "function": function,
@@ -223,7 +232,8 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
         tests.append(judge_rings(plan, benchmarks, record))
     if plan.nccl:
         tests.append(judge_nccl(plan, benchmarks, record))
-    tests += [not_run(test, reason) for test, reason in plan.not_run.items()]
+    for test, reason in plan.not_run.items():
+        tests.append(not_run(test, reason))
     return [*tests, *judge_jobs(plan, record)]
 
 
@@ -278,24 +288,27 @@ def _compared(
 ) -> JudgedTest:
     """The test with its change against the baseline; a confirmed loss fails it."""
     name = value_name(test)
-    worse = (
-        {"performance": "fail", "because": ""}
-        if name in confirmed and test.because != SHOWN_ONLY
-        else {}
-    )
+    worse = {}
+    if name in confirmed and test.because != SHOWN_ONLY:
+        worse = {"performance": "fail", "because": ""}
     return test.model_copy(update={"change": changes.get(name), **worse})
 
 
 def _regressed(compared: Regression) -> Iterable[str]:
     if compared.verdict in ("worse", "unconfirmed"):
-        words = "slower than" if compared.verdict == "worse" else "once slower than"
-        yield from (f"{words} run {compared.baseline_run}: {reason}" for reason in compared.reasons)
+        words = "once slower than"
+        if compared.verdict == "worse":
+            words = "slower than"
+        for reason in compared.reasons:
+            yield f"{words} run {compared.baseline_run}: {reason}"
     elif compared.verdict == "not comparable":
         yield f"not comparable with run {compared.baseline_run}: {'; '.join(compared.reasons)}"
 
 
 def _slow(test: JudgedTest) -> str:
-    who = f" {test.worst.client} to {test.worst.server}" if test.worst else ""
+    who = ""
+    if test.worst:
+        who = f" {test.worst.client} to {test.worst.server}"
     value = test.worst.value if test.worst else test.median or 0.0
     name = value_name(test).replace(" one_way", "")
     once = f"{test.failed_once} of {plural(test.measured, 'transfer')} failed at one of their tries"

@@ -167,7 +167,9 @@ def rp_filter(view: View) -> Faults:
 
 def _larger(sysctls: dict[str, int], port: Port, name: str) -> int | None:
     """The value that counts: the larger of the interface's and that of `all`."""
-    actual = [sysctls.get(f"net.ipv4.conf.{where}.{name}") for where in ("all", port.interface)]
+    actual = []
+    for where in ("all", port.interface):
+        actual.append(sysctls.get(f"net.ipv4.conf.{where}.{name}"))
     given = [value for value in actual if value is not None]
     return max(given) if len(given) == len(actual) else None
 
@@ -198,7 +200,10 @@ def rail_route(view: View) -> Faults:
         neighbors = [address for address in near[port.rail, own.network][:2] if address != own.ip]
         peers = [("in its subnet", address) for address in neighbors[:1]]
         if _gateways(routes, port):
-            others = [ip for subnet, ip in far[port.rail].items() if subnet != own.network]
+            others = []
+            for subnet, ip in far[port.rail].items():
+                if subnet != own.network:
+                    others.append(ip)
             peers += [("in other subnets", address) for address in others[:1]]
         for where, peer in peers:
             way = interface_to(routes, rules, own.ip, peer)

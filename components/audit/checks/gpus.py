@@ -53,7 +53,9 @@ def gpu_count(view: View) -> Faults:
     def declared(place: Place) -> int | None:
         node = view.fleet.node(place.host)
         is_set = node is not None and "gpus" in node.model_fields_set
-        return node.gpus if node and is_set and view.lab and not view.lab.simulated else None
+        if node and is_set and view.lab and not view.lab.simulated:
+            return node.gpus
+        return None
 
     by_slot = {node for node, _ in view.places_of(pci_missing)}
     for place in view.places:
@@ -102,11 +104,9 @@ def gpu_memory(view: View) -> Faults:
             return "remapping of rows failed", "no failure"
         if health.sram_threshold_exceeded:
             return "more SRAM errors than its threshold", "fewer"
-        return (
-            (f"{health.ecc_uncorrected} uncorrected errors", "0")
-            if health.ecc_uncorrected
-            else ("", "")
-        )
+        if health.ecc_uncorrected:
+            return (f"{health.ecc_uncorrected} uncorrected errors", "0")
+        return ("", "")
 
     return _judged(view, judge)
 
@@ -123,7 +123,9 @@ def gpu_reset(view: View) -> Faults:
     def judge(health: GpuHealth) -> tuple[str, str]:
         if health.recovery_action not in ("", "None"):
             return f"recovery action {health.recovery_action}", "None"
-        return ("remapping of rows pending", "none pending") if health.remap_pending else ("", "")
+        if health.remap_pending:
+            return ("remapping of rows pending", "none pending")
+        return ("", "")
 
     return _judged(view, judge)
 
@@ -199,9 +201,9 @@ def gpu_nvlink(view: View) -> Faults:
     def judge(health: GpuHealth) -> tuple[str, str]:
         if health.fabric_state not in REGISTERED:
             return f"fabric {health.fabric_state}", "Completed"
-        return (
-            (health.fabric_status, "Success") if health.fabric_status not in SUCCEEDED else ("", "")
-        )
+        if health.fabric_status not in SUCCEEDED:
+            return (health.fabric_status, "Success")
+        return ("", "")
 
     yield from _judged(view, judge)
     for place in view.places:

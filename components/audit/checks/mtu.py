@@ -105,7 +105,9 @@ def _mtu_in(attachment: Attachment) -> int | None:
 def mtu_rdma(view: View) -> Faults:
     wrong = view.places_of(mtu_pf)
     for port, _, devices in view.each(view.ports, lambda port: port.pf.rdma):
-        largest = path_mtu(port.lab_rail.mtu_bytes) if port.lab_rail else LARGEST_PATH_MTU
+        largest = LARGEST_PATH_MTU
+        if port.lab_rail:
+            largest = path_mtu(port.lab_rail.mtu_bytes)
         for device in devices:
             active = view.read(port.node, device.active_mtu_bytes)
             if active is not None and active < largest and (port.node, port.part) not in wrong:

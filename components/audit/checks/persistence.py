@@ -19,7 +19,9 @@ from components.inventory.reading import known
     "the same interface",
 )
 def not_persistent(view: View) -> Faults:
-    wrong = {judge: view.places_of(judge) for judge in (mtu_pf, rail_address, rail_subnet, vfs)}
+    wrong = {}
+    for judge in (mtu_pf, rail_address, rail_subnet, vfs):
+        wrong[judge] = view.places_of(judge)
     for port, _, files in view.each(view.ports, lambda port: port.pf.config_files):
         here = port.node, port.part
         running = {text.partition("/")[0] for text in port.pf.addresses.or_else(())}

@@ -90,7 +90,9 @@ def allocatable(view: View) -> Faults:
         for port in ports:
             count = view.read(place.node, port.pf.vfs_num)
             complete = complete and count is not None
-            resource = port.lab_rail.resource if port.lab_rail and port.lab_rail.pod else ""
+            resource = ""
+            if port.lab_rail and port.lab_rail.pod:
+                resource = port.lab_rail.resource
             if resource or not view.lab:
                 groups[resource] = groups.get(resource, 0) + (count or 0)
         if not complete:
@@ -128,7 +130,9 @@ def _nodes(view: View) -> dict[str, KubeNode]:
 
 def _operated(view: View) -> SriovOperator | None:
     """How the operator makes the VFs, where the lab file leaves them to it."""
-    delivery = view.lab.cluster.delivery if view.lab and view.lab.cluster else None
+    delivery = None
+    if view.lab and view.lab.cluster:
+        delivery = view.lab.cluster.delivery
     return delivery if isinstance(delivery, SriovOperator) else None
 
 
@@ -149,13 +153,18 @@ def _offers_vfs(view: View) -> bool:
 )
 def vf_owners(view: View) -> Faults:
     cluster, nodes = view.cluster(), _nodes(view)
-    states = view.read("", cluster.sriov_node_states) if cluster else None
+    states = None
+    if cluster:
+        states = view.read("", cluster.sriov_node_states)
     managed = {state.name: managed_pfs(state) for state in states or ()}
     for port in view.ports:
         node = nodes.get(port.node)
         if node is None or port.pf.pci not in managed.get(node.name, ()):
             continue
-        files = [file.path for file in port.pf.config_files.or_else(()) if file.vfs]
+        files = []
+        for file in port.pf.config_files.or_else(()):
+            if file.vfs:
+                files.append(file.path)
         if files or (port.declared and port.declared.vfs and not _operated(view)):
             yield fault(port, port.pf.config_files, "SR-IOV operator and host", "one owner")
 

@@ -54,7 +54,10 @@ def qos_trust(view: View) -> Faults:
 def global_pause(view: View) -> Faults:
     for port in view.ports:
         ways = {"rx": port.pf.qos.pause_rx, "tx": port.pf.qos.pause_tx}
-        on = [way for way, reading in ways.items() if view.read(port.node, reading)]
+        on = []
+        for way, reading in ways.items():
+            if view.read(port.node, reading):
+                on.append(way)
         if on:
             yield fault(port, ways[on[0]], f"{' and '.join(on)} on", "off")
 

@@ -39,9 +39,9 @@ def cross_cabled(view: View) -> Faults:
     inferred: list[tuple[Port, str]] = []
     for port in view.ports:
         node = view.fleet.node(port.host)
-        expected = (
-            declared.get((node.name, port.declared.interface)) if node and port.declared else None
-        )
+        expected = None
+        if node and port.declared:
+            expected = declared.get((node.name, port.declared.interface))
         leaf = port.leaf
         if leaf is None:
             view.skip(port.node, UNHEARD)
@@ -114,7 +114,9 @@ def numa_switch(view: View) -> Faults:
 def _source(port: Port, uplink: AuditUplink | None) -> Reading[object]:
     if port.pf.lldp.value or uplink is None:
         return port.pf.lldp
-    return uplink.port.neighbours if uplink.port.neighbours.value else uplink.switch.macs
+    if uplink.port.neighbours.value:
+        return uplink.port.neighbours
+    return uplink.switch.macs
 
 
 @check(
@@ -175,7 +177,9 @@ def switch_qos(view: View) -> Faults:
             pfc.append((uplink, own.pfc_priorities, f"PFC {numbers(paused)}"))
         marking = view.read(port.node, own.ecn)
         if marking is not None:
-            classes = [f"{text} on class {tc}" for tc, text in sorted(marking.items())]
+            classes = []
+            for tc, text in sorted(marking.items()):
+                classes.append(f"{text} on class {tc}")
             ecn.append((uplink, own.ecn, f"ECN {', '.join(classes) or 'off'}"))
     for settings in (trust, pfc, ecn):
         yield from _unlike_most(view, settings)

@@ -118,7 +118,9 @@ def path_of(manifest: Manifest) -> str:
     plural = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
     version = str(manifest["apiVersion"])
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    namespace = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    namespace = ""
+    if "namespace" in metadata:
+        namespace = f"/namespaces/{metadata['namespace']}"
     return f"{group}{namespace}/{plural}/{metadata['name']}"
 
 

@@ -152,7 +152,9 @@ def _past(use: str) -> str:
 
 
 def _vlan(number: int | None) -> str:
-    return "a trunk or private VLAN" if number is None else f"VLAN {number}"
+    if number is None:
+        return "a trunk or private VLAN"
+    return f"VLAN {number}"
 
 
 class _ClaimedName(NamedTuple):
@@ -235,9 +237,13 @@ def _old_hosts(lab: Lab, facts: FabricFacts) -> Iterator[str]:
     for node, machine in _new_machines(lab):
         for name in lab.fabric.hosts_of(node) if lab.fabric else ():
             host = facts.hosts.get(name)
-            newest = newest_hardware(host.version) if host is not None else None
+            newest = None
+            if host is not None:
+                newest = newest_hardware(host.version)
             if host is not None and newest is not None and machine.hardware_version > newest:
-                supported = f"up to {newest}" if newest else "none with PVRDMA"
+                supported = "none with PVRDMA"
+                if newest:
+                    supported = f"up to {newest}"
                 yield (
                     f"nodes.{node.name}.machine.hardware_version: {machine.hardware_version}, but "
                     f"{name}, where it may run, has ESXi {host.version}, which supports "

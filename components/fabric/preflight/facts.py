@@ -18,7 +18,9 @@ class Pcie:
 
     def way(self, device: str, other: str) -> str:
         """Where the second device is, seen from the first; empty when unknown."""
-        nodes = [self.numa_nodes.get(address) for address in (device, other)]
+        nodes = []
+        for address in (device, other):
+            nodes.append(self.numa_nodes.get(address))
         if None in nodes:
             return ""
         return ONE_NODE if nodes[0] == nodes[1] else ACROSS
@@ -68,7 +70,10 @@ class HostFacts:
     """By NIC: the largest frame that the physical switch announces (CDP or LLDP), where it does."""
 
     def nic(self, name: str) -> Nic | None:
-        return next((nic for nic in self.nics if nic.name == name), None)
+        for nic in self.nics:
+            if nic.name == name:
+                return nic
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -206,7 +206,9 @@ def _vmkernels(
                 facts.hosts.get(declared.name),
                 (declared.vmkernel.existing if declared.vmkernel else None),
             )
-            vmkernel = host.vmkernels.get(name) if host is not None and name is not None else None
+            vmkernel = None
+            if host is not None and name is not None:
+                vmkernel = host.vmkernels.get(name)
             adopted = declared.vmkernel is not None and declared.vmkernel.use == "adopt"
             if (
                 vmkernel is not None
@@ -228,9 +230,9 @@ def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
 
 
 def _line(host: HostFacts, nic: Nic | None = None) -> str:
-    uplink = (
-        f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}" if nic else ""
-    )
+    uplink = ""
+    if nic:
+        uplink = f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}"
     speed = f" {nic.speed_mbit} Mbit/s" if nic else ""
     ways = host.pcie.ways(nic.pci, host.gpus) if nic else ""
     return (

@@ -104,11 +104,15 @@ def _host(
     nics = nics_of(network, vcenter.rdma(entity, name, version, network))
     graphics, clock = properties.get("config.graphicsConfig"), properties.get("config.dateTimeInfo")
     services = getattr(properties.get("config.service"), "service", None) or []
-    servers = clock.ntpConfig.server if clock is not None and clock.ntpConfig is not None else None
+    servers = None
+    if clock is not None and clock.ntpConfig is not None:
+        servers = clock.ntpConfig.server
     build = product.build if product else ""
     model = f"{system.vendor} {system.model}".strip() if system else ""
     vgpu_driver = _vgpu_driver(entity, name) if scope.gpus else ""
-    default_graphics = graphics.hostDefaultGraphicsType if graphics else ""
+    default_graphics = ""
+    if graphics:
+        default_graphics = graphics.hostDefaultGraphicsType
     gpus = []
     for gpu in properties.get("config.graphicsInfo") or ():
         # not the management controller's display

@@ -136,7 +136,10 @@ class VCenter:
         for _, row in collect_all(self.content, kind, paths):
             if row["name"] == switch:
                 members += row.get("config.host") or []
-        specs = [entity.config.backing for entity in members if entity.config.host == host]
+        specs = []
+        for entity in members:
+            if entity.config.host == host:
+                specs.append(entity.config.backing)
         return tuple(
             nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or []
         )
@@ -154,14 +157,17 @@ class VCenter:
         Selected for it, or with the host's name in vCenter as address.
         """
         name = str(host.name)
-        selected = {
-            device for device, address in self.vmkernel_names(host).items() if address == name
-        }
+        selected = set()
+        for device, address in self.vmkernel_names(host).items():
+            if address == name:
+                selected.add(device)
         info = known(host, "configManager.virtualNicManager.info")
         for config in info.netConfig or []:
             if config.nicType == "management":
                 keys = set(config.selectedVnic or [])
-                selected |= {nic.device for nic in config.candidateVnic or [] if nic.key in keys}
+                for nic in config.candidateVnic or []:
+                    if nic.key in keys:
+                        selected.add(nic.device)
         return selected
 
     def option(self, host: vim.HostSystem, key: str) -> str:

@@ -46,7 +46,9 @@ def _describe() -> None:
     for name, described in properties.items():
         wire = f"ReflectManagedMethodExecuter{name.rsplit('.', 1)[1]}"
         VmomiSupport.CreateDataType(name, wire, "vmodl.DynamicData", VERSION, described)
-    words = [(word, *text, 0, None) for word in ("moid", "version", "method")]
+    words = []
+    for word in ("moid", "version", "method"):
+        words.append((word, *text, 0, None))
     takes = (*words, ("argument", f"{ARGUMENT}[]", VERSION, _OPTIONAL, None))
     run = ("run", "ExecuteSoap", VERSION, takes, (_OPTIONAL, result, result), None, None)
     VmomiSupport.CreateManagedType(
@@ -100,9 +102,9 @@ def esxcli(
             argument=given,
         )
     if answer is None or answer.fault is not None:
-        message = (
-            _said(answer.fault.faultMsg, answer.fault.faultDetail or "") if answer else "no answer"
-        )
+        message = "no answer"
+        if answer:
+            message = _said(answer.fault.faultMsg, answer.fault.faultDetail or "")
         raise LabError(f"{place}: cannot {shown}: {message}")
     return rows_of(answer.response or "")
 
@@ -153,7 +155,10 @@ def text_of(row: Mapping[str, str], name: str) -> str:
     Empty without one.
     """
     letters = _letters(name)
-    return next((value for key, value in row.items() if _letters(key) == letters), "")
+    for key, value in row.items():
+        if _letters(key) == letters:
+            return value
+    return ""
 
 
 def _letters(name: str) -> str:

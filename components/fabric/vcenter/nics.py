@@ -107,7 +107,9 @@ class Nic:
     firmware: str = ""
 
     def __str__(self) -> str:
-        speed = f"{self.speed_mbit} Mbit/s" if self.speed_mbit else "no link"
+        speed = "no link"
+        if self.speed_mbit:
+            speed = f"{self.speed_mbit} Mbit/s"
         extras = ", ".join(
             filter(None, [self.rdma_device, f"uplink of {self.switch}" if self.switch else ""])
         )

@@ -125,7 +125,10 @@ class ExistingSwitch:
 
     def _member(self, name: str, nic: str) -> vim.dvs.HostMember.ConfigSpec:
         host = self._vcenter.host(name)
-        ours = [member for member in self._switch.config.host or [] if member.config.host == host]
+        ours = []
+        for member in self._switch.config.host or []:
+            if member.config.host == host:
+                ours.append(member)
         if ours and (nics := [spec.pnicDevice for spec in ours[0].config.backing.pnicSpec or []]):
             raise LabError(f"{name}: {unswapped(self.place, ', '.join(nics), nic)}")
         backing = vim.dvs.HostMember.PnicBacking(

@@ -127,7 +127,10 @@ def _retrieve(
     content: vim.ServiceInstanceContent, kind: type, specs: Sequence[object], paths: Sequence[str]
 ) -> Any:
     collector = known(content, "propertyCollector")
-    there = [path for path in paths if knows(collector._stub.version, kind, path)]
+    there = []
+    for path in paths:
+        if knows(collector._stub.version, kind, path):
+            there.append(path)
     spec = _collector.FilterSpec(
         objectSet=list(specs),
         propSet=[_collector.PropertySpec(type=kind, all=False, pathSet=there)],

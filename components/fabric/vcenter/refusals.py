@@ -23,7 +23,9 @@ def explained(fault: Exception) -> str:
         return message(fault)
     if isinstance(fault, vim.fault.NoPermission):
         # a host's managers have no name, but the caller has named the host
-        place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
+        place = ""
+        if isinstance(fault.object, vim.ManagedEntity):
+            place = f" on {_named(fault.object)}"
         return (
             f"fabric.user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
             "docs/vsphere.md lists all that rocelab needs"
@@ -52,7 +54,9 @@ def doing(place: str, what: str) -> Iterator[None]:
 def _refused_value(fault: vmodl.MethodFault) -> str:
     if isinstance(fault, vmodl.fault.InvalidArgument):
         return str(fault.invalidProperty or "")
-    return str(fault.property or "") if isinstance(fault, vim.fault.InvalidVmConfig) else ""
+    if isinstance(fault, vim.fault.InvalidVmConfig):
+        return str(fault.property or "")
+    return ""
 
 
 def _own_words(fault: vmodl.MethodFault) -> str:

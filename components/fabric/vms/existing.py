@@ -129,7 +129,9 @@ def _read(vcenter: VCenter, machine: vim.VirtualMachine) -> ExistingVm:
             "the vCenter, so its settings cannot be read; bring its host or datastore back"
         )
     host = facts.get("runtime.host")
-    name = collect(vcenter.content, [host], ["name"])[0].get("name", "") if host is not None else ""
+    name = ""
+    if host is not None:
+        name = collect(vcenter.content, [host], ["name"])[0].get("name", "")
     return ExistingVm(facts, str(name))
 
 

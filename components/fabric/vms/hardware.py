@@ -76,11 +76,9 @@ def refuse_unknown_profiles(
                 or "none: no vGPU manager, or host graphics are not Shared Direct"
             )
             having = [host for host in offered if host not in lacking]
-            remedy = (
-                f"or pin it to {having[0]} (machine.host)"
-                if having
-                else "or check the host's graphics settings"
-            )
+            remedy = "or check the host's graphics settings"
+            if having:
+                remedy = f"or pin it to {having[0]} (machine.host)"
             return (
                 f"{name}: {lacking[0]} does not offer vGPU {profile}; it offers {known}. Choose "
                 f"one of these, {remedy}"

@@ -183,7 +183,9 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
 def _tag(image: str, dockerfile: str) -> str:
     """A name to push, with the recipe's digest as tag: only the push yields the image's digest."""
     name = image.partition("@")[0]
-    return name if ":" in name.rpartition("/")[2] else f"{name}:recipe-{recipe_digest(dockerfile)}"
+    if ":" in name.rpartition("/")[2]:
+        return name
+    return f"{name}:recipe-{recipe_digest(dockerfile)}"
 
 
 def pushed(tool: str, target: Target, file: Path, say: Say) -> dict[str, str | None]:

@@ -152,7 +152,10 @@ def _oci_layers(layout: Path) -> Iterator[Path]:
     manifest = _manifest(layout / "index.json")
     while manifest.layers is None:
         images = manifest.manifests
-        fitting = [image for image in images if image.platform.architecture == "amd64"]
+        fitting = []
+        for image in images:
+            if image.platform.architecture == "amd64":
+                fitting.append(image)
         if len(fitting) != 1:
             raise LabError(
                 f"{layout} holds {len(fitting)} images for amd64; copy one of them into its own "
@@ -262,7 +265,10 @@ def _reasons(
             f"the vendor's builds are installed, which do not support {PROVIDER}: {listed}"
         )
     abi = _abi(files)
-    providers = {path.rpartition("/")[2] for path in files.names if "/libibverbs/" in path}
+    providers = set()
+    for path in files.names:
+        if "/libibverbs/" in path:
+            providers.add(path.rpartition("/")[2])
     of_pvrdma = [name for name in providers if name.startswith(f"lib{PROVIDER}-rdmav")]
     if f"etc/libibverbs.d/{PROVIDER}.driver" not in files.names or not of_pvrdma:
         reasons.append(

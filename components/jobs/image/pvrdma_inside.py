@@ -62,9 +62,10 @@ def at_build(root: str = "") -> tuple[str, ...]:
 
 def refusal_in(log: str) -> str:
     """The sentence with which a rank ended itself; empty when none did."""
-    return next(
-        (line[line.index(REFUSED) :].strip() for line in log.splitlines() if REFUSED in line), ""
-    )
+    for line in log.splitlines():
+        if REFUSED in line:
+            return line[line.index(REFUSED) :].strip()
+    return ""
 
 
 def _look(unfound: str, more: str, root: str) -> list[str]:

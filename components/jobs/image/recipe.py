@@ -198,7 +198,9 @@ def _open_mpi() -> list[str]:
 
 def _nccl_tests(architectures: tuple[int, ...]) -> str:
     # PTX of the newest architecture lets later GPUs run it
-    code = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in architectures]
+    code = []
+    for number in architectures:
+        code.append(f"-gencode=arch=compute_{number},code=sm_{number}")
     code.append(f"-gencode=arch=compute_{max(architectures)},code=compute_{max(architectures)}")
     return run_line(
         *_fetched(NCCL_TESTS, "/build/nccl-tests"),

@@ -60,7 +60,9 @@ SMALL = 11
 
 def short(name: str, most: int = 12) -> str:
     """A node's name for the edge of a chart, cut in the middle: its end makes it unique."""
-    return name if len(name) <= most else f"{name[: most - 7]}…{name[-6:]}"
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 7]}…{name[-6:]}"
 
 
 def three(value: float) -> str:

@@ -39,7 +39,10 @@ def pair_chart(test: RailTest, name: str) -> str:
     axes.set_facecolor(UNTESTED)
     cells, scale = np.ma.masked_invalid(shares), Normalize(floor, top)
     image = axes.imshow(cells, cmap="cividis", norm=scale, aspect="auto", interpolation="none")
-    failed = {(t.client, t.server) for t in test.transfers if t.outcome == "failed"}
+    failed = set()
+    for t in test.transfers:
+        if t.outcome == "failed":
+            failed.add((t.client, t.server))
     for client, server in sorted(failed):
         axes.plot(
             place[server],

@@ -68,7 +68,9 @@ class Sizes:
         if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
             return {}
         low, high = min(self.sizes_bytes), max(self.sizes_bytes)
-        between = [2**power for power in range(low.bit_length(), (high - 1).bit_length())]
+        between = []
+        for power in range(low.bit_length(), (high - 1).bit_length()):
+            between.append(2**power)
         ceilings = {}
         for mtu_bytes in SHOWN_MTUS_BYTES:
             path = Path(line_rate_gbit_s=self.line_rate_gbit_s, path_mtu_bytes=mtu_bytes)
@@ -141,7 +143,9 @@ def size_chart(sizes: Sizes, name: str) -> str:
             _draw(axes, "p99", _medians(band.tails), colour, DASHES[2048])
     unit = sizes.unit
     if sizes.latency:
-        way = "round trip" if PROGRAMS[sizes.test].round_trip else "one way"
+        way = "one way"
+        if PROGRAMS[sizes.test].round_trip:
+            way = "round trip"
         unit = f"{way}, µs"
         _plain_log(axes)
     else:

@@ -45,7 +45,9 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
         lines = _lines(test, runs)
         if any(len(line) - line.count(None) > 1 for line in lines.values()):
             ids = [run.run_id for run in runs]
-            baseline = ids.index(baseline_run) if baseline_run in ids else None
+            baseline = None
+            if baseline_run in ids:
+                baseline = ids.index(baseline_run)
             trend = Trend(
                 title=test,
                 unit=unit,
@@ -127,4 +129,6 @@ def trend_chart(trend: Trend, name: str) -> str:
 def _moments(runs: Sequence[str]) -> list[str]:
     """Days if they are unique, else days and times."""
     days = [run[:10] for run in runs]
-    return days if len(set(days)) == len(days) else [f"{run[5:10]} {run[11:16]}" for run in runs]
+    if len(set(days)) == len(days):
+        return days
+    return [f"{run[5:10]} {run[11:16]}" for run in runs]

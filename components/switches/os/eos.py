@@ -203,7 +203,9 @@ class Eos(Dialect):
             answer,
             re.MULTILINE | re.DOTALL,
         )
-        blocks = re.split(r"^ +Neighbor ", section[0], flags=re.MULTILINE)[1:] if section else []
+        blocks = []
+        if section:
+            blocks = re.split(r"^ +Neighbor ", section[0], flags=re.MULTILINE)[1:]
         return [_announcement(block) for block in blocks]
 
     def learned_macs(self, answer: str) -> list[LearnedMac]:
@@ -275,7 +277,9 @@ def _read_marking(queue: str) -> Ecn | None:
     thresholds = re.search(
         r"random-detect ecn minimum-threshold (\d+) kbytes maximum-threshold (\d+) kbytes", queue
     )
-    return Ecn(min_kbytes=int(thresholds[1]), max_kbytes=int(thresholds[2])) if thresholds else None
+    if thresholds:
+        return Ecn(min_kbytes=int(thresholds[1]), max_kbytes=int(thresholds[2]))
+    return None
 
 
 def _queue(words: str, tc: int) -> str:
@@ -298,11 +302,16 @@ def _trust(words: str) -> str:
     if re.search(r"^ +no qos trust$", words, re.MULTILINE):
         return "none"
     theirs = _word(r"^ +qos trust (\S+)$", words, "cos")
-    return next((ours for ours, name in TRUST.items() if name == theirs), theirs)
+    for ours, name in TRUST.items():
+        if name == theirs:
+            return ours
+    return theirs
 
 
 def _schedule(queue: str) -> str:
-    return "wrr 0" if re.search(r"^ +no priority$", queue, re.MULTILINE) else "strict"
+    if re.search(r"^ +no priority$", queue, re.MULTILINE):
+        return "wrr 0"
+    return "strict"
 
 
 def _announcement(block: str) -> Announcement:

@@ -216,7 +216,9 @@ class Nvue(Dialect):
             if "access" in member
             else "routed"
         )
-        native_vlan = number_of(native, f"{_of_port(port)}: VLAN") if native is not None else None
+        native_vlan = None
+        if native is not None:
+            native_vlan = number_of(native, f"{_of_port(port)}: VLAN")
         watchdog = (
             None if declared.watchdog is None else _enabled(object_at(quality, "pfc-watchdog"))
         )
@@ -307,12 +309,11 @@ class Nvue(Dialect):
         lines = [f"nv unset {at}"]
         if settings.mode == "access":
             return [*lines, f"nv set {at} access {settings.native_vlan}"]
-        lines += [f"nv set {at} vlan {part}" for part in ranges(settings.tagged_vlans)]
-        return (
-            [*lines, f"nv set {at} untagged {settings.native_vlan}"]
-            if settings.native_vlan
-            else lines
-        )
+        for part in ranges(settings.tagged_vlans):
+            lines.append(f"nv set {at} vlan {part}")
+        if settings.native_vlan:
+            return [*lines, f"nv set {at} untagged {settings.native_vlan}"]
+        return lines
 
 
 def read_revisions(printed: str, mark: str) -> list[PendingChange]:
@@ -364,9 +365,9 @@ def _profile(lab: str, settings: PortSettings, kind: str) -> str:
 
 def _expanded(text: str) -> list[str]:
     first, _, last = text.partition("-")
-    return (
-        [str(vlan) for vlan in range(int(first), int(last or first) + 1)] if first.isdigit() else []
-    )
+    if first.isdigit():
+        return [str(vlan) for vlan in range(int(first), int(last or first) + 1)]
+    return []
 
 
 def _enabled(about: Object) -> bool:
@@ -391,7 +392,10 @@ def _has_lossless_memory(qos: Object) -> bool:
 
 def _trust(profile: Object) -> str:
     theirs = profile.get("trust", "l2")  # the default of NVUE
-    return next((ours for ours, name in TRUST.items() if name == theirs), str(theirs))
+    for ours, name in TRUST.items():
+        if name == theirs:
+            return ours
+    return str(theirs)
 
 
 def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
@@ -437,7 +441,9 @@ def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
     for number in (*declared.ecn, *_others(declared)):
         if not classes.get(number, {}).get("bw-percent"):
             starved.append(number)
-    return f"strict, no share for {normal_ranges(starved)}" if starved else "strict"
+    if starved:
+        return f"strict, no share for {normal_ranges(starved)}"
+    return "strict"
 
 
 def _thresholds(queue: Object) -> Ecn | None:

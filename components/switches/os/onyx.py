@@ -193,17 +193,16 @@ def _membership(at: str, settings: PortSettings) -> list[str]:
     if settings.mode != "access":
         first, *others = ranges(settings.tagged_vlans) or ["none"]
         lines.append(f"{at} switchport {mode} allowed-vlan {first}")
-        lines += [f"{at} switchport {mode} allowed-vlan add {other}" for other in others]
+        for other in others:
+            lines.append(f"{at} switchport {mode} allowed-vlan add {other}")
     return lines
 
 
 def _pausing(on: bool) -> str:
     # which priorities pause is a setting of the whole switch
-    return (
-        "dcb priority-flow-control mode on force"
-        if on
-        else "no dcb priority-flow-control mode force"
-    )
+    if on:
+        return "dcb priority-flow-control mode on force"
+    return "no dcb priority-flow-control mode force"
 
 
 def _marking(at: str, tc: int, ecn: Ecn | None) -> str:

@@ -102,13 +102,13 @@ class Sonic(Dialect):
         first = lossless[0]
         name = f"rocelab_{lab}"
         # a map is complete: other code points get their class selectors
-        points = {
-            str(point): str(first.dscp_priority.get(point, point >> 3)) for point in range(64)
-        }
+        points = {}
+        for point in range(64):
+            points[str(point)] = str(first.dscp_priority.get(point, point >> 3))
         lines = [_set(f"DSCP_TO_TC_MAP|{name}", **points)]
-        lines += [
-            _set(f"WRED_PROFILE|{name}", **_profile(ecn)) for ecn in first.ecn.values() if ecn
-        ]
+        for ecn in first.ecn.values():
+            if ecn:
+                lines.append(_set(f"WRED_PROFILE|{name}", **_profile(ecn)))
         return [*lines, _set(f"SCHEDULER|{name}", type="STRICT")]
 
     def global_lines(self, qos: Qos) -> list[str]:
@@ -176,7 +176,8 @@ class Sonic(Dialect):
         for priority, on in declared.pfc.items():
             if on:
                 needs = _needs(priority)
-                missing += [needs[name] for name in _lacks(database, port, priority)]
+                for name in _lacks(database, port, priority):
+                    missing.append(needs[name])
         if not missing:
             return PortFacts(settings)
         fault = (
@@ -261,11 +262,9 @@ def _profile(ecn: Ecn) -> dict[str, str]:
 
 
 def _refer(key: str, field: str, name: str) -> str:
-    return (
-        _set(key, **{field: name})
-        if name
-        else f"sonic-db-cli CONFIG_DB hdel {shlex.quote(key)} {field}"
-    )
+    if name:
+        return _set(key, **{field: name})
+    return f"sonic-db-cli CONFIG_DB hdel {shlex.quote(key)} {field}"
 
 
 def _name(lab: str, settings: PortSettings, field: str) -> str:

@@ -61,12 +61,12 @@ async def measure_gpu_memory(
         bad = [f"{t.flow} {t.outcome}: {t.reason}" for t in done if t.outcome != "measured"]
         good = [t for t in done if t.outcome == "measured"]
         worst = min(good, key=lambda t: t.ratio, default=None)
-        count = f"{plural(len(good), 'transfer')} measured" if good else "nothing measured"
-        least = (
-            f", slowest {worst.gbit_s:.1f} Gbit/s, {worst.ratio:.0%} of host memory"
-            if worst
-            else ""
-        )
+        count = "nothing measured"
+        if good:
+            count = f"{plural(len(good), 'transfer')} measured"
+        least = ""
+        if worst:
+            least = f", slowest {worst.gbit_s:.1f} Gbit/s, {worst.ratio:.0%} of host memory"
         say(f"gpu_memory round {number}/{len(rounds)}: {'; '.join([count + least, *bad[:2]])}")
     return tuple(results)
 
@@ -217,5 +217,7 @@ def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -
 
 
 def _all(transfers: Sequence[GpuTransfer]) -> str:
-    more = f" and {plural(len(transfers) - 1, 'other')}" if len(transfers) > 1 else ""
+    more = ""
+    if len(transfers) > 1:
+        more = f" and {plural(len(transfers) - 1, 'other')}"
     return f"{transfers[0].flow}{more}"

@@ -105,7 +105,9 @@ def cause_in(log: str) -> str:
 async def _relay(bench: Bench, workers: Workers) -> AsyncIterator[str]:
     """What mpirun runs instead of ssh: a file on the first node, which exists within the block."""
     pool = bench.connections[workers.nodes[0]]
-    node_of = {address: node for node, address in workers.addresses.items()}
+    node_of = {}
+    for node, address in workers.addresses.items():
+        node_of[address] = node
 
     async def answer(line: bytes) -> bytes:
         host, command = request_of(line)

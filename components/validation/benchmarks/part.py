@@ -22,7 +22,10 @@ def quarantined(plan: Plan, results: Mapping[str, object]) -> dict[str, str]:
             and isinstance(result, Mapping)
             and result.get("status") not in TAKES_PART
         ):
-            parts = [str(result[key]) for key in ("step", "reason", "hint") if result.get(key)]
+            parts = []
+            for key in ("step", "reason", "hint"):
+                if result.get(key):
+                    parts.append(str(result[key]))
             reasons[name] = f"{result.get('status')}: {'; '.join(parts)}"
     return reasons
 

@@ -118,7 +118,9 @@ class Plan(Frozen):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The verbs tests in their order; empty where no rail has two nodes."""
-        return self.verbs.stages if any(len(rail.ends) > 1 for rail in self.rails) else ()
+        if any(len(rail.ends) > 1 for rail in self.rails):
+            return self.verbs.stages
+        return ()
 
     def rounds_of(self, stage: Stage) -> list[list[Transfer]]:
         """The schedule of a stage.
@@ -170,7 +172,9 @@ class Plan(Frozen):
             few = (pairs[: verbs.size_pairs] for pairs in islice(ring_rounds(names), 1))
             return in_one_direction(few, ends, verbs.first_port)
         rounds = rounds_of(verbs.schedule, names, verbs.samples, self.lab)
-        turn = in_one_direction if stage.shape == "both_ways" else directed
+        turn = directed
+        if stage.shape == "both_ways":
+            turn = in_one_direction
         return turn(rounds, ends, verbs.first_port)
 
     @property
@@ -186,7 +190,9 @@ class Plan(Frozen):
         ends = {}
         for rail, nodes in self._nodes.items():
             ends[rail] = [node for node in nodes if node in self.gpu_nodes]
-        turn = directed if len(self.gpu_nodes) == 2 else in_one_direction
+        turn = in_one_direction
+        if len(self.gpu_nodes) == 2:
+            turn = directed
         return list(turn(ring_rounds(self.gpu_nodes), ends, self.verbs.first_port))
 
     @property
@@ -211,7 +217,9 @@ class Plan(Frozen):
         if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2:
             return 0
         # outside of Slurm's jobs, its GPUs are not ours
-        return 0 if self.nccl.runner == "slurm" else len(self.nccl.nodes)
+        if self.nccl.runner == "slurm":
+            return 0
+        return len(self.nccl.nodes)
 
     def planned(self, stage: Stage, rail: str) -> int:
         """How many transfers a stage has on a rail: with fewer results it is not whole."""
@@ -322,11 +330,15 @@ def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
         return plan
     if benchmarks.verbs.schedule == "auto":
         most = benchmarks.verbs.samples
-        candidates = [_scheduled(plan, "sampled", samples) for samples in range(most, 0, -1)]
+        candidates = []
+        for samples in range(most, 0, -1):
+            candidates.append(_scheduled(plan, "sampled", samples))
         for smaller in (*candidates, _scheduled(plan, "ring", 0)):
             if smaller.estimate_s <= budget_s:
                 return smaller
-    sampled = "" if benchmarks.verbs.schedule == "auto" else ", set verbs.schedule to auto"
+    sampled = ", set verbs.schedule to auto"
+    if benchmarks.verbs.schedule == "auto":
+        sampled = ""
     raise LabError(
         f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s "
         f"({plan.rounds_in_words}, "

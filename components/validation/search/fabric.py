@@ -86,9 +86,10 @@ class MeasuredFabric:
         0.02 to 0.05.
         """
         levels, fair = self.levels, self.fair
-        ratios = [
-            fair(flow, value) / levels[flow[0]] for flow, value in self.values.items() if value
-        ]
+        ratios = []
+        for flow, value in self.values.items():
+            if value:
+                ratios.append(fair(flow, value) / levels[flow[0]])
         sound = [ratio for ratio in ratios if ratio > GOOD_FROM]
         if len(sound) < 8:
             return 0.03
@@ -105,11 +106,15 @@ class MeasuredFabric:
     def fair(self, flow: Flow, value: float) -> float:
         """A value scaled from the transfer's own ceiling to its rail's."""
         own = self.ceiling_of.get(flow) if self.ceiling_of else None
-        return value * self.expected[flow[0]] / own if own and flow[0] in self.expected else value
+        if own and flow[0] in self.expected:
+            return value * self.expected[flow[0]] / own
+        return value
 
     def ratio(self, flow: Flow, value: Value) -> float | None:
         """A value as a share of its rail's level; None for a failed transfer."""
-        return self.fair(flow, value) / self.levels[flow[0]] if value else None
+        if value:
+            return self.fair(flow, value) / self.levels[flow[0]]
+        return None
 
     def weight(self, flow: Flow, value: Value, level: float, strays: float) -> float:
         """The weight of one measurement, given the level of a sound path."""
@@ -152,7 +157,9 @@ class Repeated:
         weights = {}
         for flow, values in self.values.items():
             level = self.levels[flow[0]]
-            of_each = [self.fabric.weight(flow, value, level, STRAYS_HALVED) for value in values]
+            of_each = []
+            for value in values:
+                of_each.append(self.fabric.weight(flow, value, level, STRAYS_HALVED))
             weights[flow] = math.fsum(of_each)
         return weights
 
@@ -182,7 +189,9 @@ def _level(values: list[float], ceiling: float | None) -> float:
     sound = [value for value in values if value >= GOOD_FROM * best]
     if len(sound) < max(2, len(values) // 20):
         return USUAL * best
-    return median(sound) if ceiling is None else min(_pulled(sound, USUAL * ceiling), ceiling)
+    if ceiling is None:
+        return median(sound)
+    return min(_pulled(sound, USUAL * ceiling), ceiling)
 
 
 def _pulled(values: list[float], usual: float) -> float:
@@ -190,7 +199,9 @@ def _pulled(values: list[float], usual: float) -> float:
 
     Two of three may be outliers.
     """
-    return (median(values) * len(values) + usual * 4) / (len(values) + 4) if values else usual
+    if values:
+        return (median(values) * len(values) + usual * 4) / (len(values) + 4)
+    return usual
 
 
 @lru_cache(maxsize=256)
@@ -319,7 +330,8 @@ class FabricParts:
                 leaves_of.setdefault(rail, set()).update(pair)
         for rail, leaves in leaves_of.items():
             if len(leaves) > 2:  # two leaves are a leaf_pair
-                yield from (Cause("leaf", rail, (leaf,)) for leaf in sorted(leaves))
+                for leaf in sorted(leaves):
+                    yield Cause("leaf", rail, (leaf,))
 
     def _groups_in(self, cause: Cause) -> list[Group]:
         part, rail, names = cause
@@ -341,7 +353,9 @@ class FabricParts:
     def cost(self) -> dict[Part, float]:
         """The cost of blaming a part of each kind in this fabric."""
         count: Counter[Part] = Counter(cause.part for cause in self.structure)
-        back = [Flow(rail, server, client) for rail, client, server in self.fabric.flows]
+        back = []
+        for rail, client, server in self.fabric.flows:
+            back.append(Flow(rail, server, client))
         there_and_back = sum(flow in self.fabric.values for flow in back)
         count["pair"] = len(self.fabric.flows) - there_and_back // 2
         count["one_way"] = len(self.fabric.flows)
@@ -352,7 +366,10 @@ class FabricParts:
         part, rail, names = cause
         if part in ("pair", "one_way"):
             both = [names, names[::-1]] if part == "pair" else [names]
-            keys = [Flow(str(rail), *ends) for ends in both if len(ends) == 2]
+            keys = []
+            for ends in both:
+                if len(ends) == 2:
+                    keys.append(Flow(str(rail), *ends))
             return [self.fabric.number_of[flow] for flow in keys if flow in self.fabric.number_of]
         return [number for group in self._groups_in(cause) for number in self.groups[group]]
 

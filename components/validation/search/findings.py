@@ -111,7 +111,9 @@ class LocatedFault(Frozen):
         """In words."""
         rail = self.rail or "all rails"
         if self.kind == "congestion":
-            between = f", between leaves {', '.join(self.leaves)}" if self.leaves else ""
+            between = ""
+            if self.leaves:
+                between = f", between leaves {', '.join(self.leaves)}"
             return f"{rail}, with many transfers at once{between}"
         if self.leaves:
             between = " to ".join(self.leaves)
@@ -129,9 +131,9 @@ class LocatedFault(Frozen):
     def numbers(self) -> str:
         """The evidence in words."""
         e = self.evidence
-        speed = (
-            f", median {e.median_ratio:.0%} of a sound path" if e.median_ratio is not None else ""
-        )
+        speed = ""
+        if e.median_ratio is not None:
+            speed = f", median {e.median_ratio:.0%} of a sound path"
         failed = f" ({e.failed} failed)" if 0 < e.failed < e.bad else ""
         again = (
             f"; {e.recovered} of {e.measured_again} measured again with half as many at once "
@@ -168,7 +170,9 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> FaultEvidence:
         ratio = fabric.ratio(flow, fabric.values[flow])
         if ratio is not None:
             ratios.append(ratio)
-    typical = round(median(ratios), 4) if ratios and fabric.rated else None
+    typical = None
+    if ratios and fabric.rated:
+        typical = round(median(ratios), 4)
     return FaultEvidence(
         tested=len(chosen),
         bad=sum(fabric.first[number] > 0 for number, _ in chosen),
@@ -195,12 +199,17 @@ def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[LocatedFault
 
 def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> LocatedFault | None:
     fabric, evidence = repeated.fabric, evidence_of(numbers, repeated)
-    again = [n for n in numbers if fabric.first[n] > 0 and fabric.flows[n] in repeated.values]
+    again = []
+    for n in numbers:
+        if fabric.first[n] > 0 and fabric.flows[n] in repeated.values:
+            again.append(n)
     if not again or evidence.recovered < LEAST_RECOVERED * len(again):
         return None
     crowded = int(evidence.bad * evidence.recovered / len(again))
     # two flows that collide are two slow transfers of one event
-    chance = 1 - at_most(crowded // 2 - 1, len(numbers) // 2, USUAL_SHARE) if crowded > 1 else 1.0
+    chance = 1.0
+    if crowded > 1:
+        chance = 1 - at_most(crowded // 2 - 1, len(numbers) // 2, USUAL_SHARE)
     if crowded < CROWDED_SHARE * len(numbers) or chance > CHANCE:
         return None
     leaves = tuple(sorted({leaf for (_, where), leaf in fabric.leaf_of.items() if where == rail}))

@@ -250,7 +250,9 @@ class Localiser:
             if number in covered:
                 continue
             back = number_of.get(Flow(flow.rail, flow.server, flow.client))
-            other = repeated.together.get(flows[back], 0.0) if back is not None else 0.0
+            other = 0.0
+            if back is not None:
+                other = repeated.together.get(flows[back], 0.0)
             # the other direction of a bad transfer must be clear: that is the difference between
             # "one_way" and "pair"
             if (CLEAR if other > 0 else 0) < total < proven:
@@ -294,10 +296,13 @@ class Localiser:
         None if none was measured again.
         """
         flows, first = self.fabric.flows, self.fabric.first
-        again = [
-            number for number in through if first[number] > 0 and flows[number] in repeated.values
-        ]
-        return sum(map(repeated.cleared, again)) / len(again) if again else None
+        again = []
+        for number in through:
+            if first[number] > 0 and flows[number] in repeated.values:
+                again.append(number)
+        if again:
+            return sum(map(repeated.cleared, again)) / len(again)
+        return None
 
     def localise(self, retests: Retests) -> Located:
         """The faults, the most certain first."""

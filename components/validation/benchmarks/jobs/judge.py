@@ -55,9 +55,8 @@ def job_reasons(record: RunRecord) -> Iterator[str]:
     """Why jobs are no pass; a recorded log needs no reason."""
     for job in record.jobs:
         if not job.replayed:
-            yield from (
-                f"{job.program} {job.transport} {job.outcome}: {reason}" for reason in job.reasons
-            )
+            for reason in job.reasons:
+                yield f"{job.program} {job.transport} {job.outcome}: {reason}"
 
 
 def job_findings(record: RunRecord) -> Iterator[Finding]:
@@ -113,7 +112,9 @@ class TransportComparison:
     @property
     def sriov_costs(self) -> bool | None:
         """Whether VFs cost more than the 3 % by which runs differ anyway."""
-        return None if self.host is None else self.roce / self.host < OVERHEAD
+        if self.host is None:
+            return None
+        return self.roce / self.host < OVERHEAD
 
 
 def comparisons(jobs: Sequence[JobResult]) -> list[TransportComparison]:
@@ -129,7 +130,10 @@ def comparisons(jobs: Sequence[JobResult]) -> list[TransportComparison]:
             if job.program == program and job.outcome == "measured" and not job.replayed:
                 samples[job.transport] += job.samples
                 unit = job.unit
-        medians = {name: repeats(values).median for name, values in samples.items() if values}
+        medians = {}
+        for name, values in samples.items():
+            if values:
+                medians[name] = repeats(values).median
         if "roce" in medians and len(medians) > 1:
             compared.append(_comparison(program, unit, samples, medians))
     return compared
@@ -157,9 +161,10 @@ def comparison_findings(record: RunRecord) -> Iterator[Finding]:
     """RoCE that is suspiciously slow compared with another transport; never in the simulator."""
     if record.simulated:
         return
-    lines = [
-        transfer.line_rate_gbit_s for transfer in record.transfers if transfer.line_rate_gbit_s
-    ]
+    lines = []
+    for transfer in record.transfers:
+        if transfer.line_rate_gbit_s:
+            lines.append(transfer.line_rate_gbit_s)
     for compared in comparisons(record.jobs):
         slow = compared.speedup is not None and compared.speedup < SUSPICIOUS
         if compared.program == "nccl_all_reduce" and slow and lines and min(lines) >= FAST_GBIT_S:

@@ -51,11 +51,9 @@ class PlannedJob(Frozen):
     @property
     def unit(self) -> Unit:
         """Unit of the job's value."""
-        return (
-            "GB/s"
-            if self.program in {ALL_REDUCE, MPI_ALL_REDUCE}
-            else training_benchmark(self.program).unit
-        )
+        if self.program in {ALL_REDUCE, MPI_ALL_REDUCE}:
+            return "GB/s"
+        return training_benchmark(self.program).unit
 
     def document(self, lab: str, run_id: str, turn: int) -> dict[str, JsonValue]:
         """The MPIJob of a run; its turn makes the name unique.

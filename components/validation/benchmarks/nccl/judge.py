@@ -63,7 +63,10 @@ def ceiling_of(plan: Plan, record: RunRecord) -> Ceiling | None:
     if plan.nccl is None or result is None or not rails:
         return None
     # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
-    alone = [node.busbw_gbyte_s for node in record.rings if node.busbw_gbyte_s]
+    alone = []
+    for node in record.rings:
+        if node.busbw_gbyte_s:
+            alone.append(node.busbw_gbyte_s)
     vendors = sorted({host.cpu_vendor for host in record.hosts.values()})
     vendor = vendors[0] if len(vendors) == 1 else ""
     message_bytes = plan.nccl.largest_bytes
@@ -95,9 +98,9 @@ def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     stage = plan.main_stage
     if stage is None or plan.nccl is None:
         return []
-    medians_of_rails = [
-        median_of(record.transfers_of(stage.test, stage.shape, rail)) for rail in plan.nccl.rails
-    ]
+    medians_of_rails = []
+    for rail in plan.nccl.rails:
+        medians_of_rails.append(median_of(record.transfers_of(stage.test, stage.shape, rail)))
     medians = [value for value in medians_of_rails if value]
     return medians if len(medians) == len(medians_of_rails) else []
 
@@ -125,9 +128,8 @@ def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
 def nccl_reasons(record: RunRecord) -> Iterator[str]:
     """Why it is no pass; a recorded log needs no reason."""
     if record.nccl and not record.nccl.replayed:
-        yield from (
-            f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons
-        )
+        for reason in record.nccl.reasons:
+            yield f"nccl_all_reduce {record.nccl.outcome}: {reason}"
 
 
 def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
@@ -137,7 +139,9 @@ def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     """
     nccl = record.nccl
     if nccl and not nccl.replayed:
-        direct = nccl.network.get("gpu_direct") if _asked(plan) else None
+        direct = None
+        if _asked(plan):
+            direct = nccl.network.get("gpu_direct")
         yield from _used("nccl_all_reduce", nccl, direct)
         algorithm = nccl.network.get("algorithm")
         if algorithm is not None and algorithm != "Ring":
@@ -151,7 +155,9 @@ def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     by_place: dict[tuple[str, str], Finding] = {}
     for job in (job for job in record.jobs if not job.replayed):
         where = f"{job.program} {job.transport}"
-        direct = job.details.get("gpu_direct") if _asked(plan, where) else None
+        direct = None
+        if _asked(plan, where):
+            direct = job.details.get("gpu_direct")
         for finding in _used(where, job, direct):
             by_place.setdefault(
                 (finding.code, where), finding

@@ -91,10 +91,15 @@ class NcclNetwork:
 
         None without such channels.
         """
-        paths = {channel.gpu_direct for channel in self.channels if channel.net == "IB"}
+        paths = set()
+        for channel in self.channels:
+            if channel.net == "IB":
+                paths.add(channel.gpu_direct)
         if not paths:
             return None
-        return "some" if len(paths) == 2 else "all" if paths == {True} else "none"
+        if len(paths) == 2:
+            return "some"
+        return "all" if paths == {True} else "none"
 
     @property
     def used_devices(self) -> dict[str, tuple[str, ...]]:
@@ -155,7 +160,10 @@ def parse_nccl_log(text: str) -> NcclNetwork:
             version = version or _VERSION.search(line.text)
     channels = [_channel(match, reported.adapters) for match in printed]
     known = tuple(channel for channel in channels if channel)
-    with_adapters = {host for host, adapters in reported.adapters.items() if adapters}
+    with_adapters = set()
+    for host, adapters in reported.adapters.items():
+        if adapters:
+            with_adapters.add(host)
     networks = reported.networks | {channel.net for channel in known}
     if reported.sockets - with_adapters:
         # NCCL up to 2.4 names them also where it goes on to use RDMA
@@ -214,7 +222,9 @@ def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | st
 
 def _rails(end: Channel, rail_of: Mapping[tuple[str, str], int | str]) -> str:
     """The rails of an end, in the order of its fused ports: NCCL connects first with first."""
-    rails = [rail_of.get((end.host, device)) for device in (end.device or "").split("+")]
+    rails = []
+    for device in (end.device or "").split("+"):
+        rails.append(rail_of.get((end.host, device)))
     return "" if None in rails else "+".join(map(str, rails))
 
 
@@ -229,7 +239,9 @@ def unnamed_adapters(network: NcclNetwork) -> list[str]:
 
 
 def _rank(channel: Channel) -> int:
-    return channel.source if channel.direction == "send" else channel.target
+    if channel.direction == "send":
+        return channel.source
+    return channel.target
 
 
 def _transport(names: set[str], adapters: set[str]) -> Transport | None:
@@ -247,7 +259,9 @@ def _channel(printed: re.Match[str], adapters: Mapping[str, Mapping[int, str]]) 
     match = _CHANNEL.match(printed["text"])
     if match is None:
         return None
-    direction: Literal["send", "receive"] = "send" if match["direction"] == "send" else "receive"
+    direction: Literal["send", "receive"] = "receive"
+    if match["direction"] == "send":
+        direction = "send"
     device = None
     if match["net"] != "Socket":
         device = adapters.get(printed["host"], {}).get(int(match["index"]))

@@ -83,7 +83,9 @@ def nccl_of(lab: Lab, benchmarks: Benchmarks) -> tuple[NcclPlan | None, str]:
     if not any(node.gpus and node.role == "worker" for node in lab.active_nodes):
         return None, "nodes[].gpus: no active worker has GPUs"
     if nccl is None:
-        also = "" if lab.cluster else "; without a cluster, its runner is ssh or slurm"
+        also = "; without a cluster, its runner is ssh or slurm"
+        if lab.cluster:
+            also = ""
         return None, f"benchmarks.nccl: missing{also}"
     if lab.cluster is None and nccl.runner == "pods":
         return None, "cluster: missing, and benchmarks.nccl.runner is pods; set it to ssh or slurm"

@@ -97,7 +97,9 @@ class RingSearch:
         for nodes, measured in values.items():
             if len(nodes) == 2:
                 first.update(dict.fromkeys(_flows(nodes), measured[0]))
-        leaves = {(node, RAILS): leaf for node, leaf in self.leaf_of.items()}
+        leaves = {}
+        for node, leaf in self.leaf_of.items():
+            leaves[(node, RAILS)] = leaf
         return Localiser(MeasuredFabric(values=first, leaf_of=leaves))
 
     def _retests(self, values: "Values") -> dict[Flow, list[float | None]]:
@@ -131,7 +133,10 @@ class RingSearch:
 
     def _group(self, faults: Sequence[LocatedFault], values: "Values") -> list[str]:
         """Accused nodes that are sound together: not they are slow, but a link that they share."""
-        accused = {fault.nodes[0] for fault in faults if len(fault.nodes) == 1}
+        accused = set()
+        for fault in faults:
+            if len(fault.nodes) == 1:
+                accused.add(fault.nodes[0])
         group: set[str] = set()
         for nodes, measured in values.items():
             inside = len(nodes) == 2 and nodes <= accused

@@ -62,7 +62,9 @@ class NcclRow:
     @property
     def halves(self) -> tuple[NcclPlacement, ...]:
         """The measured placements."""
-        return (self.out_of_place, self.in_place) if self.in_place else (self.out_of_place,)
+        if self.in_place:
+            return (self.out_of_place, self.in_place)
+        return (self.out_of_place,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,7 +291,9 @@ def _table(lines: list[Line], head: int) -> NcclTable:
             f"out of bounds values: {bounds[1]} {bounds[2]} contradict each other"
         )
     ranks = _ranks(lines[:head])
-    memory = [integer(limit[1], "memory limitation") for limit in _matches(_MEMORY, lines)]
+    memory = []
+    for limit in _matches(_MEMORY, lines):
+        memory.append(integer(limit[1], "memory limitation"))
     halves = [half for _, halves in read for half in halves]
     refuse_gaps([row.size_bytes for row, _ in read])
     counts = [integer(line.text.split()[1], "count") for line in printed]

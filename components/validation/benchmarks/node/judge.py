@@ -118,7 +118,9 @@ def _slow_copies(copies: Sequence[GpuCopy]) -> Iterator[tuple[GpuCopy, str]]:
             value = getattr(copy, f"{direction}_gbyte_s")
             if value:
                 rates[copy] = value
-        usual = median(rates.values()) if len(rates) >= FEWEST_PEERS else 0.0
+        usual = 0.0
+        if len(rates) >= FEWEST_PEERS:
+            usual = median(rates.values())
         for copy, value in rates.items():
             ceiling = copy.ceiling_gbyte_s or 0.0
             words = f"{value:.1f} GB/s {direction.replace('_', ' ')}"

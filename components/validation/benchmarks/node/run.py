@@ -30,7 +30,10 @@ async def measure_alone(bench: Bench, say: Say) -> NodesAlone:
         copies=tuple(chain.from_iterable(copies for _, copies in done)),
     )
     parts: tuple[Loopback | GpuCopy, ...] = (*alone.loopbacks, *alone.copies)
-    bad = [f"{part.place} {part.outcome}" for part in parts if part.outcome != "measured"]
+    bad = []
+    for part in parts:
+        if part.outcome != "measured":
+            bad.append(f"{part.place} {part.outcome}")
     counts = f"{plural(len(alone.loopbacks), 'NIC')}, {plural(len(alone.copies), 'GPU')}"
     say(f"node_alone: {'; '.join([counts, *bad[:3]])}")
     return alone

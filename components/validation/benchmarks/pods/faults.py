@@ -93,7 +93,10 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
     """
     resource = rail.resource
     capacity, free = _count(state.capacity, resource), _count(state.allocatable, resource)
-    plugins = [AGENTS[label] for label in state.missing_agents if label != "multus"]
+    plugins = []
+    for label in state.missing_agents:
+        if label != "multus":
+            plugins.append(AGENTS[label])
     of_others = [other.resource for other in plan.rails_of(node) if other is not rail]
     alive = any(_count(state.allocatable, other) for other in of_others)
     if plugins or (capacity and not free and not alive):
@@ -292,7 +295,9 @@ def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterat
     """
     dead = {pair for pair, answer in answers.items() if answer == "none"}
     cut = {pair for pair, answer in answers.items() if answer == "small"}
-    vlan = f"VLAN {rail.vlan_id}" if rail.vlan_id is not None else "the native VLAN"
+    vlan = "the native VLAN"
+    if rail.vlan_id is not None:
+        vlan = f"VLAN {rail.vlan_id}"
     look = f"check {vlan} on the switch port, "
     if rail.routed:
         look += "and the router's routes between the rail's subnets"

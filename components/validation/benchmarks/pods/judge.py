@@ -38,7 +38,9 @@ def judge_pods(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
             yield unrated(TEST, "skip", pods.reason, skipped=pairs)
             return
         why = pods.reason if pods else NO_RESULT
-        function: Function = "error" if pods is not None and not pods.faults else "fail"
+        function: Function = "fail"
+        if pods is not None and not pods.faults:
+            function = "error"
         yield unrated(TEST, function, why, errors=pairs)
         return
     counts = {count.rail: count for count in pods.rails}
@@ -62,7 +64,8 @@ def pod_reasons(record: RunRecord) -> Iterator[str]:
         return
     if pods.reason:
         yield f"{TEST} {pods.outcome}: {pods.reason}"
-    yield from (f"{where}: {TEST} failed: {faults[0].what}" for where, faults in _grouped(pods))
+    for where, faults in _grouped(pods):
+        yield f"{where}: {TEST} failed: {faults[0].what}"
     if pods.left_out:
         yield f"{TEST}: and {pods.left_out} more faults"
 
@@ -81,7 +84,9 @@ def broken_pods(pods: PodRails | None) -> str:
     """Why a job over the rails would hang; empty if pods have them, or if that is unknown."""
     if pods is None or pods.outcome != "failed":
         return ""
-    return f"{TEST} did not pass: {pods.faults[0].code}" if pods.faults else f"{TEST} did not pass"
+    if pods.faults:
+        return f"{TEST} did not pass: {pods.faults[0].code}"
+    return f"{TEST} did not pass"
 
 
 def _grouped(pods: PodRails) -> list[tuple[str, list[PodFault]]]:

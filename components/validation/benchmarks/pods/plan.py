@@ -90,7 +90,9 @@ class PodPlan(Frozen):
     def on(self, names: Collection[str]) -> "PodPlan | None":
         """The check on some of the rails."""
         rails = tuple(rail for rail in self.rails if rail.name in names)
-        return self.model_copy(update={"rails": rails}) if rails else None
+        if rails:
+            return self.model_copy(update={"rails": rails})
+        return None
 
     def without(self, names: Collection[str]) -> "PodPlan | None":
         """The check without some nodes."""
@@ -99,7 +101,9 @@ class PodPlan(Frozen):
             nodes = tuple(node for node in rail.nodes if node not in names)
             if len(nodes) > 1:
                 rails.append(rail.model_copy(update={"nodes": nodes}))
-        return self.model_copy(update={"rails": tuple(rails)}) if rails else None
+        if rails:
+            return self.model_copy(update={"rails": tuple(rails)})
+        return None
 
 
 def pairs_of(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -133,7 +137,10 @@ def pods_of(lab: Lab) -> PodPlan | None:
     if not rails:
         return None
     impossible = image = ""
-    images = [job.image for job in (benchmarks.nccl, benchmarks.mpi) if job and job.image]
+    images = []
+    for job in (benchmarks.nccl, benchmarks.mpi):
+        if job and job.image:
+            images.append(job.image)
     if not images:
         impossible = "benchmarks.nccl.image: missing, and the check's pods need an image with ping"
     elif cluster.ipam.kind == "static":

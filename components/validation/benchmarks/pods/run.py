@@ -132,7 +132,9 @@ class _Check:
         """Results of the pings, for the pairs that have one."""
         answers = {}
         for client, peer in rail.pairs:
-            reached = self.facts[client].reached if client in self.facts else {}
+            reached = {}
+            if client in self.facts:
+                reached = self.facts[client].reached
             if reached.get((rail.name, peer)):
                 answers[client, peer] = reached[rail.name, peer]
         return answers
@@ -284,7 +286,10 @@ class _Check:
         return lines
 
     def _network(self, node: str, rail: PodRail) -> AttachedNetwork | None:
-        of_rail = [net for net in self.networks.get(node, ()) if net.name == rail.network]
+        of_rail = []
+        for net in self.networks.get(node, ()):
+            if net.name == rail.network:
+                of_rail.append(net)
         return of_rail[0] if of_rail and of_rail[0].address else None
 
     def _pods(self, selector: str) -> list[Pod]:
@@ -303,7 +308,9 @@ class _Check:
 
 
 def _counts(value: JsonValue) -> Mapping[str, str]:
-    return {name: str(count) for name, count in value.items()} if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return {name: str(count) for name, count in value.items()}
+    return {}
 
 
 def measure_pods(plan: Plan, cluster: ClusterRun) -> PodRails:

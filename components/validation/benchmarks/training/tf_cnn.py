@@ -90,7 +90,9 @@ class TfCnn:
     @property
     def total(self) -> float:
         """Images a second over all workers."""
-        return self.printed_total * self.workers if self.per_worker else self.printed_total
+        if self.per_worker:
+            return self.printed_total * self.workers
+        return self.printed_total
 
 
 def parse_tf_cnn(text: str, workers: int) -> TfCnn:

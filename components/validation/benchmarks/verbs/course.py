@@ -154,8 +154,14 @@ class Course:
         except LabError as error:
             self.bench.unreachable[node] = f"{node}: {error}"
             return {}
-        rows = [line.split() for line in done.out.splitlines() if line.startswith("reached ")]
-        answer_of = {(words[1], words[2]): words[3] for words in rows if len(words) == 4}
+        rows = []
+        for line in done.out.splitlines():
+            if line.startswith("reached "):
+                rows.append(line.split())
+        answer_of = {}
+        for words in rows:
+            if len(words) == 4:
+                answer_of[(words[1], words[2])] = words[3]
         answers = {}
         for flow, (interface, address, _) in zip(peers, targets, strict=True):
             answers[flow] = answer_of.get((interface, str(address)), "unknown")
@@ -167,7 +173,10 @@ class Course:
         Address resolution and rising CPU clocks would distort it.
         """
         plan = self.bench.plan
-        first = [t for t in plan.rounds_of(stage)[0] if self._not_run(stage, t) is None]
+        first = []
+        for t in plan.rounds_of(stage)[0]:
+            if self._not_run(stage, t) is None:
+                first.append(t)
         if not first:
             return
         began, once = time.monotonic(), stage.model_copy(update={"repeats": 1})
@@ -192,7 +201,10 @@ class Course:
             tag = f"queue-pairs-{count}/"
             done = await run_round(self.bench, stage, some, len(transfers), tag)
             for rail in sorted(rising):
-                values = [result.value for result in done if result.rail == rail and result.samples]
+                values = []
+                for result in done:
+                    if result.rail == rail and result.samples:
+                        values.append(result.value)
                 if values:
                     reached[rail][count] = median(values)
                 if not values or no_longer_gains(reached[rail]):
@@ -269,4 +281,6 @@ def _shown(value: float, result: TransferResult) -> str:
 def _about(left_s: float) -> str:
     if left_s < 5:
         return ""
-    return f", about {left_s / 60:.0f} min left" if left_s > 90 else f", about {left_s:.0f} s left"
+    if left_s > 90:
+        return f", about {left_s / 60:.0f} min left"
+    return f", about {left_s:.0f} s left"

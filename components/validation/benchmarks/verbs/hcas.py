@@ -97,7 +97,9 @@ async def _look(hcas: Hcas | None, machines: list[tuple[str, str]]) -> tuple[Loo
 
 def _one_host(transfer: Transfer, look: Look) -> str:
     """The host that both machines run on; empty if they do not, or if it is unknown."""
-    ends = [look.get((transfer.rail, node)) for node in (transfer.client, transfer.server)]
+    ends = []
+    for node in (transfer.client, transfer.server):
+        ends.append(look.get((transfer.rail, node)))
     hosts = {end.host if end else "" for end in ends}
     return hosts.pop() if len(hosts) == 1 else ""
 

@@ -123,7 +123,10 @@ async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPort
         ports = parse_ports(done.out)
     except LabError as error:
         return node, f"{node}: {error}", output
-    missing = [test for test in plan.verbs.tests if test not in ports.tests]
+    missing = []
+    for test in plan.verbs.tests:
+        if test not in ports.tests:
+            missing.append(test)
     if "programs" in ports.unread:
         return node, f"{node}: {ports.unread['programs']}", output
     if missing:

@@ -153,7 +153,9 @@ def _bandwidth(
     threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
     ratio, ceiling, worst = min(rated, key=lambda row: row[0])
     level = median([value for value, _, _ in rated])
-    rated_ratio = level if ratio > lowest_by_noise(level, measured) else ratio
+    rated_ratio = ratio
+    if ratio > lowest_by_noise(level, measured):
+        rated_ratio = level
     own = rate(rated_ratio, threshold)
     among = against_the_others(
         [(value, t) for value, _, t in rated], benchmarks.verbs.threshold_pair
@@ -195,23 +197,28 @@ def against_the_others(
         threshold: of a pair to the median.
     """
     level = median([ratio for ratio, _ in ratios])
-    proven = (
-        [ratio / level for ratio, t in ratios if t.retest or len(t.samples) >= LEAST_REPEATS]
-        if level > 0
-        else []
-    )
+    proven = []
+    if level > 0:
+        proven = [
+            ratio / level for ratio, t in ratios if t.retest or len(t.samples) >= LEAST_REPEATS
+        ]
     return rate(min(proven), threshold) if proven else "pass"
 
 
 def spread(measured: list[TransferResult]) -> Performance:
     """Whether the repeats of a test agree."""
-    repeated = [repeats(t.samples) for t in measured if len(t.samples) > 1]
+    repeated = []
+    for t in measured:
+        if len(t.samples) > 1:
+            repeated.append(repeats(t.samples))
     if not repeated:
         return "pass"
     torn = sum(several.unstable for several in repeated)
     if too_many(torn, len(repeated)):
         return "unstable"
-    return "warn" if median([several.cv for several in repeated]) > NOISY_CV else "pass"
+    if median([several.cv for several in repeated]) > NOISY_CV:
+        return "warn"
+    return "pass"
 
 
 def _latency(
@@ -268,7 +275,9 @@ def transfer_reasons(record: RunRecord) -> Iterator[str]:
     """Why transfers are no pass; those with the same reason share a line."""
     texts: dict[str, list[str]] = {}
     for t in record.transfers:
-        twice = f" (again with {t.retest_at_once} at once)" if 0 in t.retest and t.reasons else ""
+        twice = ""
+        if 0 in t.retest and t.reasons:
+            twice = f" (again with {t.retest_at_once} at once)"
         for reason in t.reasons:
             texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(str(t.flow))
     for text, where in texts.items():
@@ -321,11 +330,9 @@ def second_try_findings(record: RunRecord) -> Iterator[Finding]:
 
 def _load(at_once: int, before: int) -> str:
     """How many transfers ran at once, compared with the other try."""
-    return (
-        f"{at_once} at once instead of {before}"
-        if at_once != before
-        else f"as many at once ({at_once})"
-    )
+    if at_once != before:
+        return f"{at_once} at once instead of {before}"
+    return f"as many at once ({at_once})"
 
 
 USUAL_HARDWARE = "1.2 to 2.5 us are usual through one switch"
@@ -418,4 +425,6 @@ def _share(ceilings: Mapping[Flow, float], values: Mapping[Flow, Value]) -> floa
     """
     pairs = [(values[flow], ceiling) for flow, ceiling in ceilings.items()]
     ratios = sorted(value / ceiling for value, ceiling in pairs if value)
-    return min(1.0, ratios[int(BEST_SHARE * (len(ratios) - 1))] / USUAL) if ratios else 1.0
+    if ratios:
+        return min(1.0, ratios[int(BEST_SHARE * (len(ratios) - 1))] / USUAL)
+    return 1.0

@@ -444,4 +444,7 @@ _CAUSES = (
 
 def cause_of(stderr: str) -> str | None:
     """The most likely cause of a failed run, from perftest's own messages."""
-    return next((cause for pattern, cause in _CAUSES if re.search(pattern, stderr)), None)
+    for pattern, cause in _CAUSES:
+        if re.search(pattern, stderr):
+            return cause
+    return None

@@ -50,11 +50,9 @@ def ring_rounds(names: Sequence[str]) -> Iterator[Pairs]:
 
     Two rounds, and a third where the count is odd.
     """
-    steps = (
-        [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
-        if len(names) > 2
-        else []
-    )
+    steps = []
+    if len(names) > 2:
+        steps = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
     if len(names) == 2:
         yield [(names[0], names[1])]
     even = len(steps) - len(steps) % 2
@@ -85,7 +83,9 @@ def rounds_of(schedule: Schedule, names: Sequence[str], samples: int, seed: str)
     """The rounds of pairs that a schedule is."""
     if schedule == "ring":
         return ring_rounds(names)
-    return pair_rounds(names) if schedule == "pairs" else sampled_rounds(names, samples, seed)
+    if schedule == "pairs":
+        return pair_rounds(names)
+    return sampled_rounds(names, samples, seed)
 
 
 def directed(
@@ -192,7 +192,9 @@ class Stage(Frozen):
     @property
     def name(self) -> str:
         """The name in progress lines and raw outputs."""
-        return self.test if self.shape == "one_way" else f"{self.test}-{self.shape}"
+        if self.shape == "one_way":
+            return self.test
+        return f"{self.test}-{self.shape}"
 
     @property
     def bandwidth(self) -> bool:
@@ -208,7 +210,9 @@ class Stage(Frozen):
     def title(self) -> str:
         """The title that its program prints."""
         title = self.program.title
-        return title.replace(" BW", " Bidirectional BW") if self.shape == "both_ways" else title
+        if self.shape == "both_ways":
+            return title.replace(" BW", " Bidirectional BW")
+        return title
 
     def result(self, flow: Flow, outcome: Outcome, *reasons: str) -> TransferResult:
         """A result without a value."""
@@ -264,7 +268,9 @@ class VerbsPlan(Frozen):
 
         None where messages are counted, as for latencies and each point of a curve.
         """
-        return self.duration_s if stage.bandwidth and stage.shape != "sizes" else None
+        if stage.bandwidth and stage.shape != "sizes":
+            return self.duration_s
+        return None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -314,7 +320,9 @@ def stage_s(verbs: VerbsPlan, stage: Stage, rounds: int, *, simulated: bool) -> 
 def warm_up_s(verbs: VerbsPlan, *, simulated: bool) -> float:
     """The rounds before those that count."""
     stage = verbs.stages[0]
-    runs = MOST_AUTO_RUNS if stage.bandwidth and verbs.queue_pairs == "auto" else 1
+    runs = 1
+    if stage.bandwidth and verbs.queue_pairs == "auto":
+        runs = MOST_AUTO_RUNS
     return runs * _run_s(verbs, stage, stage.message_bytes, simulated=simulated)
 
 

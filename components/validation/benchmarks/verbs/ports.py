@@ -159,7 +159,9 @@ def parse_ports(text: str) -> HostPorts:
 
 def _host_ports(answer: dict[str, Any]) -> HostPorts:
     host = _values(answer["host"])
-    ports = {port["device"]: _values(port["leaves"]) for port in answer["ports"]}
+    ports = {}
+    for port in answer["ports"]:
+        ports[port["device"]] = _values(port["leaves"])
     speeds = {}
     for device, speed_mbit_s in _by_device(ports, "speed_mbit_s"):
         speeds[device] = speed_mbit_s / 1000
@@ -317,7 +319,9 @@ def _nearest_gpu(host: dict[str, Any], ports: dict[str, dict[str, Any]]) -> dict
     nics = {}
     for device, path in _by_device(ports, "path"):
         nics[device] = PciPlace(path, ports[device].get("numa_node", -1))
-    gpus = {gpu["pci"]: PciPlace(gpu["path"], gpu["numa_node"]) for gpu in host.get("gpus", ())}
+    gpus = {}
+    for gpu in host.get("gpus", ()):
+        gpus[gpu["pci"]] = PciPlace(gpu["path"], gpu["numa_node"])
     return nearest_gpus(nics, gpus, len(host.get("cpus_of_numa_node", ())))
 
 

@@ -95,7 +95,9 @@ def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
         if not rail.pvrdma or len(rail.ends) < 2:
             continue
         proofs = [proof.outcome for _, proof in _proofs(rail, record)]
-        count = {outcome: proofs.count(outcome) for outcome in ("pass", "fail", "unknown")}
+        count = {}
+        for outcome in ("pass", "fail", "unknown"):
+            count[outcome] = proofs.count(outcome)
         if record.simulated and not count["pass"] and not count["fail"]:
             continue
         known = record.simulated or not count["unknown"]
@@ -110,10 +112,15 @@ def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
 def proof_in_words(plan: Plan, record: RunRecord) -> str:
     """Whether the path of each PVRDMA rail is proven; empty without such a rail."""
     tests = list(path_tests(plan, record))
-    left = [test.rail or "" for test in tests if test.function != "pass"]
+    left = []
+    for test in tests:
+        if test.function != "pass":
+            left.append(test.rail or "")
     if not left:
         return PROVEN if tests else ""
-    return NOT_PROVEN if len(left) == len(tests) else f"{NOT_PROVEN} on {', '.join(left)}"
+    if len(left) == len(tests):
+        return NOT_PROVEN
+    return f"{NOT_PROVEN} on {', '.join(left)}"
 
 
 def path_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:

@@ -88,7 +88,9 @@ async def retest(
     tries = Tries(
         bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_flow)
     )
-    again = stage.model_copy(update={"repeats": 1}) if locates else stage
+    again = stage
+    if locates:
+        again = stage.model_copy(update={"repeats": 1})
     left: list[Flow] = []
     if locates:
         search = Localiser(fabric_of(bench.plan, stage, results))

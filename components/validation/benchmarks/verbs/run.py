@@ -97,7 +97,9 @@ class Bench:
         measured = [end for rail in self.plan.rails if len(rail.ends) > 1 for end in rail.ends]
         slots = {}
         for end in measured:
-            facts = self.ports[end.node].facts if end.node in self.ports else None
+            facts = None
+            if end.node in self.ports:
+                facts = self.ports[end.node].facts
             if facts and end.device in facts.slot:
                 slots[end.node, end.device] = (end.node, facts.slot[end.device])
         count = Counter(slots.values())
@@ -169,7 +171,9 @@ class Bench:
         if not stage.bandwidth:
             return 1
         planned = self.plan.verbs.queue_pairs
-        return self.queue_pairs.get(rail, 1) if planned == "auto" else planned
+        if planned == "auto":
+            return self.queue_pairs.get(rail, 1)
+        return planned
 
     async def _measured(
         self, stage: Stage, transfer: Transfer, base: TransferResult, tag: str

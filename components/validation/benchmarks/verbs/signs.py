@@ -221,7 +221,9 @@ def counter_findings(
 def _finding(sign: CounterSign, transfers: Sequence[TransferResult]) -> Finding:
     """What counters say, with those of the first transfer as evidence."""
     worst = transfers[0]
-    shown = [f"{name} {count}" for name, count in sorted(_counted(sign, worst).items())]
+    shown = []
+    for name, count in sorted(_counted(sign, worst).items()):
+        shown.append(f"{name} {count}")
     evidence = f"{', '.join(shown)} during {worst.test}"
     return Finding(code=sign.code, where=where_of(transfers), evidence=evidence, hint=sign.hint)
 
@@ -234,7 +236,9 @@ def _counted(sign: CounterSign, transfer: TransferResult) -> dict[str, int]:
 
 def _plain(counter: str) -> str:
     """Name of a counter without a leading node or device."""
-    return counter.replace("/", " ").replace(".", " ").split()[-1] if counter else ""
+    if counter:
+        return counter.replace("/", " ").replace(".", " ").split()[-1]
+    return ""
 
 
 def load_of(plan: Plan, stage: Stage | None, transfer: TransferResult) -> Load:
