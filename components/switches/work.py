@@ -96,9 +96,10 @@ def _with_name(session: ConfigSession, name: str) -> ConfigSession:
     def renamed(commands: Sequence[str]) -> tuple[str, ...]:
         lines = []
         for command in commands:
-            words = []
-            for word in command.split(" "):
-                words.append(name if word == session.name else word)
+            words = command.split(" ")
+            for place, word in enumerate(words):
+                if word == session.name:
+                    words[place] = name
             lines.append(" ".join(words))
         return tuple(lines)
 
