@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from components.audit.findings import Audit, Severity
 from components.audit.registry import PRACTICE
-from components.audit.rows import AuditReport, AuditRow, Missing
+from components.audit.rows import AuditReport, AuditRow
 from components.finding import (
     COMMENT_LIMIT,
     bullets,
@@ -175,13 +175,12 @@ def document_of(audit: Audit, report: AuditReport) -> dict[str, JsonValue]:
         "findings": [_entry(row) for row in report.rows],
         "waived": [{**_entry(row), "waiver": row.waiver} for row in report.waived],
         "expired_waivers": list(report.expired),
-        "not_checked": [_gap(gap) for gap in report.not_checked],
+        "not_checked": [
+            {"checks": list(gap.codes), "where": gap.where, "reason": gap.why}
+            for gap in report.not_checked
+        ],
         "unread": [{"where": gap.where, "reason": gap.why} for gap in report.unread],
     }
-
-
-def _gap(gap: Missing) -> dict[str, JsonValue]:
-    return {"checks": list(gap.codes), "where": gap.where, "reason": gap.why}
 
 
 def _entry(row: AuditRow) -> dict[str, JsonValue]:

@@ -96,7 +96,10 @@ class Store:
             if route != "cache":
                 self._keep(file, content)
             return content.decode(), route
-        raise LabError("\n".join([_title(file), *lacking, _remedy(file)]))
+        title = f"{file.path} of {file.name} {file.version} is needed, but no route has it:"
+        where = f"<folder>/{file.name}-{file.version}/{Path(file.path).name}"
+        remedy = f"Open one route, or put the file at {where} and set ROCELAB_MIRROR=<folder>"
+        raise LabError("\n".join([title, *lacking, remedy]))
 
     def _from_cache(self, file: Upstream) -> bytes:
         return _read(self.path(file))
@@ -167,15 +170,6 @@ def _checked(file: Upstream, content: bytes) -> bytes:
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1][:200] if lines else "no reason given"
-
-
-def _title(file: Upstream) -> str:
-    return f"{file.path} of {file.name} {file.version} is needed, but no route has it:"
-
-
-def _remedy(file: Upstream) -> str:
-    where = f"<folder>/{file.name}-{file.version}/{Path(file.path).name}"
-    return f"Open one route, or put the file at {where} and set ROCELAB_MIRROR=<folder>"
 
 
 def upstream_files() -> tuple[Upstream, ...]:

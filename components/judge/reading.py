@@ -240,7 +240,8 @@ def _without_doubles(results: list[Result]) -> list[Result]:
     tables: set[tuple[str, tuple[ResultRow, ...]]] = set()
     for place, result in enumerate(results):
         table = (result.program, tuple(result.rows))
-        if _is_only_a_head(result) and place + 1 < len(results):
+        only_a_head = result.of_nccl_tests and not result.rows and not result.damaged
+        if only_a_head and place + 1 < len(results):
             following = results[place + 1]
             if following.of_nccl_tests and not following.facts.listed_ranks:
                 following.facts, following.notes = result.facts, result.notes
@@ -250,10 +251,6 @@ def _without_doubles(results: list[Result]) -> list[Result]:
             kept.append(result)
         tables.add(table)
     return kept
-
-
-def _is_only_a_head(result: Result) -> bool:
-    return result.of_nccl_tests and not result.rows and not result.damaged
 
 
 def _name_gaps(result: Result) -> None:

@@ -240,9 +240,10 @@ def as_markdown(lab: Lab) -> str:
     rows = port_matrix(lab)
     used = {row.source for row in rows} | {row.target for row in rows}
     head = ("from", "to", "protocol", "port", "network", "why")
-    cells = (
-        (row.source, row.target, row.protocol, row.ports, row.network, _why(row)) for row in rows
-    )
+    cells = []
+    for row in rows:
+        why = f"{row.why}; open on demand" if row.listens == "on demand" else row.why
+        cells.append((row.source, row.target, row.protocol, row.ports, row.network, why))
     lines = [f"# Ports of lab {lab.name}", "", *table(head, cells)]
     lines += (f"- **{role}**: {ROLES[role]}" for role in ROLES if role in used)
     return "\n".join(lines) + "\n"
@@ -269,9 +270,3 @@ def as_json(lab: Lab) -> str:
 def output_lines(lab: Lab) -> list[str]:
     """One line per row, however many nodes there are."""
     return [f"{row}: {row.why}" for row in port_matrix(lab)]
-
-
-def _why(row: PortRow) -> str:
-    if row.listens == "on demand":
-        return f"{row.why}; open on demand"
-    return row.why

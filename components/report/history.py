@@ -1,6 +1,5 @@
 """The last runs of a lab: verdicts, values, and the run that new ones are compared with."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -61,7 +60,10 @@ def values(entries: list[Entry], width: int) -> Table:
     Each with its change since the run before.
     """
     names = list(dict.fromkeys(name for entry in entries for name in entry.values))
-    titles = [_title(name, entries) for name in names]
+    titles = []
+    for name in names:
+        unit = next(entry.values[name].unit for entry in entries if name in entry.values)
+        titles.append(f"{name.replace(' one_way', '')} [{unit_text(unit)}]")
     shown = Table(show_edge=False)
     shown.add_column("value", no_wrap=True)
     measured = [entry for entry in entries if entry.values]
@@ -74,11 +76,6 @@ def values(entries: list[Entry], width: int) -> Table:
             escape(title), *(_cell(entry, before.get(entry.run_id), name) for entry in columns)
         )
     return shown
-
-
-def _title(name: str, entries: Iterable[Entry]) -> str:
-    unit = next(entry.values[name].unit for entry in entries if name in entry.values)
-    return f"{name.replace(' one_way', '')} [{unit_text(unit)}]"
 
 
 def _letters(entries: list[Entry]) -> list[str]:

@@ -92,13 +92,14 @@ def cells(test: JudgedTest, *, simulated: bool) -> tuple[str, ...]:
     """One test as the texts of `COLUMNS`."""
     because = f" ({test.because})" if test.because else ""
     label = _label(test, simulated=simulated)
+    counts = counted(test)
     worst = ""
     if test.worst:
         worst = f"{test.worst.client} to {test.worst.server} {number(test.worst.value)}"
     return (
         test_title(test),
         test.rail or "all",
-        _function(test),
+        f"{test.function} ({counts})" if counts else test.function,
         f"{test.performance}{because}",
         f"{number(test.median)} {unit_text(test.unit)}{label}" if test.median is not None else "",
         f"{number(test.ceiling)} ({test.basis})" if test.ceiling is not None else "",
@@ -137,12 +138,6 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def _function(test: JudgedTest) -> str:
-    """The function, with counts if not everything was measured."""
-    of = counted(test)
-    return f"{test.function}{f' ({of})' if of else ''}"
 
 
 def _label(test: JudgedTest, *, simulated: bool) -> str:

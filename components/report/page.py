@@ -466,22 +466,21 @@ def _history(material: Material) -> Shown | None:
     drawn_trends = trends(history, baseline)
     if compared is None and not drawn_trends:
         return None
+    charts = []
+    for at, trend in enumerate(drawn_trends):
+        svg = _svg(trend_chart(trend, f"trend{at}"))
+        charts.append(Chart(caption=trend.title, note=_how_to_read(trend), svg=svg))
     state = {"same": "pass", "better": "pass", "worse": "fail", "unconfirmed": "unstable"}
     changes = []
     for test in summary.tests:
         if test.change is not None:
             changes.append(f"{test_on_rail(test)}: {percent(test.change, signed=True)}")
     return {
-        "charts": [_drawn_trend(trend, f"trend{at}") for at, trend in enumerate(drawn_trends)],
+        "charts": charts,
         "began": next((when(run.started_at) for run in history if run.run_id == baseline), ""),
         "state": state_class(state.get(compared.verdict, "not rated")) if compared else "",
         "changes": changes,
     }
-
-
-def _drawn_trend(trend: Trend, name: str) -> Chart:
-    svg = _svg(trend_chart(trend, name))
-    return Chart(caption=trend.title, note=_how_to_read(trend), svg=svg)
 
 
 def _how_to_read(trend: Trend) -> str:

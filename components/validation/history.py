@@ -331,7 +331,7 @@ def compared(entry: Entry, history: History) -> Regression | None:
     )
     if not worse and not creeping:
         verdict: Comparison = "same"
-        if any(_is_better(*pair) for pair in pairs.values()):
+        if any(-loss(now, old.median) > limit(now, old) for now, old in pairs.values()):
             verdict = "better"
         return Regression(baseline_run=baseline.run_id, verdict=verdict)
     reasons = (*(_line(name, *pairs[name]) for name in worse), *creeping)[:MOST_REASONS]
@@ -363,10 +363,6 @@ def _shared(entry: Entry, baseline: Entry) -> dict[str, tuple[Value, Value]]:
 
 def _is_worse(now: Value, before: Value) -> bool:
     return loss(now, before.median) > limit(now, before)
-
-
-def _is_better(now: Value, before: Value) -> bool:
-    return -loss(now, before.median) > limit(now, before)
 
 
 def _again_worse(now: Value, before: Value) -> bool:

@@ -179,7 +179,8 @@ def append(folder: Path, entry: Entry) -> None:
     line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
     handle = os.open(folder / HISTORY, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        if not _ends_with_a_line(handle):
+        size = os.lseek(handle, 0, os.SEEK_END)
+        if size and os.pread(handle, 1, size - 1) != b"\n":
             line = b"\n" + line  # the last line is incomplete after a kill
         os.write(handle, line)
         os.fsync(handle)
@@ -205,11 +206,6 @@ def _entry(line: bytes) -> Entry | None:
         return Entry.model_validate_json(line)
     except ValidationError:
         return None
-
-
-def _ends_with_a_line(handle: int) -> bool:
-    size = os.lseek(handle, 0, os.SEEK_END)
-    return size == 0 or os.pread(handle, 1, size - 1) == b"\n"
 
 
 def _write(folder: Path, name: str, text: str) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
@@ -110,13 +109,11 @@ def kernel_complaints(view: View) -> Faults:
     ):
         complaints = set()
         for line in lines:
-            complaints |= {(_nic_of(line, place.host), text) for text in _meanings(line)}
+            for pattern, text in COMPLAINTS.items():
+                if re.search(pattern, line):
+                    complaints.add((_nic_of(line, place.host), text))
         for part, text in sorted(complaints):
             yield fault(place, reading, text, "no complaint", part=part)
-
-
-def _meanings(line: str) -> Iterator[str]:
-    return (text for pattern, text in COMPLAINTS.items() if re.search(pattern, line))
 
 
 def _nic_of(line: str, host: Host) -> str:

@@ -88,10 +88,6 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     )
 
 
-def _vmkernel(nic: Any) -> VmkernelFacts:
-    return VmkernelFacts(address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500)
-
-
 def _host(
     vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], cards: Pcie | None
 ) -> HostFacts:
@@ -118,6 +114,10 @@ def _host(
         # not the management controller's display
         if "nvidia" in (gpu.vendorName or "").lower():
             gpus.append(str(gpu.pciId))
+    vmkernels = {}
+    for nic in network.vnic or []:
+        address = nic.spec.ip.ipAddress or ""
+        vmkernels[nic.device] = VmkernelFacts(address=address, mtu_bytes=nic.spec.mtu or 1500)
     return HostFacts(
         name=name,
         maintenance=bool(properties.get("runtime.inMaintenanceMode")),
@@ -125,7 +125,7 @@ def _host(
         build=build,
         model=model,
         nics=tuple(with_drivers(entity, name, nics)),
-        vmkernels={nic.device: _vmkernel(nic) for nic in network.vnic or []},
+        vmkernels=vmkernels,
         graphics=default_graphics,
         gpus=tuple(sorted(gpus)),
         vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),

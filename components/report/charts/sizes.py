@@ -1,5 +1,6 @@
 """Values against message size: bandwidth, latency, busbw and time."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -106,20 +107,16 @@ def _sizes(transfers: list[TransferResult], *, simulated: bool) -> Sizes:
 
 
 def _band(rail: str, curves: list[tuple[CurvePoint, ...]]) -> Band:
-    points = sorted((point for curve in curves for point in curve), key=_size_of)
     values: dict[int, list[float]] = {}
     tails: dict[int, list[float]] = {}
-    for point in points:
+    points = itertools.chain.from_iterable(curves)
+    for point in sorted(points, key=lambda point: point.message_bytes):
         values.setdefault(point.message_bytes, []).append(point.value)
         if point.tail is not None:
             tails.setdefault(point.message_bytes, []).append(point.tail)
     if tails.keys() != values.keys():
         tails = {}
     return Band(rail=rail, values=values, tails=tails, curves=len(curves))
-
-
-def _size_of(point: CurvePoint) -> int:
-    return point.message_bytes
 
 
 def size_chart(sizes: Sizes, name: str) -> str:

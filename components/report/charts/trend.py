@@ -41,7 +41,8 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
     if len(runs) < 2:
         return []
     drawn = []
-    for test, unit in _tests(runs[-1]).items():
+    units = {_line_of(name)[0]: value.unit for name, value in runs[-1].values.items()}
+    for test, unit in units.items():
         lines = _lines(test, runs)
         if any(len(line) - line.count(None) > 1 for line in lines.values()):
             ids = [run.run_id for run in runs]
@@ -59,11 +60,6 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
             )
             drawn.append(trend)
     return drawn
-
-
-def _tests(run: Entry) -> dict[str, str]:
-    """Unit by test."""
-    return {_line_of(name)[0]: value.unit for name, value in run.values.items()}
 
 
 def _lines(test: str, runs: Sequence[Entry]) -> dict[str, tuple[float | None, ...]]:

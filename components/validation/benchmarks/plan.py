@@ -41,7 +41,7 @@ from components.validation.records import Frozen
 from stacks.base import LabError
 from stacks.benchmarks import ITERATIONS, Benchmarks
 from stacks.lab import Lab
-from stacks.nodes import Node, VsphereVm
+from stacks.nodes import VsphereVm
 from stacks.safe_yaml import to_yaml
 from stacks.words import plural
 
@@ -406,15 +406,11 @@ def _alone(lab: Lab, benchmarks: Benchmarks) -> tuple[str, ...]:
     )
 
 
-def _with_gpus(lab: Lab) -> list[Node]:
-    return [node for node in lab.active_nodes if node.gpus and node.role == "worker"]
-
-
 def _gpu_nodes(lab: Lab, benchmarks: Benchmarks) -> tuple[tuple[str, ...], str]:
     """The nodes whose GPU memory is measured, or why that is not done."""
     if lab.simulated:
         return (), "a simulated node has no GPU"
-    nodes = _with_gpus(lab)
+    nodes = [node for node in lab.active_nodes if node.gpus and node.role == "worker"]
     bare_metal = [node for node in nodes if not isinstance(node, VsphereVm)]
     if nodes and not bare_metal:
         return (), "PVRDMA does not read GPU memory"

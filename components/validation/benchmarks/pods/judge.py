@@ -48,7 +48,7 @@ def judge_pods(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
         count = counts.get(rail.name)
         reached = count.reached if count else 0
         whole = count is not None and reached == len(rail.pairs) and count.pods == len(rail.nodes)
-        broken = any(_concerns(fault, rail.name) for fault in pods.faults)
+        broken = any(fault.rail in ("", rail.name) for fault in pods.faults)
         function = "fail" if broken else "pass" if whole else "error"
         because = SIMULATED if plan.simulated else SHOWN_ONLY
         missing = len(rail.pairs) - reached
@@ -100,7 +100,3 @@ def _grouped(pods: PodRails) -> list[tuple[str, list[PodFault]]]:
 def _where(faults: list[PodFault]) -> str:
     nodes = some(list(dict.fromkeys(fault.node or "all nodes" for fault in faults)), MOST_NODES)
     return f"{nodes}, {faults[0].rail or 'all rails'}"
-
-
-def _concerns(fault: PodFault, rail: str) -> bool:
-    return fault.rail in ("", rail)

@@ -114,7 +114,7 @@ def parse_pod(log: str) -> PodFacts:
         link_local = _link(links[rail]) if rail in links else None
         rails[rail] = PodRailFacts(
             interface=name,
-            mtu_bytes=_mtu(mtu),
+            mtu_bytes=int(mtu) if mtu.isdecimal() else 0,
             slot=slots.get(rail, ""),
             devices=_devices(printed, rail),
             link_local=link_local,
@@ -132,10 +132,6 @@ def parse_pod(log: str) -> PodFacts:
         reached={(rail, peer): answer for rail, peer, _, answer in _of(printed, "reach", 4)},
         touched=touched,
     )
-
-
-def _mtu(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
 
 
 def _of(printed: dict[str, list[list[str]]], kind: str, count: int) -> list[list[str]]:

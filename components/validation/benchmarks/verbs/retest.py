@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.hcas import proven_round
 from components.validation.benchmarks.verbs.judge import fabric_of, first_value
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
@@ -53,6 +52,11 @@ class Tries:
         """Transfers at once: half of what the stage had."""
         return max(1, max(map(len, self.rounds), default=1) // 2)
 
+    @property
+    def values(self) -> dict[Flow, list[Value]]:
+        """What the tries measured."""
+        return {flow: list(map(first_value, tries)) for flow, tries in self.made.items()}
+
     async def run(self, flows: Iterable[Flow], stage: Stage) -> None:
         """Runs each of these transfers once more, within the time limit."""
         transfer_of = {t.flow: t for transfers in self.rounds for t in transfers}
@@ -85,9 +89,8 @@ async def retest(
             cleared or proven.
     """
     by_flow = {result.flow: result for result in results}
-    tries = Tries(
-        bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_flow)
-    )
+    limit_s = max(LEAST_S, SHARE * bench.plan.verbs_estimate_s)
+    tries = Tries(bench=bench, stage=stage, limit_s=limit_s, hopeless=_hopeless(bench, by_flow))
     again = stage
     if locates:
         again = stage.model_copy(update={"repeats": 1})
@@ -95,7 +98,7 @@ async def retest(
     if locates:
         search = Localiser(fabric_of(bench.plan, stage, results))
         while flows := [
-            flow for flow in search.suspects(_values(tries.made)) if flow not in tries.hopeless
+            flow for flow in search.suspects(tries.values) if flow not in tries.hopeless
         ]:
             if tries.over:
                 left = flows
@@ -170,14 +173,6 @@ def _hopeless(bench: Bench, results: Results) -> set[Flow]:
     contradicts = {flow for flow, result in failed.items() if result.samples or result.curve}
     gone = {flow for flow in results if {flow.client, flow.server} & set(bench.unreachable)}
     return contradicts | gone | {flow for flow in results if flow in bench.cut_off}
-
-
-def _values(made: Mapping[Flow, Sequence[TransferResult]]) -> dict[Flow, list[Value]]:
-    return {flow: list(map(first_value, tries)) for flow, tries in made.items()}
-
-
-def _limit_s(plan: Plan) -> float:
-    return max(LEAST_S, SHARE * plan.verbs_estimate_s)
 
 
 def _why(failed: TransferResult) -> str:
