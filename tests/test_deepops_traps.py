@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from components.cluster.profiles import networks, programs
-from components.cluster.store import upstream_files
+from components.cluster.upstream import upstream_files
 from components.hosts import delivery
 from components.hosts.calls import command_of
 from components.hosts.document import host_document

@@ -18,7 +18,7 @@ import pulumi
 import pytest
 import yaml
 
-from components.cluster.store import Store
+from components.cluster.upstream import Store
 from engine.environment import environment
 from stacks.read import read_stack_file
 from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from components.cli.exits import Exit
 from components.cli.options import examples, json_option, show, stack_options
-from components.report.history import PIPED_COLUMNS, history_in_state, how_to_measure, print_runs
+from components.report.runs import PIPED_COLUMNS, history_in_state, how_to_measure, print_runs
 from components.stack import Stack
 from components.validation import store
 from components.validation.history import history_of

@@ -17,7 +17,7 @@ from components.inventory.document import load
 from components.judge.assessment import Assessment
 from components.judge.judge import judge
 from components.judge.known import KnownHardware, nic_gbit_s, of_inventory, of_lab
-from components.judge.reading import read_results, text_of
+from components.judge.reader import read_results, text_of
 from components.judge.show import Placed, as_markdown, as_text, document_of
 from components.stack import Stack
 

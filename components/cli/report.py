@@ -9,8 +9,8 @@ from rich.console import Console
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, examples, show, stack_options
+from components.report.console import print_verdict
 from components.report.formats import FORMATS, write
-from components.report.terminal import print_verdict
 from components.stack import Stack
 from components.validation.stale import after_up
 from components.validation.store import gather

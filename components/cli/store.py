@@ -4,7 +4,7 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import examples, json_option, say, show
-from components.cluster.store import Store, operator_definitions, upstream_files
+from components.cluster.upstream import Store, operator_definitions, upstream_files
 from stacks.base import LabError
 from stacks.words import plural
 

@@ -17,7 +17,7 @@ from components.cluster.profiles import (
     policies,
     render_namespaces,
 )
-from components.cluster.store import Store, read_definitions
+from components.cluster.upstream import Store, read_definitions
 from stacks.base import LabError
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator

@@ -22,7 +22,7 @@ from components.ssh.credentials import LabAccess, Setting, access_to
 from components.stack import Stack
 from components.validation.benchmarks.part import alone, only
 from components.validation.benchmarks.plan import Plan, plan_of
-from components.validation.benchmarks.verbs.hcas import hcas_of
+from components.validation.benchmarks.verbs.hca_proof import hcas_of
 from components.validation.measuring import RunContext, measure
 from components.validation.records import RunRecord
 from components.validation.redact import needles_of

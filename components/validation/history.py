@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from components.validation.benchmarks.plan import Plan
-from components.validation.benchmarks.verbs.pvrdma import NOT_PROVEN, PATH, proof_in_words
+from components.validation.benchmarks.verbs.pvrdma_path import NOT_PROVEN, PATH, proof_in_words
 from components.validation.records import (
     Frozen,
     RunHead,

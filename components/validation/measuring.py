@@ -29,7 +29,7 @@ from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.benchmarks.pods.judge import broken_pods
 from components.validation.benchmarks.pods.run import measure_pods
 from components.validation.benchmarks.verbs.course import Course, Progress
-from components.validation.benchmarks.verbs.hcas import hcas_of
+from components.validation.benchmarks.verbs.hca_proof import hcas_of
 from components.validation.benchmarks.verbs.hosts import taken
 from components.validation.benchmarks.verbs.ports import differing_versions, low_memlock
 from components.validation.benchmarks.verbs.run import BusyError, Hcas

@@ -32,13 +32,13 @@ from components.validation.benchmarks.verbs.judge import (
     second_try_findings,
     transfer_reasons,
 )
-from components.validation.benchmarks.verbs.pvrdma import (
+from components.validation.benchmarks.verbs.pvrdma_path import (
     PATH,
     path_findings,
     path_reasons,
     path_tests,
 )
-from components.validation.benchmarks.verbs.signs import (
+from components.validation.benchmarks.verbs.transfer_findings import (
     counter_findings,
     jitter_findings,
     mtu_findings,

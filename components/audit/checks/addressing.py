@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import Place, Port
 from components.audit.registry import PRACTICE, check
-from components.audit.routing import interface_to
+from components.audit.routes import interface_to
 from components.audit.view import View, fault
 from components.inventory.model import Host, Pf, Route
 from components.inventory.reading import Reading

@@ -8,7 +8,7 @@ from components.judge.results import Kind, Result, ResultRow
 from components.physics.collectives import busbw_factor
 
 if TYPE_CHECKING:
-    from components.judge.reading import Reader
+    from components.judge.reader import Reader
 
 OSU = re.compile(r"^# OSU (?:MPI|OpenSHMEM|NCCL)\S* (.+?) (?:Latency )?Test")
 IMB = re.compile(r"^# Benchmarking (\w+)")

@@ -14,7 +14,7 @@ from components.validation.parsers import NUMBER, ResultFormatError, rounding
 from stacks.words import plural
 
 if TYPE_CHECKING:
-    from components.judge.reading import Reader
+    from components.judge.reader import Reader
 
 HEAD = re.compile(r"^#?\s+size\s+count\s.*\bbusbw\b")
 RANK = re.compile(r"^#?\s+Rank\s+(\d{1,6}) .*?\bon\s+(\S+)(?:\s+device\s+\d+\s+\[\S+\] ?(.*))?$")

@@ -9,7 +9,7 @@ from components.validation.benchmarks.verbs.perftest import FACTOR_OF_UNIT
 from components.validation.parsers import NUMBER, decimals, rounding
 
 if TYPE_CHECKING:
-    from components.judge.reading import Reader
+    from components.judge.reader import Reader
 
 TITLE = re.compile(
     r"^\s*((?:Send|RDMA_Write|RDMA_Read|Atomic|CMP_AND_SWAP|FETCH_AND_ADD|Raw_Eth)"

@@ -8,7 +8,7 @@ from components.validation.benchmarks.verbs.perftest import MIB_S_IN_GBIT_S
 from components.validation.parsers import NUMBER
 
 if TYPE_CHECKING:
-    from components.judge.reading import Reader
+    from components.judge.reader import Reader
 
 HEAD = re.compile(r"^\|.*(overhead|latency) \(usec\)")
 FINAL = re.compile(r"^(Final:|\[thread \d+\])\s+(.*)$")

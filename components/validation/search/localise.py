@@ -9,7 +9,14 @@ from functools import cached_property
 from typing import Self
 
 from components.validation.records import Flow
-from components.validation.search.fabric import (
+from components.validation.search.located import (
+    Located,
+    LocatedFault,
+    congestion,
+    evidence_of,
+    merged,
+)
+from components.validation.search.measured_fabric import (
     GOOD_FROM,
     Cause,
     FabricParts,
@@ -17,13 +24,6 @@ from components.validation.search.fabric import (
     MeasuredFabric,
     Repeated,
     Retests,
-)
-from components.validation.search.findings import (
-    Located,
-    LocatedFault,
-    congestion,
-    evidence_of,
-    merged,
 )
 
 MOST_STARTS = 5

@@ -14,7 +14,7 @@ import pytest
 
 from components.cli.app import NAMES, main, rocelab
 from components.cli.exits import EXIT_CODES, Exit, exit_of
-from components.cluster.store import upstream_files
+from components.cluster.upstream import upstream_files
 from components.inventory.document import dump
 from components.jobs import registry
 from components.jobs.registry import ImageStatus

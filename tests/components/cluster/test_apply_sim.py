@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from components.cluster.device_plugins import LAYOUT_ANNOTATION
-from components.cluster.store import Store
+from components.cluster.upstream import Store
 from simulator.plane.api import FIELD_MANAGER, Api
 from simulator.plane.layout import Layout
 from stacks.lab import Lab

@@ -13,7 +13,7 @@ import yaml
 from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
 from components.cluster.node_checks import GPU, gate_spec
-from components.cluster.store import Store, parse_definition, upstream_files
+from components.cluster.upstream import Store, parse_definition, upstream_files
 from simulator.plane.api import Api, ApiError
 from simulator.plane.layout import Layout
 from stacks.base import LabError, members

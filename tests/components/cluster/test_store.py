@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.cluster.store import Store, parse_definition, upstream_files, without_prose
+from components.cluster.upstream import Store, parse_definition, upstream_files, without_prose
 from stacks.base import LabError
 from stacks.bill import Upstream
 from tests.messages import states, stating

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.cluster.store import Store, parse_definition
+from components.cluster.upstream import Store, parse_definition
 from simulator.plane.api import Api, ApiError
 from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane

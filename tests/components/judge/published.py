@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from components.judge.assessment import Assessment
 from components.judge.judge import judge
 from components.judge.known import KnownHardware, nic_gbit_s
-from components.judge.reading import read_results
+from components.judge.reader import read_results
 from tests.conftest import ROOT
 
 

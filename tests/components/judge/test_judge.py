@@ -5,7 +5,7 @@ import pytest
 from components.judge.assessment import Assessment
 from components.judge.judge import judge
 from components.judge.known import KnownHardware
-from components.judge.reading import read_results
+from components.judge.reader import read_results
 
 
 def judged(text: str, **known: object) -> Assessment:

@@ -5,7 +5,7 @@ import re
 from components.judge.judge import judge
 from components.judge.known import KnownHardware
 from components.judge.page import as_html
-from components.judge.reading import read_results
+from components.judge.reader import read_results
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples"

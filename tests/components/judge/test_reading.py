@@ -9,7 +9,7 @@ import pytest
 
 from components.judge.judge import judge
 from components.judge.known import KnownHardware
-from components.judge.reading import read_results, text_of
+from components.judge.reader import read_results, text_of
 from components.judge.results import Result
 from tests.conftest import ROOT
 

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from components.cli.app import main
+from components.report.console import COLOUR, print_verdict
 from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
 from components.report.page import state_class
-from components.report.terminal import COLOUR, print_verdict
 from components.validation.records import TransferResult
 from components.validation.store import Material
 from components.validation.summary import Function, Performance, Summary

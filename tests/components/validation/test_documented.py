@@ -7,11 +7,11 @@ from typing import get_args
 
 import pytest
 
-from components.report.terminal import COLOUR, colour_of
+from components.report.console import COLOUR, colour_of
 from components.validation import history, store
 from components.validation import summary as states
 from components.validation.benchmarks.verbs import judge as verbs
-from components.validation.search.findings import CODES, CONGESTION
+from components.validation.search.located import CODES, CONGESTION
 from components.validation.summary import Function, Performance, Regression, Summary, closed
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
 from tests.conftest import ROOT

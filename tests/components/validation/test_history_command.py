@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.report import history
+from components.report import runs
 from components.stack import MEASUREMENT
 from components.validation.history import history_of
 from components.validation.store import append
@@ -129,4 +129,4 @@ def test_the_values_of_the_last_runs_that_fit_are_shown_and_of_runs_without_valu
     assert head.split()[-2:] == ["\N{BOX DRAWINGS HEAVY VERTICAL}", "0029"]
     assert "0027" in head
     assert "0028" not in head
-    assert max(map(len, lines)) <= history.PIPED_COLUMNS
+    assert max(map(len, lines)) <= runs.PIPED_COLUMNS

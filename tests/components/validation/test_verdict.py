@@ -3,7 +3,7 @@
 import pytest
 
 from components.validation.benchmarks.verbs.judge import NO_LINE_RATE
-from components.validation.benchmarks.verbs.signs import counter_findings
+from components.validation.benchmarks.verbs.transfer_findings import counter_findings
 from components.validation.records import JobResult, NcclResult, RunRecord, TransferResult
 from components.validation.summary import JudgedTest, Summary
 from components.validation.verdict import in_cluster, judge

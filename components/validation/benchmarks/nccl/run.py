@@ -28,7 +28,7 @@ from components.validation.benchmarks.nccl.table import NcclTable, lost_its_begi
 from components.validation.benchmarks.plan import Plan
 from components.validation.mpijobs import NO_KUBECONFIG, ClusterRun, FinishedJob, JobToRun, run_job
 from components.validation.records import CurvePoint, NcclResult, RingResult, RunRecord, outcome_of
-from components.validation.search.fabric import BAD_BELOW
+from components.validation.search.measured_fabric import BAD_BELOW
 from stacks.base import LabError
 from stacks.words import plural
 

@@ -19,9 +19,9 @@ from components.finding import Finding
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.plan import pair_rounds, sampled_rounds
 from components.validation.records import Flow, RingResult, RunRecord
-from components.validation.search.fabric import BAD_BELOW, MeasuredFabric
-from components.validation.search.findings import HINTS, LocatedFault
 from components.validation.search.localise import Localiser
+from components.validation.search.located import HINTS, LocatedFault
+from components.validation.search.measured_fabric import BAD_BELOW, MeasuredFabric
 from stacks.sets import folded
 
 ALL_PAIRS_NODES = 8

@@ -12,7 +12,7 @@ from components.ssh.session import run
 from components.validation import Say
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import reach
-from components.validation.benchmarks.verbs.hcas import proven_round
+from components.validation.benchmarks.verbs.hca_proof import proven_round
 from components.validation.benchmarks.verbs.plan import (
     MOST_QUEUE_PAIRS,
     Stage,

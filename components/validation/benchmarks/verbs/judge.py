@@ -21,9 +21,9 @@ from components.validation.records import (
     unit_of,
 )
 from components.validation.repeats import cv, repeats
-from components.validation.search.fabric import USUAL, MeasuredFabric, Value
-from components.validation.search.findings import Located
 from components.validation.search.localise import Localiser
+from components.validation.search.located import Located
+from components.validation.search.measured_fabric import USUAL, MeasuredFabric, Value
 from components.validation.summary import (
     NOTHING,
     SHOWN_ONLY,

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from components.validation.benchmarks.verbs.hcas import proven_round
+from components.validation.benchmarks.verbs.hca_proof import proven_round
 from components.validation.benchmarks.verbs.judge import fabric_of, first_value
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.records import Flow, TransferResult
-from components.validation.search.fabric import Value
 from components.validation.search.localise import Localiser
+from components.validation.search.measured_fabric import Value
 from stacks.words import plural
 
 LEAST_S, SHARE = 60.0, 0.25

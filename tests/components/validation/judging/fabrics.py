@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from components.validation.records import Flow
-from components.validation.search.fabric import MeasuredFabric, Value
-from components.validation.search.findings import Located
 from components.validation.search.localise import Localiser
+from components.validation.search.located import Located
+from components.validation.search.measured_fabric import MeasuredFabric, Value
 
 CEILING = 98.0
 SOUND = 97.0

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from components.validation.records import Flow
 from components.validation.repeats import at_most
-from components.validation.search.fabric import MeasuredFabric, Value
-from components.validation.search.findings import Located, LocatedFault
 from components.validation.search.localise import Localiser
+from components.validation.search.located import Located, LocatedFault
+from components.validation.search.measured_fabric import MeasuredFabric, Value
 
 SIZES = (4, 8, 16, 64)
 RAILS = (1, 2, 8)

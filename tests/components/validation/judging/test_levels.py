@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.judge import NO_LINE_RATE, fabric_of
 from components.validation.records import Flow, TransferResult
-from components.validation.search.findings import Located
 from components.validation.search.localise import Localiser
+from components.validation.search.located import Located
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.lab import Lab

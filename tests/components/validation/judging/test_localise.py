@@ -5,9 +5,9 @@ import json
 import pytest
 
 from components.validation.records import Flow
-from components.validation.search.fabric import FabricParts, MeasuredFabric, Value
-from components.validation.search.findings import Located
 from components.validation.search.localise import Localiser
+from components.validation.search.located import Located
+from components.validation.search.measured_fabric import FabricParts, MeasuredFabric, Value
 from tests.components.validation.judging.fabrics import CEILING, SOUND, all_flows, names, searched
 from tests.components.validation.judging.simulation import rounds_of
 from tests.messages import states

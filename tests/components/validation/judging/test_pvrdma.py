@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.benchmarks.verbs.pvrdma import FALLBACK, PATH, UNKNOWN, proof_of_hardware
+from components.validation.benchmarks.verbs.pvrdma_path import FALLBACK, PATH, UNKNOWN, proof_of_hardware
 from components.validation.records import RunRecord
 from components.validation.summary import JudgedTest, Summary
 from components.validation.verdict import judge

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from components.validation.benchmarks.plan import Plan
-from components.validation.benchmarks.verbs.signs import mtu_findings
+from components.validation.benchmarks.verbs.transfer_findings import mtu_findings
 from components.validation.records import TransferResult
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, paired, plan_for, record, with_nodes

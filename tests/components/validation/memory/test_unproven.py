@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from components.report.history import notes
-from components.validation.benchmarks.verbs.pvrdma import UNKNOWN
+from components.report.runs import notes
+from components.validation.benchmarks.verbs.pvrdma_path import UNKNOWN
 from components.validation.history import (
     PVRDMA_PATH,
     Entry,

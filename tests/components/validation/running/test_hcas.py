@@ -10,9 +10,9 @@ import pytest
 from components.fabric.hcas import HcaCounters
 from components.ssh.credentials import LabAccess
 from components.validation.benchmarks.plan import Plan
-from components.validation.benchmarks.verbs.hcas import hcas_of, proven_round
+from components.validation.benchmarks.verbs.hca_proof import hcas_of, proven_round
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
-from components.validation.benchmarks.verbs.pvrdma import proof_of_hardware
+from components.validation.benchmarks.verbs.pvrdma_path import proof_of_hardware
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.measuring import RunContext, measure
 from components.validation.records import RunRecord, TransferResult

@@ -8,7 +8,7 @@ from typing import Literal
 from components.finding import Finding
 from components.validation.records import Frozen
 from components.validation.repeats import at_most
-from components.validation.search.fabric import Cause, MeasuredFabric, Part, Repeated
+from components.validation.search.measured_fabric import Cause, MeasuredFabric, Part, Repeated
 from stacks.words import plural
 
 Kind = Literal["node", "rail", "direction", "path", "congestion"]

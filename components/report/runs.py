@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.report.terminal import colour_of
+from components.report.console import colour_of
 from components.stack import NoEngineError, Stack
 from components.validation.history import Entry, History, change, history_in, history_of, unproven
 from components.validation.records import unit_text
