@@ -24,7 +24,7 @@ JUDGES = (
     *sorted((VALIDATION / "benchmarks").rglob("judge.py")),
     VALIDATION / "benchmarks" / "gpu_memory.py",
     *(VALIDATION / "benchmarks" / "nccl" / name for name in ("rings.py", "search.py")),
-    *(VALIDATION / "benchmarks" / "verbs" / name for name in ("pvrdma.py", "signs.py")),
+    *(VALIDATION / "benchmarks" / "verbs" / name for name in ("pvrdma_path.py", "transfer_findings.py")),
     VALIDATION / "verdict.py",
     *(VALIDATION / "benchmarks" / "pods" / name for name in ("faults.py", "run.py")),
     ROOT / "components" / "physics" / "mtu.py",

@@ -111,10 +111,11 @@ def parse_pod(log: str) -> PodFacts:
     slots = dict(_of(printed, "slot", 2))
     links = dict(_of(printed, "link", 2))
     for rail, name, mtu in _of(printed, "interface", 3):
+        mtu_bytes = int(mtu) if mtu.isdecimal() else 0
         link_local = _link(links[rail]) if rail in links else None
         rails[rail] = PodRailFacts(
             interface=name,
-            mtu_bytes=int(mtu) if mtu.isdecimal() else 0,
+            mtu_bytes=mtu_bytes,
             slot=slots.get(rail, ""),
             devices=_devices(printed, rail),
             link_local=link_local,
