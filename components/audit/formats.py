@@ -163,7 +163,7 @@ def _template() -> Template:
 
 def document_of(audit: Audit, report: AuditReport) -> dict[str, JsonValue]:
     """The whole audit as data, for programs."""
-    not_checked = []
+    not_checked: list[JsonValue] = []
     for gap in report.not_checked:
         not_checked.append({"checks": list(gap.codes), "where": gap.where, "reason": gap.why})
     return {
