@@ -33,19 +33,26 @@ Say = Callable[[str], None]
 
 
 def find_tool(chosen: str | None = None) -> str:
-    """The tool's name.
+    """The tool's name; docker only if its daemon answers, or if there is no other.
 
     Raises:
         LabError: when none is installed.
     """
-    for name in (chosen,) if chosen else TOOLS:
-        if name and shutil.which(name):
-            return name
-    missing = chosen or ", ".join(TOOLS)
+    names = (chosen,) if chosen else TOOLS
+    installed = [name for name in names if shutil.which(name)]
+    if len(installed) > 1 and installed[0] == "docker" and not _docker_answers():
+        return installed[1]
+    if installed:
+        return installed[0]
+    missing = ", ".join(names)
     raise LabError(
         f"{missing}: not on PATH, so no image can be built here. Install one, or build the "
         "output of `rocelab image show` on a machine that has one"
     )
+
+
+def _docker_answers() -> bool:
+    return subprocess.run(["docker", "version"], capture_output=True, check=False).returncode == 0
 
 
 def build(tool: str, dockerfile: str, tag: str, say: Say) -> None:

@@ -157,7 +157,15 @@ def test_the_first_tool_on_the_path_is_taken_unless_another_is_asked_for(place: 
     assert main(["image", "build", "--tool", "podman"]) == 0
     assert main(["image", "build"]) == 0
 
-    assert ["--format" in call for call in calls(place)] == [True, False]
+    assert ["--format" in call for call in calls(place) if call[0] == "build"] == [True, False]
+
+
+def test_docker_without_a_daemon_leaves_the_work_to_the_next_tool(place: Path) -> None:
+    install(place, "docker", BROKEN)
+    install(place, "podman", PODMAN)
+    assert main(["image", "build"]) == 0
+
+    assert ["--format" in call for call in calls(place)] == [True]
 
 
 def test_without_a_tool_the_error_has_the_remedy(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
