@@ -1,18 +1,22 @@
 """Jobs of a comparison and an application under the real MPI operator, on a control plane of the test's own."""
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from components.validation import mpijobs
 from components.validation.benchmarks.jobs.run import run_jobs
+from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.records import JobResult
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from stacks.transports import Application, Comparison
 from tests.components.validation.fake_api import cluster_run
 from tests.components.validation.labs import changed, plan_for
+from tests.messages import states
 from tests.simulator.plane.running import BENCH, MPIJOBS, NEEDS_PROGRAMS, Plane, eventually, running
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole, NEEDS_PROGRAMS]
@@ -47,6 +51,49 @@ def test_all_jobs_run_to_their_end_and_only_recorded_ones_show_numbers(plane: Pl
     assert (results[1].value, results[4].dropped) == (22.845, (199.4, 186.1))
     assert len(cluster.raw) == 3
     assert plane.api.items(MPIJOBS) == []
+
+
+@pytest.fixture
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpijobs, "START_S", {True: 20, False: 20})
+
+
+def failed_reason(plane: Plane, lab: Lab, run_id: str) -> str:
+    """Why NCCL's job has no result, as the run's record has it."""
+    plan = plan_for(lab)
+    assert plan.nccl
+    result = run_nccl(plan.nccl, cluster_run(plan, plane.layout.kubeconfig.read_text(), run_id=run_id))
+    assert result.outcome == "failed"
+    assert plane.api.items(MPIJOBS) == []
+    return result.reasons[0]
+
+
+@pytest.mark.row("A 362-377")
+@pytest.mark.usefixtures("_soon")
+def test_a_job_that_no_node_has_room_for_fails_with_the_schedulers_words(plane: Plane, lab: Lab) -> None:
+    names = [f"/api/v1/nodes/{node.name}/status" for node in lab.nodes]
+    offered = plane.api.get(f"/api/v1/nodes/{lab.nodes[0].name}")["status"]["allocatable"]["intel.com/sriov_111"]
+    try:
+        for name in names:
+            plane.api.merge(name, {"status": {"allocatable": {"intel.com/sriov_111": "0"}}})
+        reason = failed_reason(plane, lab, "room")
+    finally:
+        for name in names:
+            plane.api.merge(name, {"status": {"allocatable": {"intel.com/sriov_111": offered}}})
+
+    assert states(reason, "bench-room-worker-0", "Insufficient intel.com/sriov_111")
+
+
+@pytest.mark.row("A 362-377")
+@pytest.mark.usefixtures("_soon")
+def test_a_job_that_the_suspended_operator_ignores_says_who_does_not_run(plane: Plane, lab: Lab) -> None:
+    plane.send("mpi-operator", signal.SIGSTOP)
+    try:
+        reason = failed_reason(plane, lab, "ignored")
+    finally:
+        plane.send("mpi-operator", signal.SIGCONT)
+
+    assert states(reason, "not started", "MPI operator")
 
 
 def test_an_ended_run_leaves_no_job(plane: Plane, lab: Lab) -> None:
