@@ -3,7 +3,7 @@
 from pydantic import JsonValue
 
 from components.hosts.program.distribution import INSTALL_S
-from components.hosts.program.nvidia import SMI_S
+from components.hosts.program.steps.gpu import SMI_S
 from components.hosts.program.steps.initramfs import WRITE_S
 from components.hosts.program.steps.licence import LICENCE_WAIT_S
 from stacks.lab import Lab

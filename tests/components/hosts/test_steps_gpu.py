@@ -2,10 +2,10 @@
 
 import pytest
 
-from components.hosts.program import nvidia
 from components.hosts.program.host import Document, Host
 from components.hosts.program.look.read_only import ReadOnly
 from components.hosts.program.places import STATE
+from components.hosts.program.steps.gpudirect import path_facts, slow_path
 from stacks.lab import Lab
 from tests.components.hosts.host_runs import differing, run
 from tests.components.hosts.vendor_kernel import KERNEL, VendorHost
@@ -94,7 +94,7 @@ def test_an_iommu_that_translates_is_a_warning_where_nics_reach_gpus_and_only_th
 def acs_of(tree: Tree, *, product: str = "PowerEdge XE9680") -> object:
     tree.file("/sys/class/dmi/id/product_name", product)
     rails = {"pfs": [{"interface": name} for name in ("ens1np0", "ens2np0")]}
-    return nvidia.path_facts(Host(ReadOnly(str(tree.root)), rails, b""))["acs_bridges"]
+    return path_facts(Host(ReadOnly(str(tree.root)), rails, b""))["acs_bridges"]
 
 
 def test_only_a_bridge_that_redirects_between_a_rails_nic_and_its_gpu_is_a_warning(tmp_path):
@@ -107,7 +107,7 @@ def test_only_a_bridge_that_redirects_between_a_rails_nic_and_its_gpu_is_a_warni
     tree.binary(f"/sys/bus/pci/devices/{root_port}/config", acs(redirects=True))
     assert acs_of(tree) == [root_port, of_the_nic, of_the_gpu]
 
-    [warning] = nvidia.slow_path({"iommu_groups": "off", "acs_bridges": acs_of(tree)})
+    [warning] = slow_path({"iommu_groups": "off", "acs_bridges": acs_of(tree)})
     assert states(warning, of_the_nic, of_the_gpu, "disable_acs_redir", "4.19", "setpci", "VMs")
     for bridge in (root_port, of_the_nic, of_the_gpu):
         tree.binary(f"/sys/bus/pci/devices/{bridge}/config", acs(redirects=False))
@@ -122,7 +122,7 @@ def test_acs_is_unknown_where_it_cannot_be_read_and_in_a_virtual_machine(tmp_pat
     reason = str(acs_of(tree))
 
     assert states(reason, "unknown", "0000:18:00.0")
-    assert nvidia.slow_path({"iommu_groups": "off", "acs_bridges": reason}) == []
+    assert slow_path({"iommu_groups": "off", "acs_bridges": reason}) == []
 
 
 PACKAGED = {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}

@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.program import nvidia, ofed
+from components.hosts.program import ofed
 from components.hosts.program.containers import containerd_config, mirror_files
 from components.hosts.program.look.gpu import report_in
 from components.hosts.program.machine import Done, Machine
 from components.hosts.program.modules_built import module_file
 from components.hosts.program.software import same_version
 from components.hosts.program.steps import firmware, runtime
+from components.hosts.program.steps.gpu import architecture_of, gpus_in
+from components.hosts.program.steps.gpudirect import gpudirect_way
 from tests.components.hosts.vendor_kernel import smi_of
 from tests.conftest import ROOT
 
 WRITTEN = Path(__file__).with_name("written") / "vendor"
 GOLDEN = ROOT / "tests" / "golden" / "hosts"
 UPDATE = "UPDATE_GOLDEN"
-H100, V100, OLD = (nvidia.gpus_in(report_in(Done(0, smi_of(form), ""))) for form in ("h100", "v100", "old"))
+H100, V100, OLD = (gpus_in(report_in(Done(0, smi_of(form), ""))) for form in ("h100", "v100", "old"))
 
 
 def golden(name: str, text: str) -> None:
@@ -131,7 +133,7 @@ def test_nvidia_smi_is_understood_with_and_without_the_architecture():
     ],
 )
 def test_a_data_centre_gpu_is_known_by_its_name(product: str, architecture: str):
-    assert nvidia.architecture_of(product) == architecture
+    assert architecture_of(product) == architecture
 
 
 WAYS = {
@@ -150,7 +152,7 @@ WAYS = {
 @pytest.mark.parametrize("what", WAYS)
 def test_the_way_to_gpu_memory_follows_from_gpu_driver_and_kernel(what: str):
     gpu, open_module, kernel, peer_api, name, why = WAYS[what]
-    way = nvidia.gpudirect_way(gpu, open_module, kernel, peer_api)
+    way = gpudirect_way(gpu, open_module, kernel, peer_api)
 
     assert way.name == name
     assert why in way.why

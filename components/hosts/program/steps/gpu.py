@@ -1,13 +1,14 @@
 """The GPU driver: kept and verified, or installed from packages when the lab asks for that."""
 
 import os
-from typing import Any, Dict, Set
+import re
+from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Set
 
-from .. import nvidia
 from ..containers import refuse_package_scripts_under_containers
 from ..distribution import install
 from ..host import Document, Host
-from ..machine import Machine, StepError
+from ..look.leaves import UnknownError
+from ..machine import Done, Machine, StepError
 from ..modules_built import (
     SIGNED_GPU,
     build_for_this_kernel,
@@ -20,6 +21,9 @@ from ..modules_built import (
 from ..software import fetch, install_file, installed_packages, planned, remove, version_field
 from ..step import Fields, Step, packaged, section_of
 
+if TYPE_CHECKING:
+    from xml.etree import ElementTree as ET
+
 WORKS = "works"
 AS_INSTALLED = "as installed"
 PACKAGES = (
@@ -29,6 +33,24 @@ PACKAGES = (
 """Names of driver packages of NVIDIA's and the distributions' repositories; the container toolkit
 is no driver."""
 SHOWN_PACKAGES = 12
+SMI_S = 90
+"""Without persistence mode, nvidia-smi has to wake each GPU."""
+
+
+class Gpus(NamedTuple):
+    """What nvidia-smi reports, for all GPUs of a host together.
+
+    They are expected to be of one model.
+    """
+
+    driver: str
+    cuda: str
+    attached: int
+    product: str
+    brand: str
+    architecture: str
+    trouble: str
+    """Why nothing is known about the GPUs; empty otherwise."""
 
 
 class GpuDriverStep(Step):
@@ -58,8 +80,8 @@ class GpuDriverStep(Step):
     def observed(self, host: Host) -> Fields:
         declared, machine = host.document["gpu"]["driver"], host.machine
         if declared["source"] == "keep":
-            gpus = nvidia.gpus(host)
-            version = gpus.trouble or version_field(gpus.driver, declared["version"], WORKS)
+            reported = gpus(host)
+            version = reported.trouble or version_field(reported.driver, declared["version"], WORKS)
             return {"gpu_driver": version}
         installed = _installed(machine)
         loaded = machine.read("/sys/module/nvidia/version")
@@ -101,12 +123,12 @@ class GpuDriverStep(Step):
             host.wait_for_reboot("gpu_driver_loaded", reason)
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        gpus = nvidia.gpus(host)
-        if gpus.trouble:
-            return {"gpu": {"trouble": gpus.trouble}}
-        names = {key: getattr(gpus, key) for key in ("driver", "cuda", "product", "architecture")}
-        known = {key: value for key, value in names.items() if value}
-        return {"gpu": {**known, "count": gpus.attached}}
+        reported = gpus(host)
+        if reported.trouble:
+            return {"gpu": {"trouble": reported.trouble}}
+        names = ("driver", "cuda", "product", "architecture")
+        known = {key: getattr(reported, key) for key in names if getattr(reported, key)}
+        return {"gpu": {**known, "count": reported.attached}}
 
     def _install(self, host: Host) -> None:
         declared, machine = host.document["gpu"]["driver"], host.machine
@@ -147,3 +169,54 @@ def _installed(machine: Machine) -> str:
 
 def _runs(machine: Machine) -> bool:
     return machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau")
+
+
+def report(host: Host) -> "ET.Element":
+    """What nvidia-smi reports of all GPUs; it runs once until something changes."""
+    # XML takes 10 ms to import, and most labs do not ask for GPUs
+    from ..look.gpu import QUERY, report_in  # noqa: PLC0415
+
+    def query() -> Done:
+        return host.machine.run(*QUERY, timeout_s=SMI_S)
+
+    return report_in(host.remembered("nvidia-smi", query))
+
+
+def gpus(host: Host) -> Gpus:
+    try:
+        return gpus_in(report(host))
+    except UnknownError as error:
+        return Gpus("", "", 0, "", "", "", str(error)[:150])
+
+
+def gpus_in(report: "ET.Element") -> Gpus:
+    """The first GPU's names, and what is common to all.
+
+    Drivers before 470 report no architecture.
+    """
+    from ..look.gpu import text_of  # noqa: PLC0415  # as above
+
+    product = text_of(report, "gpu/product_name")
+    return Gpus(
+        text_of(report, "driver_version"),
+        text_of(report, "cuda_version"),
+        int(text_of(report, "attached_gpus") or 0),
+        product,
+        text_of(report, "gpu/product_brand"),
+        text_of(report, "gpu/product_architecture") or architecture_of(product),
+        "",
+    )
+
+
+def architecture_of(product: str) -> str:
+    """By the marketing name, of data-centre GPUs only; empty for others."""
+    table = (
+        (r"\b[PG]?V100|TITAN V", "Volta"),
+        (r"\bP(4|40|100)\b", "Pascal"),
+        (r"\bT4\b|RTX [3-8]000", "Turing"),
+        (r"\bA(2|10|16|30|40|100|800)\b|RTX A", "Ampere"),
+        (r"\bL(4|20|40S?)\b", "Ada Lovelace"),
+        (r"\bG?H(20|100|200|800)\b", "Hopper"),
+        (r"\bG?B(100|200|300)\b", "Blackwell"),
+    )
+    return next((name for pattern, name in table if re.search(pattern, product)), "")

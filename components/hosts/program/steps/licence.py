@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Dict, Set
 from ..host import Document, Host
 from ..look.leaves import UnknownError
 from ..machine import Machine, StepError
-from ..nvidia import report
 from ..secret_files import DELIVERED, MISSING, delivered, source_of, state_of
 from ..step import Before, Fields, Step
 from .clock import NOT_IN_STEP, state_by_systemd
+from .gpu import report
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
