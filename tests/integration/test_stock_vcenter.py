@@ -81,6 +81,28 @@ def test_hosts_without_rdma_devices_and_gpus_stop_an_up_before_anything_changes(
     assert "vsphere:index" not in stack.run("stack", "export", "--stack", "t").stdout
 
 
+@pytest.mark.row("C 62", case="two NICs")
+@pytest.mark.row("B 3", case="a port that is no NIC")
+@pytest.mark.parametrize(
+    ("uplink", "words"),
+    [
+        pytest.param({"driver": DRIVER}, ("2 NICs", IN_USE, FREE, "one uplink per switch"), id="two NICs"),
+        pytest.param(
+            {"driver": "nmlx5_core"}, ("no NIC", IN_USE, FREE, "VPI port", "InfiniBand"), id="a port that is no NIC"
+        ),
+    ],
+)
+def test_an_up_stops_at_two_uplinks_and_at_none(stack: Vsphere, uplink: dict[str, str], words: tuple[str, ...]) -> None:
+    stack.fabric["switches"][0]["uplink"] = uplink
+    before = facts(stack.endpoint)
+
+    printed = stack.pulumi("up", fails=True)
+
+    for host in (HOST, PEER):
+        assert lines_naming(printed, f"{host}:", *words), printed[-4000:]
+    assert facts(stack.endpoint) == before
+
+
 @pytest.mark.row("C 76-84")
 @pytest.mark.parametrize("uplink", [{"name": FREE}, {"mac": FREE_MAC}])
 def test_a_nic_is_identified_by_name_or_mac(stack: Vsphere, uplink: dict[str, str]) -> None:
