@@ -5,9 +5,8 @@ A row counts only if it confirms itself. What is missing is named; a contradicti
 
 import re
 
-from components.judge.results import Facts, Kind, Result, ResultRow
+from components.judge.results import LogSoFar, Result, ResultRow
 from components.judge.tables import claim, mpi, nccl_tests, perftest, training, ucx
-from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log
 from components.validation.parsers import NUMBER
 from stacks.words import plural
 
@@ -51,54 +50,8 @@ def text_of(data: bytes) -> str:
     return data.decode(encoding, errors="replace")
 
 
-class Reader:
-    """Collects results line by line; what was read before a table belongs to it."""
-
-    def __init__(self) -> None:
-        self.results: list[Result] = []
-        self.claims: list[Result] = []
-        self.current: Result | None = None
-        self.collective, self.point_to_point, self.ucx_operation = "", "", ""
-        self.training: list[str] = []
-        self._clear()
-
-    def _clear(self) -> None:
-        self.facts = Facts()
-        self.notes: list[str] = []
-        self.nccl_lines: list[str] = []
-        self.channels: set[str] = set()
-        self.gid_of = ""
-        self.gids: dict[str, str] = {}
-        self.adapters: dict[str, dict[str, str]] = {}
-        self.speeds: dict[str, float] = {}
-
-    def begin(self, program: str, kind: Kind, number: int) -> Result:
-        """A new table."""
-        self._count_nics()
-        result = Result(program=program, kind=kind, line=number, facts=self.facts, open=True)
-        result.notes, result.network = self.notes, self._network()
-        self.results.append(result)
-        self.current = result
-        self._clear()
-        return result
-
-    def _network(self) -> NcclNetwork | None:
-        if not self.nccl_lines:
-            return None
-        return parse_nccl_log("\n".join(self.nccl_lines))
-
-    def _count_nics(self) -> None:
-        """The NICs that NCCL uses, if every host uses as many of the same kind."""
-        counts = {len(adapters) for adapters in self.adapters.values()}
-        links = {link for adapters in self.adapters.values() for link in adapters.values()}
-        if len(counts) == 1:
-            self.facts.nics_per_node = counts.pop()
-        if links == {"IB"}:
-            self.facts.framing = "infiniband"
-        elif links == {"RoCE"}:
-            self.facts.framing = "roce_v2"
-        if self.speeds and len(set(self.speeds.values())) == 1:
-            self.facts.nic_gbit_s = next(iter(self.speeds.values()))
+class Reader(LogSoFar):
+    """Reads line by line."""
 
     def read(self, text: str) -> list[Result]:
         cut = bool(text) and not text.endswith(("\n", "\r", "`"))
@@ -208,16 +161,16 @@ class Reader:
         if self.results:
             last = self.results[-1]
             last.notes = [*last.notes, *self.notes]
-            last.network = last.network or self._network()
+            last.network = last.network or self.network()
         if self.training:
             self.results.append(training.result_of(self.training, text.count("\n") + 1))
         results = _without_doubles(self.results)
         if not results and not self.nccl_lines and len(text) < LONGEST_SENTENCES:
             results = self.claims
         if not results:
-            self._count_nics()
+            self.count_nics()
             result = Result(program="", kind="unknown", line=1, facts=self.facts, notes=self.notes)
-            result.network = self._network()
+            result.network = self.network()
             result.gaps.append("a table of results")
             results = [result]
         for result in results:

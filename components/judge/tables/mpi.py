@@ -2,13 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from components.judge.results import Kind, Result, ResultRow
+from components.judge.results import Kind, LogSoFar, Result, ResultRow
 from components.physics.collectives import busbw_factor
-
-if TYPE_CHECKING:
-    from components.judge.reader import Reader
 
 OSU = re.compile(r"^# OSU (?:MPI|OpenSHMEM|NCCL)\S* (.+?) (?:Latency )?Test")
 IMB = re.compile(r"^# Benchmarking (\w+)")
@@ -35,19 +31,19 @@ MBYTES = (1e6, 2**20)
 """IMB's MB, now and in old versions: the time says which."""
 
 
-def take(reader: "Reader", line: str, number: int) -> bool:
+def take(log: LogSoFar, line: str, number: int) -> bool:
     """Whether the line is the head of such a table."""
     if osu := OSU.match(line):
         if osu[1] not in OSU_PROGRAMS:
             return False
         program, kind = OSU_PROGRAMS[osu[1]]
-        _begin(reader, program, kind, number)
+        _begin(log, program, kind, number)
         return True
     if imb := IMB.match(line):
         if imb[1] in IMB_PROGRAMS:
-            _begin(reader, f"IMB {imb[1]}", IMB_PROGRAMS[imb[1]], number)
+            _begin(log, f"IMB {imb[1]}", IMB_PROGRAMS[imb[1]], number)
         return True
-    current = reader.current
+    current = log.current
     if current is not None and (processes := PROCESSES.match(line)):
         current.facts.ranks = int(processes[1])
     if current is not None and ON_DEVICE.match(line):
@@ -55,8 +51,8 @@ def take(reader: "Reader", line: str, number: int) -> bool:
     return False
 
 
-def _begin(reader: "Reader", program: str, kind: Kind, number: int) -> None:
-    result = reader.begin(program, kind, number)
+def _begin(log: LogSoFar, program: str, kind: Kind, number: int) -> None:
+    result = log.begin(program, kind, number)
     result.facts.both_ways, result.read_row = program in BOTH_WAYS, _row
 
 

@@ -1,9 +1,8 @@
 """Tables of nccl-tests and rccl-tests, also where Markdown took the number signs."""
 
 import re
-from typing import TYPE_CHECKING
 
-from components.judge.results import Result, ResultRow
+from components.judge.results import LogSoFar, Result, ResultRow
 from components.physics.collectives import busbw_factor, ranks_of
 from components.validation.benchmarks.nccl.table import (
     NcclPlacement,
@@ -12,9 +11,6 @@ from components.validation.benchmarks.nccl.table import (
 )
 from components.validation.parsers import NUMBER, ResultFormatError, rounding
 from stacks.words import plural
-
-if TYPE_CHECKING:
-    from components.judge.reader import Reader
 
 HEAD = re.compile(r"^#?\s+size\s+count\s.*\bbusbw\b")
 RANK = re.compile(r"^#?\s+Rank\s+(\d{1,6}) .*?\bon\s+(\S+)(?:\s+device\s+\d+\s+\[\S+\] ?(.*))?$")
@@ -37,29 +33,29 @@ SEPARATE_HINT = (
 )
 
 
-def take(reader: "Reader", line: str, number: int) -> bool:
+def take(log: LogSoFar, line: str, number: int) -> bool:
     """Whether the line belongs to such a table."""
     if rank := RANK.match(line):
-        current = reader.current
+        current = log.current
         if current is not None and current.kind == "collective" and current.rows:
             current.open = False
-        reader.facts.listed_ranks.append((int(rank[1]), rank[2]))
-        reader.facts.gpu = reader.facts.gpu or (rank[3] or "").strip() or None
+        log.facts.listed_ranks.append((int(rank[1]), rank[2]))
+        log.facts.gpu = log.facts.gpu or (rank[3] or "").strip() or None
         return True
     if HEAD.match(line):
-        reader.begin(reader.collective, "collective", number)
+        log.begin(log.collective, "collective", number)
         return True
     if footer := FOOTER.match(line):
-        _footer(reader.current, line, average=footer[1].startswith("Avg"))
-        return reader.current is not None
+        _footer(log.current, line, average=footer[1].startswith("Avg"))
+        return log.current is not None
     if "] " in line:
         line = INNER_TAG.sub(" ", line)
     match = ROW.match(line)
     if match is None:
         return False
-    current = reader.current
+    current = log.current
     if current is None or current.kind != "collective" or not current.open:
-        current = reader.begin(reader.collective, "collective", number)
+        current = log.begin(log.collective, "collective", number)
         current.gaps.append("the table's header")
     _row(current, match)
     return True

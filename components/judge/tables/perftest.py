@@ -1,15 +1,11 @@
 """Tables of perftest, and single rows of one, which their message rate confirms."""
 
 import re
-from typing import TYPE_CHECKING
 
-from components.judge.results import Facts, Kind, Result, ResultRow
+from components.judge.results import Facts, Kind, LogSoFar, Result, ResultRow
 from components.physics.ceilings import PATH_MTUS_BYTES, Framing
 from components.validation.benchmarks.verbs.perftest import FACTOR_OF_UNIT
 from components.validation.parsers import NUMBER, decimals, rounding
-
-if TYPE_CHECKING:
-    from components.judge.reader import Reader
 
 TITLE = re.compile(
     r"^\s*((?:Send|RDMA_Write|RDMA_Read|Atomic|CMP_AND_SWAP|FETCH_AND_ADD|Raw_Eth)"
@@ -29,12 +25,12 @@ FRAMINGS: dict[str, Framing] = {
 RATE_DECIMALS = 6
 
 
-def take(reader: "Reader", line: str, number: int) -> bool:
+def take(log: LogSoFar, line: str, number: int) -> bool:
     """Whether the line is perftest's."""
     if title := TITLE.match(line):
-        _begin(reader, title[1].split(), number)
+        _begin(log, title[1].split(), number)
         return True
-    current = reader.current
+    current = log.current
     if current is None or not current.program.startswith("ib_"):
         return False
     if line.lstrip().startswith("#bytes"):
@@ -48,20 +44,20 @@ def take(reader: "Reader", line: str, number: int) -> bool:
     for label, value in LABEL.findall(line):
         _label(current.facts, label, value)
     if "address:" in line:
-        reader.gid_of = line.strip()[:6]
+        log.gid_of = line.strip()[:6]
     elif line.strip().startswith("GID:"):
-        reader.gids[reader.gid_of] = line.strip()
-        same = len(set(reader.gids.values())) == 1
-        current.facts.loopback = len(reader.gids) == 2 and same
+        log.gids[log.gid_of] = line.strip()
+        same = len(set(log.gids.values())) == 1
+        current.facts.loopback = len(log.gids) == 2 and same
     return False
 
 
-def _begin(reader: "Reader", words: list[str], number: int) -> None:
+def _begin(log: LogSoFar, words: list[str], number: int) -> None:
     kind: Kind = "bandwidth"
     if "Latency" in words:
         kind = "latency"
     suffix = {"latency": "lat"}.get(kind, "bw")
-    result = reader.begin(f"ib_{OPERATIONS.get(words[0], 'atomic')}_{suffix}", kind, number)
+    result = log.begin(f"ib_{OPERATIONS.get(words[0], 'atomic')}_{suffix}", kind, number)
     result.facts.both_ways = "Bidirectional" in words
     result.open, result.read_row = False, row_of
 
@@ -113,19 +109,19 @@ def _latency(columns: tuple[str, ...], cells: list[str]) -> ResultRow | None:
     return None
 
 
-def take_bare_row(reader: "Reader", line: str, number: int) -> bool:
+def take_bare_row(log: LogSoFar, line: str, number: int) -> bool:
     """Whether the line is a row without the header that names the unit."""
     if not ROW.match(line):
         return False
     program = "ib_write_bw"
-    if reader.point_to_point.startswith("ib_"):
-        program = reader.point_to_point
+    if log.point_to_point.startswith("ib_"):
+        program = log.point_to_point
     row = row_of(Result(program=program, kind="bandwidth", line=number), line.split())
     if row is None:
         return False
-    result = reader.begin(program, "bandwidth", number)
+    result = log.begin(program, "bandwidth", number)
     result.rows, result.open = [row], False
     result.gaps.append("the header: device, path MTU, link type, queue pairs")
-    if not reader.point_to_point:
+    if not log.point_to_point:
         result.gaps.append("the name of the test: read as ib_write_bw")
     return True

@@ -1,14 +1,10 @@
 """What `ucx_perftest` prints, in versions with and without the column of stages."""
 
 import re
-from typing import TYPE_CHECKING
 
-from components.judge.results import ResultRow
+from components.judge.results import LogSoFar, ResultRow
 from components.validation.benchmarks.verbs.perftest import MIB_S_IN_GBIT_S
 from components.validation.parsers import NUMBER
-
-if TYPE_CHECKING:
-    from components.judge.reader import Reader
 
 HEAD = re.compile(r"^\|.*(overhead|latency) \(usec\)")
 FINAL = re.compile(r"^(Final:|\[thread \d+\])\s+(.*)$")
@@ -17,16 +13,16 @@ OPERATION = re.compile(r"\b(?:tag|am|put|get|stream|ucp_\w*|uct_\w*)_(bw|lat)\b"
 CELLS = (8, 9)
 
 
-def take(reader: "Reader", line: str, number: int) -> bool:
+def take(log: LogSoFar, line: str, number: int) -> bool:
     """Whether the line is ucx_perftest's."""
     if head := HEAD.match(line):
-        table = reader.begin("ucx_perftest", "bandwidth", number)
-        if head[1] == "latency" and reader.ucx_operation != "bw":
+        table = log.begin("ucx_perftest", "bandwidth", number)
+        if head[1] == "latency" and log.ucx_operation != "bw":
             table.kind = "latency"
         return True
     if ("_bw" in line or "_lat" in line) and (operation := OPERATION.search(line)):
-        reader.ucx_operation = operation[1]
-    current = reader.current
+        log.ucx_operation = operation[1]
+    current = log.current
     of_ucx = current is not None and current.program == "ucx_perftest"
     if of_ucx and OLD_ROW.match(line):
         cells, footer = line.split(), False
@@ -35,7 +31,7 @@ def take(reader: "Reader", line: str, number: int) -> bool:
     else:
         return False
     if current is None or not of_ucx:
-        current = reader.begin("ucx_perftest", "bandwidth", number)
+        current = log.begin("ucx_perftest", "bandwidth", number)
         current.gaps.append("the header")
     if len(cells) not in CELLS or not all(re.fullmatch(NUMBER, cell) for cell in cells):
         current.damaged += 1
