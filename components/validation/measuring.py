@@ -29,7 +29,7 @@ from components.validation.benchmarks.plan import Plan, plan_of
 from components.validation.benchmarks.pods.judge import broken_pods
 from components.validation.benchmarks.pods.run import measure_pods
 from components.validation.benchmarks.verbs.course import Course, Progress
-from components.validation.benchmarks.verbs.hca_proof import hcas_of
+from components.validation.benchmarks.verbs.hca_proof import hcas_of, proven_round
 from components.validation.benchmarks.verbs.hosts import taken
 from components.validation.benchmarks.verbs.ports import differing_versions, low_memlock
 from components.validation.benchmarks.verbs.run import BusyError, Hcas
@@ -111,6 +111,8 @@ async def measure(
     try:
         async with taken(plan, access, record.run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
+            if any(rail.pvrdma for rail in plan.rails):
+                bench.proof = proven_round
             hosts = {}
             for node, ports in bench.ports.items():
                 hosts[node] = ports.facts

@@ -12,7 +12,6 @@ from components.ssh.session import run
 from components.validation import Say
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.commands import reach
-from components.validation.benchmarks.verbs.hca_proof import proven_round
 from components.validation.benchmarks.verbs.plan import (
     MOST_QUEUE_PAIRS,
     Stage,
@@ -90,7 +89,7 @@ class Course:
                 todo.append(transfer)
             else:
                 settled[transfer.flow] = result
-        for result in await proven_round(self.bench, stage, todo):
+        for result in await self.bench.round(stage, todo):
             settled[result.flow] = result
         return [settled[transfer.flow] for transfer in transfers]
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from components.validation.benchmarks.verbs.hca_proof import proven_round
 from components.validation.benchmarks.verbs.judge import fabric_of, first_value
 from components.validation.benchmarks.verbs.plan import Stage, Transfer
 from components.validation.benchmarks.verbs.run import Bench
@@ -64,7 +63,7 @@ class Tries:
             if self.over:
                 break
             tag = f"retest-{sum(map(len, self.made.values()))}/"
-            for done in await proven_round(self.bench, stage, transfers, tag=tag):
+            for done in await self.bench.round(stage, transfers, tag):
                 flow = done.flow
                 if (
                     done.outcome != "skipped"

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -90,6 +90,8 @@ class Bench:
     """Which frames do not pass; by rail, client, server."""
     raw: dict[str, str] = field(default_factory=dict)
     hcas: Hcas | None = None
+    proof: "Proof | None" = None
+    """Of a lab with PVRDMA rails."""
     on_slot: dict[tuple[str, str], int] = field(init=False)
     """Rails that share a device's PCIe link, by node and device."""
 
@@ -104,6 +106,14 @@ class Bench:
                 slots[end.node, end.device] = (end.node, facts.slot[end.device])
         count = Counter(slots.values())
         self.on_slot = {device: count[slot] for device, slot in slots.items()}
+
+    async def round(
+        self, stage: Stage, transfers: list[Transfer], tag: str = ""
+    ) -> list[TransferResult]:
+        """A round that counts, with proof of its path where rails are PVRDMA."""
+        if self.proof:
+            return await self.proof(self, stage, transfers, tag)
+        return await run_round(self, stage, transfers, tag=tag)
 
     async def transfer(
         self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = ""
@@ -298,6 +308,10 @@ class Bench:
     def _keep(self, name: str, command: list[str], done: CommandResult) -> CommandResult:
         self.raw[name] = as_raw(command, done)
         return done
+
+
+Proof = Callable[[Bench, Stage, list[Transfer], str], Awaitable[list[TransferResult]]]
+"""Runs a round, and adds to its results what the HCAs counted."""
 
 
 def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) -> PerftestRun:
