@@ -170,7 +170,7 @@ def measured(stack: Stack, lab: Lab, plan: Plan) -> HandRun:
         around = RunContext.of(lab, hcas, screen.progress)
         run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around))))
     digest = write_bundle(folder, run.record.run_id, run.raw, secrets)
-    record = run.record.model_copy(update={"raw_sha256": digest})
+    record = run.record.replace(raw_sha256=digest)
     document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
     write_document(folder, document, secrets)
     summary = verdict_on(document, lab.benchmarks or Benchmarks())

@@ -177,7 +177,7 @@ def judged(entry: Entry, summary: Summary) -> Entry:
     same = {}
     for name in ("function", "performance", "raw_sha256"):
         same[name] = getattr(summary, name)
-    return entry.model_copy(update={"passed": passes(summary), **same})
+    return entry.replace(passed=passes(summary), **same)
 
 
 def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:

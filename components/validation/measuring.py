@@ -127,7 +127,7 @@ async def measure(
             course = Course(bench=bench, say=say, progress=around.progress, notes=notes)
             cluster = _cluster(plan, record.run_id, access, course)
             results = await _results(course, cluster)
-            facts = record.model_copy(update={**results, "hosts": hosts})
+            facts = record.replace(**results, hosts=hosts)
             until_s = clock + around.budget_s
             search = await smaller_rings(plan, facts, around.leaf_of, cluster, until_s)
             results["smaller_rings"] = search
@@ -136,7 +136,7 @@ async def measure(
         results = _all(plan, "skipped", f"busy: {error}")
     results["duration_s"] = round(time.monotonic() - clock, 1)
     update = {**results, "hosts": hosts, "notes": tuple(notes)}
-    return Run(record=record.model_copy(update=update), raw=raw)
+    return Run(record=record.replace(**update), raw=raw)
 
 
 def _cluster(plan: Plan, run_id: str, access: LabAccess, course: Course) -> ClusterRun:
@@ -211,9 +211,7 @@ def shown(plan: Plan) -> str:
 
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     """The result of a run that could not start."""
-    return Run(
-        record=_begun(plan, fingerprint).model_copy(update=_all(plan, "error", reason)), raw={}
-    )
+    return Run(record=_begun(plan, fingerprint).replace(**_all(plan, "error", reason)), raw={})
 
 
 def _begun(plan: Plan, fingerprint: str) -> RunRecord:
@@ -315,22 +313,18 @@ async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Meas
     kept = {"raw_sha256": store.write_bundle(folder, record.run_id, raw, request.secrets)}
     before = _trend(history, earlier, entry)
     verdict = judgement.verdict(history_of((*before, entry)))
-    verdict = verdict.model_copy(update=kept | {"store": lab.report.store or ""})
+    verdict = verdict.replace(**kept, store=lab.report.store or "")
     entry = judged(entry, verdict)
-    whole = {"record": record.model_copy(update=kept), "history": (*before, entry)}
+    whole = {"record": record.replace(**kept), "history": (*before, entry)}
     update = {
-        "document_sha256": store.write_document(
-            folder, document.model_copy(update=whole), request.secrets
-        )
+        "document_sha256": store.write_document(folder, document.replace(**whole), request.secrets)
     }
-    entry = entry.model_copy(update=update)
+    entry = entry.replace(**update)
     store.append(folder, entry)
     after = history.with_entry(entry)
     baseline_run = after.baseline.run_id if after.baseline else ""
     store.prune(folder, baseline_run)
-    return Measured(
-        verdict=verdict.model_copy(update=update), history=after, settled=judgement.settled
-    )
+    return Measured(verdict=verdict.replace(**update), history=after, settled=judgement.settled)
 
 
 def _trend(history: History, earlier: list[Entry], entry: Entry) -> tuple[Entry, ...]:
@@ -370,8 +364,8 @@ async def _confirmed(  # noqa: PLR0913, PLR0917 # one step of the above
     values = dict(entry.values)
     for name in names:
         if name in again:
-            values[name] = values[name].model_copy(update={"again": again[name].median})
-    return entry.model_copy(update={"values": values})
+            values[name] = values[name].replace(again=again[name].median)
+    return entry.replace(values=values)
 
 
 async def measure_lab(

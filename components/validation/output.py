@@ -47,23 +47,21 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
         few_hosts["..."] = (
             f"and {plural(more, 'more host')}: `pulumi stack output hosts` and the report have all"
         )
-    summary = summary.model_copy(
-        update={"quarantined": {k: shortened(v, 2 * LONGEST) for k, v in few_hosts.items()}}
+    summary = summary.replace(
+        quarantined={k: shortened(v, 2 * LONGEST) for k, v in few_hosts.items()}
     )
     yield summary
     compared = summary.regression
     if compared:
-        compared = compared.model_copy(
-            update={"reasons": tuple(shortened(reason, LONGEST) for reason in compared.reasons)}
+        compared = compared.replace(
+            reasons=tuple(shortened(reason, LONGEST) for reason in compared.reasons)
         )
-    summary = summary.model_copy(
-        update={
-            "regression": compared,
-            "reasons": few([shortened(text, LONGEST) for text in summary.reasons], most=6),
-            "hints": few([shortened(text, LONGEST) for text in summary.hints], most=3),
-            "findings": tuple(_short(finding) for finding in summary.findings[:5]),
-            "quarantined": {name: shortened(text, LONGEST) for name, text in few_hosts.items()},
-        }
+    summary = summary.replace(
+        regression=compared,
+        reasons=few([shortened(text, LONGEST) for text in summary.reasons], most=6),
+        hints=few([shortened(text, LONGEST) for text in summary.hints], most=3),
+        findings=tuple(_short(finding) for finding in summary.findings[:5]),
+        quarantined={name: shortened(text, LONGEST) for name, text in few_hosts.items()},
     )
     yield summary
     tests = sorted(summary.tests, key=_worst_first)
@@ -76,11 +74,9 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
             f"{plural(left, 'more test is', 'more tests are')} in the report, none worse "
             "than those shown"
         )
-        yield summary.model_copy(
-            update={
-                "tests": tuple(test for test in summary.tests if id(test) in chosen),
-                "reasons": (*summary.reasons, counted),
-            }
+        yield summary.replace(
+            tests=tuple(test for test in summary.tests if id(test) in chosen),
+            reasons=(*summary.reasons, counted),
         )
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -47,6 +47,10 @@ class Frozen(BaseModel):
     """Base of everything that is stored: immutable, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    def replace(self, **fields: object) -> Self:
+        """A copy with other values in these fields, which are not checked again."""
+        return self.model_copy(update=fields)
 
 
 class Flow(NamedTuple):

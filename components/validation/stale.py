@@ -72,15 +72,18 @@ def made_stale(judged: Summary, changes: tuple[str, ...]) -> Summary:
     """The verdict of a stale measurement: a pass becomes unknown, a failure stays."""
     if not changes:
         return judged
-    return judged.model_copy(
-        update={
-            "stale": changes,
-            "function": "skip" if judged.function == "pass" else judged.function,
-            "performance": judged.performance if judged.performance == "fail" else "not rated",
-            "performance_because": "" if judged.performance == "fail" else STALE,
-            "reasons": few([f"stale: {text}" for text in changes] + list(judged.reasons)),
-            "hints": few([f"measure again: {AGAIN[judged.simulated]}", *judged.hints]),
-        }
+    function, performance, because = judged.function, "not rated", STALE
+    if function == "pass":
+        function = "skip"
+    if judged.performance == "fail":
+        performance, because = "fail", ""
+    return judged.replace(
+        stale=changes,
+        function=function,
+        performance=performance,
+        performance_because=because,
+        reasons=few([f"stale: {text}" for text in changes] + list(judged.reasons)),
+        hints=few([f"measure again: {AGAIN[judged.simulated]}", *judged.hints]),
     )
 
 

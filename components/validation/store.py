@@ -86,12 +86,8 @@ def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
 
 def with_inventory(record: RunRecord, hosts: HostStates) -> RunRecord:
     """The record with what the hosts reported to the Fleet of their kernels and NICs."""
-    return record.model_copy(
-        update={
-            "hosts": {
-                name: _described(facts, hosts.get(name, {})) for name, facts in record.hosts.items()
-            }
-        }
+    return record.replace(
+        hosts={name: _described(facts, hosts.get(name, {})) for name, facts in record.hosts.items()}
     )
 
 
@@ -102,7 +98,7 @@ def _described(facts: MeasuredHost, printed: Mapping[str, object]) -> MeasuredHo
         for field, key in (("nic", "model"), ("driver", "driver"), ("firmware", "firmware")):
             if isinstance(nic, Mapping) and nic.get(key) and not update[field]:
                 update[field] = str(nic[key])
-    return facts.model_copy(update=update)
+    return facts.replace(**update)
 
 
 KEPT = 20

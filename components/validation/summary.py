@@ -66,7 +66,7 @@ class JudgedTest(Frozen):
         """The test with its state."""
         number = {"ceiling": round(ceiling, 3), "basis": basis, "ratio": round(ratio, 4)}
         state = {"performance": performance, "because": ""}
-        return self.model_copy(update={**state, **number, **also})
+        return self.replace(**state, **number, **also)
 
 
 Comparison = Literal["same", "better", "worse", "unconfirmed", "not comparable"]

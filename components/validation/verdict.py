@@ -177,16 +177,16 @@ def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
     benchmarks = lab.benchmarks or Benchmarks()
     mode = {"mode": benchmarks.mode}
     if verdict.bounds == bounds_digest(benchmarks):
-        return verdict.model_copy(update=mode)
+        return verdict.replace(**mode)
     document = document_of(verdict, root)
     if document is None:
         why = (
             f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store "
             "here: judged as before"
         )
-        return made_stale(verdict.model_copy(update=mode), (why,))
+        return made_stale(verdict.replace(**mode), (why,))
     kept = {"store": verdict.store, "document_sha256": verdict.document_sha256}
-    return verdict_on(document, benchmarks).model_copy(update=kept)
+    return verdict_on(document, benchmarks).replace(**kept)
 
 
 def bounds_digest(benchmarks: Benchmarks) -> str:
@@ -209,12 +209,10 @@ def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str,
     named = []
     for name, text in quarantined.items():
         named.append(f"{name} is quarantined: {text}")
-    return judged.model_copy(
-        update={
-            "function": function,
-            "quarantined": dict(quarantined),
-            "reasons": few([*named, *faults, *judged.reasons]),
-        }
+    return judged.replace(
+        function=function,
+        quarantined=dict(quarantined),
+        reasons=few([*named, *faults, *judged.reasons]),
     )
 
 
@@ -275,7 +273,7 @@ def _with_state(test: JudgedTest, states: Mapping[tuple[str, str, str], Performa
     state = states.get((test.test, test.shape, test.rail or ""))
     if state is None or test.performance == "not rated":
         return test
-    return test.model_copy(update={"performance": worse_of(test.performance, state)})
+    return test.replace(performance=worse_of(test.performance, state))
 
 
 def value_name(test: JudgedTest) -> str:
@@ -291,7 +289,7 @@ def _compared(
     worse = {}
     if name in confirmed and test.because != SHOWN_ONLY:
         worse = {"performance": "fail", "because": ""}
-    return test.model_copy(update={"change": changes.get(name), **worse})
+    return test.replace(change=changes.get(name), **worse)
 
 
 def _regressed(compared: Regression) -> Iterable[str]:

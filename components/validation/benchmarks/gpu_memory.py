@@ -18,6 +18,7 @@ from components.validation.records import (
     GpuTransfer,
     RunRecord,
     TransferResult,
+    outcome_of,
 )
 from components.validation.summary import (
     FAR,
@@ -76,28 +77,26 @@ async def _one(
 ) -> GpuTransfer:
     base = GpuTransfer(**transfer.flow._asdict(), outcome="skipped")
     if transfer.flow not in host:
-        return base.model_copy(update={"reason": "between the hosts' memories it was not measured"})
+        return base.replace(reason="between the hosts' memories it was not measured")
     try:
         client, server = map(bench.with_gpu, bench.sides_of(stage, transfer))
     except LabError as error:
-        return base.model_copy(update={"reason": str(error)})
+        return base.replace(reason=str(error))
     name = f"{FOLDER}/{transfer.rail}/{transfer.client}-to-{transfer.server}"
     ends = (client.end, server.end)
     far_nodes = [end.node for end in ends if bench.ports[end.node].nearest_gpu[end.device].far]
-    known = base.model_copy(
-        update={
-            "host_gbit_s": host[transfer.flow],
-            "gpus": tuple(" ".join(side.gpu) for side in (client, server)),
-            "far": tuple(far_nodes),
-            "raw": f"{name}.client",
-        }
+    known = base.replace(
+        host_gbit_s=host[transfer.flow],
+        gpus=tuple(" ".join(side.gpu) for side in (client, server)),
+        far=tuple(far_nodes),
+        raw=f"{name}.client",
     )
     try:
         reading = await bench.once(stage, (client, server), name)
     except (BusyError, NoResultError, NoAnswerError) as error:
-        return known.model_copy(update={"outcome": "error", "reason": str(error)})
+        return known.replace(outcome="error", reason=str(error))
     except LabError as error:
-        return known.model_copy(update={"outcome": "failed", "reason": str(error)})
+        return known.replace(outcome="failed", reason=str(error))
     silent = [
         end for end in ("client", "server") if PROOF not in bench.raw.get(f"{name}.{end}", "")
     ]
@@ -105,13 +104,7 @@ async def _one(
         *reading.faults,
         *(f"the {end} does not say that its buffer is in GPU memory" for end in silent),
     ]
-    return known.model_copy(
-        update={
-            "outcome": "failed" if faults else "measured",
-            "reason": "; ".join(faults),
-            "gbit_s": reading.value,
-        }
-    )
+    return known.replace(outcome=outcome_of(faults), reason="; ".join(faults), gbit_s=reading.value)
 
 
 HINT = (
@@ -146,7 +139,7 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
     planned += skipped - unable
     outcomes = [t.outcome for t in record.gpu_memory if skipped or t.outcome != "skipped"]
     shown = counted("gpu_memory", outcomes, planned, NOTHING, "Gbit/s")
-    shown = shown.model_copy(update={"skipped": unable})
+    shown = shown.replace(skipped=unable)
     measured = [t for t in record.gpu_memory if t.outcome == "measured" and t.ratio]
     if not measured:
         yield shown
@@ -154,7 +147,7 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
     near = [t for t in measured if not t.far]
     worst = min(near or measured, key=lambda t: t.ratio)
     if worst.far:
-        yield shown.model_copy(update={"because": FAR, "median": worst.gbit_s})
+        yield shown.replace(because=FAR, median=worst.gbit_s)
         return
     basis = f"{worst.flow} is the slowest, against the hosts' memories on the same way"
     state = rate(worst.ratio, benchmarks.verbs.threshold_pair)

@@ -59,9 +59,7 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
         "not_run": not_run,
         "alone": alone,
     }
-    return plan.model_copy(
-        update={**update, "jobs": tuple(_job_without(job, names) for job in plan.jobs)}
-    )
+    return plan.replace(**update, jobs=tuple(_job_without(job, names) for job in plan.jobs))
 
 
 def _job_without(job: PlannedJob, names: Collection[str]) -> PlannedJob:
@@ -77,8 +75,9 @@ def _job_without(job: PlannedJob, names: Collection[str]) -> PlannedJob:
             "fewer than two workers are left without "
             f"{', '.join(gone[:3])}{' …' if gone[3:] else ''}"
         )
-        return job.model_copy(update={"workers": None, "impossible": why})
-    return job.model_copy(update={"workers": job.workers.model_copy(update={"nodes": nodes})})
+        return job.replace(workers=None, impossible=why)
+    workers = job.workers.model_copy(update={"nodes": nodes})
+    return job.replace(workers=workers)
 
 
 def only(plan: Plan, names: Collection[str]) -> Plan:
@@ -90,43 +89,51 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     parts = {"gpu_memory": plan.gpu_memory, "nccl": plan.nccl, "pods": plan.pods}
     all_tests: set[str] = {*plan.verbs.tests, *(name for name, part in parts.items() if part)}
     known = {"tests": all_tests, "rails": {rail.name for rail in plan.rails}, "nodes": plan.nodes}
-    everything = frozenset[str]().union(*known.values())
-    unknown = [name for name in names if name not in everything]
-    if unknown:
-        there = [f"{kind}: {', '.join(sorted(of_kind)[:12])}" for kind, of_kind in known.items()]
-        raise LabError(
-            f"--only {unknown[0]}: the plan has no such test, rail or node. "
-            f"It has {'; '.join(there)}"
-        )
+    _refuse_unknown(known, names)
     tests, rails, nodes = (of_kind & set(names) for of_kind in known.values())
     if nodes:
         plan = without(plan, plan.nodes - nodes)
-    whole = not (rails or nodes)
     if "gpu_memory" in tests:
         tests |= {"ib_write_bw"}  # it is compared with the host memory of the same run
-    verbs = tuple(test for test in plan.verbs.tests if not tests or test in tests)
-    update: dict[str, object] = {"tests": verbs or plan.verbs.tests[:1]}
-    if not any(test.endswith("_bw") for test in verbs):
-        update |= {"both_ways": False, "incast": 0}
     chosen = tuple(rail for rail in plan.rails if not rails or rail.name in rails)
-    pods = plan.pods if not tests or "pods" in tests else None
-    part = plan.model_copy(
-        update={
-            "verbs": plan.verbs.model_copy(update=update),
-            "rails": chosen
-            if verbs
-            else tuple(rail.model_copy(update={"ends": ()}) for rail in chosen),
-            "pods": pods.on(rails) if pods and rails else pods,
-            "gpu_nodes": plan.gpu_nodes if not tests or "gpu_memory" in tests else (),
-            "nccl": plan.nccl if whole and (not tests or "nccl" in tests) else None,
-            "jobs": plan.jobs if whole and not tests else (),
-            "alone": (),
-            "not_run": {},
-        }
-    )
+    part = plan.replace(rails=chosen, alone=(), not_run={})
+    if rails and plan.pods:
+        part = part.replace(pods=plan.pods.on(rails))
+    if rails or nodes:
+        part = part.replace(jobs=(), nccl=None)
+    if tests:
+        part = _only_tests(part, tests)
     if not part.stages and part.nccl is None and part.pods is None:
         raise LabError("--only leaves nothing to measure: a rail needs two of its nodes")
     return part
+
+
+def _refuse_unknown(known: Mapping[str, Collection[str]], names: Collection[str]) -> None:
+    for name in names:
+        if any(name in of_kind for of_kind in known.values()):
+            continue
+        there = [f"{kind}: {', '.join(sorted(of_kind)[:12])}" for kind, of_kind in known.items()]
+        raise LabError(
+            f"--only {name}: the plan has no such test, rail or node. It has {'; '.join(there)}"
+        )
+
+
+def _only_tests(plan: Plan, tests: Collection[str]) -> Plan:
+    """The plan without jobs, and without what else the names leave out."""
+    verbs = tuple(test for test in plan.verbs.tests if test in tests)
+    of_verbs: dict[str, object] = {"tests": verbs or plan.verbs.tests[:1]}
+    if not any(test.endswith("_bw") for test in verbs):
+        of_verbs |= {"both_ways": False, "incast": 0}
+    update: dict[str, object] = {"jobs": (), "verbs": plan.verbs.replace(**of_verbs)}
+    if not verbs:
+        update["rails"] = tuple(rail.replace(ends=()) for rail in plan.rails)
+    if "nccl" not in tests:
+        update["nccl"] = None
+    if "pods" not in tests:
+        update["pods"] = None
+    if "gpu_memory" not in tests:
+        update["gpu_nodes"] = ()
+    return plan.replace(**update)
 
 
 VERBS_ALONE: dict[str, object] = {
@@ -153,10 +160,8 @@ def alone(plan: Plan, node: str) -> Plan:
             "--node: benchmarks.verbs.tests lacks ib_write_bw, which a NIC is tested with"
         )
     part = without(plan, plan.nodes - {node})
-    verbs = plan.verbs.model_copy(
-        update={"tests": ("ib_write_bw",), "both_ways": False, "sizes": (), "incast": 0}
-    )
-    return part.model_copy(update={**VERBS_ALONE, "verbs": verbs, "alone": (node,)})
+    verbs = plan.verbs.replace(tests=("ib_write_bw",), both_ways=False, sizes=(), incast=0)
+    return part.replace(**VERBS_ALONE).replace(verbs=verbs, alone=(node,))
 
 
 JOBS = frozenset({"gpu_memory", "nccl_one_node", "nccl_all_reduce"})
@@ -187,9 +192,7 @@ def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
     kept = tuple(test for test in plan.verbs.tests if test in tests)
     if not kept:
         return None
-    verbs = plan.verbs.model_copy(
-        update={"tests": kept, "both_ways": "both_ways" in shapes, "sizes": (), "incast": 0}
-    )
+    verbs = plan.verbs.replace(tests=kept, both_ways="both_ways" in shapes, sizes=(), incast=0)
     chosen = tuple(rail for rail in plan.rails if rail.name in rails)
-    with_gpus = {"gpu_nodes": gpu_nodes, "nccl": nccl}
-    return plan.model_copy(update={**VERBS_ALONE, "verbs": verbs, "rails": chosen, **with_gpus})
+    part = plan.replace(**VERBS_ALONE)
+    return part.replace(verbs=verbs, rails=chosen, gpu_nodes=gpu_nodes, nccl=nccl)

@@ -90,7 +90,7 @@ class PlannedRail(Frozen):
     def without(self, names: Collection[str]) -> "PlannedRail":
         """The rail without some nodes."""
         left = tuple(end for end in self.ends if end.node not in names)
-        return self.model_copy(update={"ends": left})
+        return self.replace(ends=left)
 
     def end(self, node: str) -> End:
         """The PF of a node."""
@@ -242,7 +242,7 @@ class Plan(Frozen):
             rounds = len(self.rounds_of(stage))
             times.append(stage_s(self.verbs, stage, rounds, simulated=self.simulated))
         if self.write_stage:
-            once = self.write_stage.model_copy(update={"repeats": 1})
+            once = self.write_stage.replace(repeats=1)
             times.append(stage_s(self.verbs, once, len(self.gpu_memory), simulated=self.simulated))
         return CHECKS_S + warm_up_s(self.verbs, simulated=self.simulated) + sum(times)
 
@@ -352,8 +352,8 @@ def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
 
 
 def _scheduled(plan: Plan, schedule: Schedule, samples: int) -> Plan:
-    verbs = plan.verbs.model_copy(update={"schedule": schedule, "samples": samples})
-    return plan.model_copy(update={"verbs": verbs})
+    verbs = plan.verbs.replace(schedule=schedule, samples=samples)
+    return plan.replace(verbs=verbs)
 
 
 def _rail(lab: Lab, name: str, message_bytes: int) -> PlannedRail:

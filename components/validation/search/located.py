@@ -257,4 +257,4 @@ def _over_all(faults: Sequence[LocatedFault]) -> LocatedFault:
             ratios.append(fault.evidence.median_ratio)
     evidence = FaultEvidence(**sums, median_ratio=min(ratios, default=None))
     log_odds = round(sum(fault.log_odds for fault in faults), 1)
-    return faults[0].model_copy(update={"rail": None, "evidence": evidence, "log_odds": log_odds})
+    return faults[0].replace(rail=None, evidence=evidence, log_odds=log_odds)

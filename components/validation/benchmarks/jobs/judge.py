@@ -47,7 +47,7 @@ def judge_jobs(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
         values_of_test = {"shape": transport, "median": typical, "unit": unit, **counts}
         shown = unrated(program, function, because, **values_of_test)
         if any(job.replayed for job in jobs):
-            shown = shown.model_copy(update=REPLAYED)
+            shown = shown.replace(**REPLAYED)
         yield shown
 
 

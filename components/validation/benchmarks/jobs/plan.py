@@ -211,9 +211,9 @@ def _planned(
         try:
             workers = workers_of(lab, replace(request, transport=transport))
         except LabError as error:
-            yield job.model_copy(update={**update, "impossible": str(error)})
+            yield job.replace(**update, impossible=str(error))
         else:
-            yield job.model_copy(update={**update, "workers": workers})
+            yield job.replace(**update, workers=workers)
 
 
 JOBS = ("nccl", *get_args(Training))

@@ -66,7 +66,7 @@ def _run(job: PlannedJob, turn: int, cluster: ClusterRun) -> JobResult:
         ),
     )
     raw = log_name if log_name in cluster.raw else ""
-    return result.model_copy(update={"job": name, "raw": raw})
+    return result.replace(job=name, raw=raw)
 
 
 def _read(job: PlannedJob, finished: FinishedJob) -> JobResult:
@@ -85,7 +85,7 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
         ranks = job.workers.ranks if job.workers else 1
         reading = training_benchmark(job.program).read(log, ranks)
         result = _measured(job, reading.samples, [], replayed=replayed)
-        return result.model_copy(update={"details": reading.details})
+        return result.replace(details=reading.details)
     if not replayed and lost_its_beginning(log):
         return not_run(job, "error", ROTATED)
     table = parse_nccl(log)
@@ -102,7 +102,7 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
         # a recorded log comes from other machines, so it cannot contradict this lab's plan
         faults = []
     samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
-    return _measured(job, samples, faults, replayed=replayed).model_copy(update=update)
+    return _measured(job, samples, faults, replayed=replayed).replace(**update)
 
 
 def _measured(

@@ -32,9 +32,9 @@ def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedT
     result = record.nccl or NcclResult(outcome="failed", reasons=("no result",))
     because = SIMULATED if record.simulated else NOTHING
     shown = counted("nccl_all_reduce", [result.outcome], 1, because, "GB/s")
-    shown = shown.model_copy(update={"median": result.busbw_gbyte_s})
+    shown = shown.replace(median=result.busbw_gbyte_s)
     if result.replayed:
-        return shown.model_copy(update=REPLAYED)
+        return shown.replace(**REPLAYED)
     if record.simulated:
         return shown
     return _rated(plan, benchmarks, record, shown, result)
@@ -47,8 +47,8 @@ def _rated(
         return shown
     ceiling = ceiling_of(plan, record)
     if ceiling is None:
-        return shown.model_copy(
-            update={"because": "no rail that it runs over was measured, or reports its line rate"}
+        return shown.replace(
+            because="no rail that it runs over was measured, or reports its line rate"
         )
     _, measured = rails_gbit_s(plan, record)
     threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold

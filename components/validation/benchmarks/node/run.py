@@ -63,7 +63,7 @@ async def _node(bench: Bench, node: str) -> tuple[list[Loopback], list[GpuCopy]]
 async def _loopback(bench: Bench, node: str, rail: str) -> Loopback:
     """The port writes to itself from host memory, then from the memory of the nearest GPU."""
     result = Loopback(node=node, rail=rail, outcome="error")
-    stage = bench.plan.verbs.stages[0].model_copy(update={"repeats": 1})
+    stage = bench.plan.verbs.stages[0].replace(repeats=1)
     transfer = Transfer(rail=rail, client=node, server=node, port=bench.plan.verbs.first_port)
     name = f"{FOLDER}/{rail}/{node}"
     try:
@@ -76,19 +76,19 @@ async def _loopback(bench: Bench, node: str, rail: str) -> Loopback:
             "pcie_gbit_s": ports.pcie_gbit_s(device),
             "raw": f"{name}.client",
         }
-        result = result.model_copy(update=known)
+        result = result.replace(**known)
         reading = await bench.once(stage, sides, name)
     except (BusyError, NoResultError, NoAnswerError) as error:
-        return result.model_copy(update={"reason": str(error)})
+        return result.replace(reason=str(error))
     except LabError as error:
-        return result.model_copy(update={"outcome": "failed", "reason": str(error)})
+        return result.replace(outcome="failed", reason=str(error))
     faults = "; ".join(reading.faults)
     if faults:
-        return result.model_copy(update={"outcome": "failed", "reason": faults})
-    result = result.model_copy(update={"outcome": "measured", "gbit_s": reading.value})
+        return result.replace(outcome="failed", reason=faults)
+    result = result.replace(outcome="measured", gbit_s=reading.value)
     if device not in ports.nearest_gpu:
         return result
-    return result.model_copy(update=await _of_gpu(bench, stage, sides, name))
+    return result.replace(**(await _of_gpu(bench, stage, sides, name)))
 
 
 async def _of_gpu(bench: Bench, stage: Stage, sides: Sides, name: str) -> dict[str, object]:

@@ -91,7 +91,7 @@ class PodPlan(Frozen):
         """The check on some of the rails."""
         rails = tuple(rail for rail in self.rails if rail.name in names)
         if rails:
-            return self.model_copy(update={"rails": rails})
+            return self.replace(rails=rails)
         return None
 
     def without(self, names: Collection[str]) -> "PodPlan | None":
@@ -100,9 +100,9 @@ class PodPlan(Frozen):
         for rail in self.rails:
             nodes = tuple(node for node in rail.nodes if node not in names)
             if len(nodes) > 1:
-                rails.append(rail.model_copy(update={"nodes": nodes}))
+                rails.append(rail.replace(nodes=nodes))
         if rails:
-            return self.model_copy(update={"rails": tuple(rails)})
+            return self.replace(rails=tuple(rails))
         return None
 
 

@@ -126,7 +126,7 @@ class _Check:
         if faults or not silent:
             return result
         reason = f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s"
-        return result.model_copy(update={"outcome": "error", "reason": reason})
+        return result.replace(outcome="error", reason=reason)
 
     def _answers(self, rail: PodRail) -> dict[tuple[str, str], str]:
         """Results of the pings, for the pairs that have one."""

@@ -178,7 +178,7 @@ class Course:
                 first.append(t)
         if not first:
             return
-        began, once = time.monotonic(), stage.model_copy(update={"repeats": 1})
+        began, once = time.monotonic(), stage.replace(repeats=1)
         with contextlib.suppress(TimeoutError):
             # a transfer that hangs here hangs again where it counts; both ends are stopped
             async with asyncio.timeout(WARM_UP_S + (plan.verbs.duration_of(stage) or 0)):

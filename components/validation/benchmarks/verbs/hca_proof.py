@@ -73,13 +73,13 @@ async def proven_round(
                 "not be used"
             )
             left_out = stage.result(t.flow, "skipped", why_not)
-            results.append(left_out.model_copy(update={"same_host": alone[t.flow]}))
+            results.append(left_out.replace(same_host=alone[t.flow]))
         elif watched and t.rail in rails and done[t.flow].outcome == "measured":
             ends = _ends(stage, t.client, t.server)
             counts = tuple(
                 _count(t.rail, node, way, (before, after), sums, why or later) for node, way in ends
             )
-            results.append(done[t.flow].model_copy(update={"hcas": counts}))
+            results.append(done[t.flow].replace(hcas=counts))
         else:
             results.append(done[t.flow])
     return results

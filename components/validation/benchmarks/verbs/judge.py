@@ -149,7 +149,7 @@ def _bandwidth(
     ceilings = [(t, ceiling_of(rail, stage, t)) for t in measured]
     rated = [(settled(t) / ceiling.value, ceiling, t) for t, ceiling in ceilings if ceiling]
     if not rated:
-        return shown.model_copy(update={"because": NO_LINE_RATE})
+        return shown.replace(because=NO_LINE_RATE)
     threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
     ratio, ceiling, worst = min(rated, key=lambda row: row[0])
     level = median([value for value, _, _ in rated])
@@ -170,7 +170,7 @@ def _bandwidth(
         return rated_test
     # a transfer without a ceiling may be the slowest
     because = f"{silent} of {len(measured)}: {NO_LINE_RATE}"
-    return rated_test.model_copy(update={"performance": "not rated", "because": because})
+    return rated_test.replace(performance="not rated", because=because)
 
 
 def lowest_by_noise(level: float, measured: Sequence[TransferResult]) -> float:
@@ -235,14 +235,12 @@ def _latency(
     if value > bounds.warn_above_us:
         state = "fail" if value > bounds.fail_above_us else "warn"
     basis = USUAL_PVRDMA if rail.pvrdma else USUAL_HARDWARE
-    return shown.model_copy(
-        update={
-            "performance": worse_of(state, state_of_failed_tries(measured)),
-            "because": "",
-            "ceiling": bounds.warn_above_us * ways,
-            "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no "
-            f"ceiling: {basis}",
-        }
+    return shown.replace(
+        performance=worse_of(state, state_of_failed_tries(measured)),
+        because="",
+        ceiling=bounds.warn_above_us * ways,
+        basis=f"bound {'one way' if ways == 1 else 'there and back'}, a value and no "
+        f"ceiling: {basis}",
     )
 
 

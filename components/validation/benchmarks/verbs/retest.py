@@ -92,7 +92,7 @@ async def retest(
     tries = Tries(bench=bench, stage=stage, limit_s=limit_s, hopeless=_hopeless(bench, by_flow))
     again = stage
     if locates:
-        again = stage.model_copy(update={"repeats": 1})
+        again = stage.replace(repeats=1)
     left: list[Flow] = []
     if locates:
         search = Localiser(fabric_of(bench.plan, stage, results))
@@ -131,24 +131,22 @@ def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferRe
         counters: Counter[str] = Counter()
         for result in good:
             counters.update(result.counters)
-        return good[0].model_copy(
-            update={
-                "samples": tuple(value for result in good for value in result.samples),
-                "tail_us": tuple(value for result in good for value in result.tail_us),
-                "raw": tuple(name for result in good for name in result.raw),
-                "hcas": tuple(count for result in good for count in result.hcas),
-                "counters": dict(counters),
-                "at_once": at_once,
-                "failed_once": _why(first),
-                "failed_at_once": first.at_once,
-            }
+        return good[0].replace(
+            samples=tuple(value for result in good for value in result.samples),
+            tail_us=tuple(value for result in good for value in result.tail_us),
+            raw=tuple(name for result in good for name in result.raw),
+            hcas=tuple(count for result in good for count in result.hcas),
+            counters=dict(counters),
+            at_once=at_once,
+            failed_once=_why(first),
+            failed_at_once=first.at_once,
         )
     values = tuple(first_value(result) or FAILED for result in tries)
     names = tuple(name for result in tries for name in result.raw)
     kept: dict[str, object] = {"retest": values, "retest_raw": names, "retest_at_once": at_once}
     if first.outcome == "measured" and bad:
         kept |= {"failed_once": _why(bad[0]), "failed_at_once": bad[0].at_once}
-    return first.model_copy(update=kept)
+    return first.replace(**kept)
 
 
 def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:

@@ -127,18 +127,16 @@ class Bench:
             tag: prefix of the names of the raw outputs, such as `retest/`.
         """
         after_s = round(time.monotonic() - self.begun, 1)
-        base = stage.result(transfer.flow, "failed").model_copy(
-            update={"at_once": at_once, "after_s": after_s}
-        )
+        base = stage.result(transfer.flow, "failed").replace(at_once=at_once, after_s=after_s)
         try:
             return await self._measured(stage, transfer, base, tag)
         except BusyError as error:
-            return base.model_copy(update={"outcome": "skipped", "reasons": (f"busy: {error}",)})
+            return base.replace(outcome="skipped", reasons=(f"busy: {error}",))
         except (NoResultError, NoAnswerError) as error:
-            return base.model_copy(update={"outcome": "error", "reasons": (str(error),)})
+            return base.replace(outcome="error", reasons=(str(error),))
         except LabError as error:
             also = self.cut.get(transfer.flow)
-            return base.model_copy(update={"reasons": (f"{error}{f'; {also}' if also else ''}",)})
+            return base.replace(reasons=(f"{error}{f'; {also}' if also else ''}",))
 
     def sides_of(self, stage: Stage, transfer: Transfer) -> Sides:
         """Both ends of a transfer, with their GID indexes.
@@ -225,7 +223,7 @@ class Bench:
             tails = [reading.tail_us for reading in readings]
             measured["samples"] = tuple(reading.value for reading in readings)
             measured["tail_us"] = tuple(tail_us for tail_us in tails if tail_us is not None)
-        return base.model_copy(update=measured)
+        return base.replace(**measured)
 
     def _limits(self, stage: Stage, sides: Sides) -> dict[str, float | int | None]:
         """The lower line rate and the narrower share of a PCIe link of the two ends.
