@@ -369,7 +369,9 @@ def test_cancelling_a_run_ends_both_ends_and_gives_the_lease_back(lab: Lab) -> N
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
-            await asyncio.sleep(0.3)
+            async with asyncio.timeout(10):
+                while hosts[0].ended_by_us.count("client") < 2 or hosts[1].ended_by_us.count("server") < 2:
+                    await asyncio.sleep(0.02)
 
     asyncio.run(whole())
 
