@@ -186,6 +186,8 @@ class SystemHost(FakeHost):
                 self.services[unit] = "active" if verb == "start" else "inactive"
             case "is-active" if unit.startswith("rocelab-watch-"):
                 return Done(0 if active == "active" else 3, f"{active}\n", "")
+            case "reset-failed":
+                pass
             case "show" if unit in self.services:
                 return done(f"ActiveState={active}\nUnitFileState={enabled}\n")
             case "enable" if unit in self.services:

@@ -3,14 +3,17 @@
 The false alarms are those of other monitors: what is unused, renamed, or cannot be read just now is not a fault.
 """
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.hosts.document import host_document
+from components.hosts.pack import packed
 from components.hosts.program.look.read_only import ReadOnly
 from components.hosts.program.machine import StepError, load_json
 from components.hosts.program.places import DOCUMENT_FILE
@@ -197,9 +200,29 @@ def test_a_damaged_document_fails_the_unit_instead_of_a_default(tree: Tree) -> N
         load_json(ReadOnly(str(tree.root)), DOCUMENT_FILE)
 
 
-def test_the_unit_may_write_nowhere_but_into_the_folder() -> None:
+def test_the_unit_may_write_nowhere_but_into_the_folder_and_its_cache() -> None:
     assert "ProtectSystem=strict" in SERVICE
     assert re.findall(r"^ReadWritePaths=(.*)$", SERVICE, re.MULTILINE) == ["FOLDER"]
+
+
+def test_compiled_modules_are_kept_until_the_program_changes(tmp_path: Path) -> None:
+    program, cache = tmp_path / "host.pyz", tmp_path / "cache"
+    program.write_bytes(packed())
+    cache.mkdir()
+
+    def run() -> set[Path]:
+        words = [sys.executable, "-I", "-S", program, "watch"]
+        subprocess.run(words, env={"CACHE_DIRECTORY": str(cache)}, capture_output=True, check=True)
+        return set(cache.glob("*/rocelab_host/__pycache__/watch.*.pyc"))
+
+    first = run()
+    assert len(first) == 1
+    assert run() == first
+
+    os.utime(program, (1, 1))
+    second = run()
+    assert len(second) == 1
+    assert second != first
 
 
 def test_only_the_two_files_change(tree: Tree, document: dict[str, Any]) -> None:

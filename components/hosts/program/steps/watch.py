@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 from typing import Dict, List, Set
 
 from ..host import Document, Host
@@ -15,6 +16,7 @@ UNITS = "/etc/systemd/system"
 WANTS = f"{UNITS}/timers.target.wants"
 OURS = re.compile(r"rocelab-watch-[0-9a-f]{8}\.(service|timer)$")
 FOLDER = re.compile(r"^ReadWritePaths=(.+)$", re.MULTILINE)
+CACHE = "rocelab-watch"
 SERVICE = f"""[Unit]
 Description=Counters of rails and GPUs for node_exporter (rocelab)
 
@@ -26,6 +28,7 @@ Nice=10
 ProtectSystem=strict
 ProtectHome=true
 ReadWritePaths=FOLDER
+CacheDirectory={CACHE}
 """
 """systemd itself keeps the program from writing anywhere else."""
 TIMER = """[Unit]
@@ -118,8 +121,11 @@ def _remove(machine: Machine, keep: Dict[str, str]) -> None:
     old = [name for name in _installed(machine) if f"{UNITS}/{name}" not in keep]
     for name in sorted(old, reverse=True):  # the timer before its service
         machine.run("systemctl", "stop", name)
+        # stopped at work, a oneshot service counts as failed
+        machine.run("systemctl", "reset-failed", name)
         for folder in FOLDER.findall(machine.read(f"{UNITS}/{name}")):
             machine.remove(f"{folder}/{FAST_FILE}")
             machine.remove(f"{folder}/{SLOW_FILE}")
         machine.remove(f"{WANTS}/{name}")
         machine.remove(f"{UNITS}/{name}")
+        shutil.rmtree(machine.path(f"/var/cache/{CACHE}"), ignore_errors=True)
