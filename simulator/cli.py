@@ -16,6 +16,7 @@ from simulator import logs, tables
 from simulator.lab import Simulator, simulator_of
 from simulator.nodes.accelerator import VARIABLE
 from simulator.nodes.access import SSH_CONFIG
+from simulator.nodes.image import MORE_PACKAGES
 from simulator.part import CHECKOUT, Part, Report, SimulatorError, announced, on_all
 from simulator.vcenter.verbs import add_vcenter_verbs
 from stacks.base import LabError
@@ -23,6 +24,7 @@ from stacks.base import LabError
 STATE = CHECKOUT / ".sim"
 _EPILOG = f"""environment:
   {VARIABLE}=kvm|tcg   how guests run; default: KVM if a kernel boots with it, otherwise emulation
+  {MORE_PACKAGES}    more packages of Debian for the nodes' image
   XDG_CACHE_HOME           its folder rocelab/nodes holds image and QEMU (default ~/.cache)
   TMPDIR                   needs 1.5 GB free while the image is built
 

@@ -27,6 +27,8 @@ UNWANTED_FILES = (
     *("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/lib/modules/*/kernel/sound/*"),
     *(f"{_DRIVERS}/{kind}/*" for kind in ("gpu", "media", "iio", "staging", "net/wireless")),
 )
+MORE_PACKAGES = "ROCELAB_NODE_PACKAGES"
+"""Variable with more packages of Debian for the image, such as an MPI or a scheduler."""
 ROOT_SIZE_BYTES = 3 << 30
 """Size that the guest sees; the file is sparse."""
 IMAGE_BYTES = 900 << 20
@@ -57,14 +59,14 @@ class Image:
 
 def build_image(report: Report) -> Image:
     """The image of this recipe, made if the cache lacks it. The recipe's name does not depend on package versions."""
-    recipe = [GUEST_RECIPE.read_text(), GUEST_USER, str(ROOT_SIZE_BYTES), *PACKAGES, *UNWANTED_FILES]
-    return Image(made_once("image", "\n".join(recipe), lambda folder: _make(folder, report), report))
+    packages = (*PACKAGES, *os.environ.get(MORE_PACKAGES, "").split())
+    recipe = [GUEST_RECIPE.read_text(), GUEST_USER, str(ROOT_SIZE_BYTES), *packages, *UNWANTED_FILES]
 
+    def fill(folder: Path) -> None:
+        need_space(cache_folder(), IMAGE_BYTES, "the nodes' image")
+        fill_image(Image(folder), Variant(packages=packages), report)
 
-def _make(folder: Path, report: Report) -> None:
-    """Fills root, kernel and initrd."""
-    need_space(cache_folder(), IMAGE_BYTES, "the nodes' image")
-    fill_image(Image(folder), Variant(), report)
+    return Image(made_once("image", "\n".join(recipe), fill, report))
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.integration.stack import Stack, environment
+from tests.integration.stack import Stack, environment, on_node, wait_for
 
 ENGINE = ROOT / ".engine" / "bin"
 
@@ -56,6 +57,22 @@ def sim(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str
         timeout=1500,
         check=False,
     )
+
+
+@contextmanager
+def unplugged(node: str, interface: str) -> Iterator[None]:
+    """A cable that is out: the node sees no carrier within the block, and one after it."""
+    env = environment("lab")
+    assert sim(env, "switch", "pull", node, interface).returncode == 0
+    carrier = f"/sys/class/net/{interface}/carrier"
+    try:
+        wait_for(node, f"cat {carrier}", "0")
+        yield
+    finally:
+        assert sim(env, "switch", "plug", node, interface).returncode == 0
+        wait_for(node, f"cat {carrier}", "1")
+        # igb negotiates pause frames with each new link, and the gate would be right to say so
+        on_node(node, f"sudo ethtool -A {interface} autoneg off rx off tx off")
 
 
 @pytest.fixture(scope="module")

@@ -195,6 +195,14 @@ def on_node(node: str, command: str, timeout_s: float = 60) -> str:
     return done.stdout.strip()
 
 
+def wait_for(node: str, command: str, answer: str) -> None:
+    """Returns when a command prints this."""
+    deadline = time.monotonic() + 60
+    while on_node(node, command) != answer:
+        assert time.monotonic() < deadline, f"{node}: {command} is never {answer}"
+        time.sleep(0.5)
+
+
 def announce_by_lldp(node: str, *interfaces: str) -> None:
     """Sends what lldpd on the node would, once from each of these interfaces."""
     announce = (

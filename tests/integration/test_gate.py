@@ -1,16 +1,14 @@
 """`rocelab gate` on a running lab that breaks in the ways that a scheduler must know about, one line each."""
 
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.integration.conftest import sim
-from tests.integration.stack import KEY, Done, Stack, environment, on_node, wait_for_reboot
+from tests.integration.conftest import sim, unplugged
+from tests.integration.stack import KEY, Done, Stack, environment, on_node, wait_for, wait_for_reboot
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -45,28 +43,6 @@ def gate(lab: Stack, *options: str, file: Path | None = None) -> Done:
 
 def line(done: Done) -> str:
     return done.text.strip().splitlines()[-1]
-
-
-@contextmanager
-def unplugged(node: str, interface: str) -> Iterator[None]:
-    env = environment("lab")
-    assert sim(env, "switch", "pull", node, interface).returncode == 0
-    carrier = f"/sys/class/net/{interface}/carrier"
-    try:
-        wait_for(node, f"cat {carrier}", "0")
-        yield
-    finally:
-        assert sim(env, "switch", "plug", node, interface).returncode == 0
-        wait_for(node, f"cat {carrier}", "1")
-        # igb negotiates pause frames with each new link, and the gate would be right to say so
-        on_node(node, f"sudo ethtool -A {interface} autoneg off rx off tx off")
-
-
-def wait_for(node: str, command: str, answer: str) -> None:
-    deadline = time.monotonic() + 60
-    while on_node(node, command) != answer:
-        assert time.monotonic() < deadline, f"{node}: {command} is never {answer}"
-        time.sleep(0.5)
 
 
 def test_a_lab_that_was_measured_is_open(lab: Stack) -> None:

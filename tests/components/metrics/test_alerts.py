@@ -5,7 +5,6 @@ Prometheus' own promtool evaluates the rules: `promtool test rules` of Debian 12
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from components.metrics.prometheus import board_of, rules_of
 from stacks.lab import Lab
 from stacks.safe_yaml import to_yaml
 from tests.components.audit.spoilt import lab as hardware_lab
+from tests.components.metrics.promtool import assert_alerts
 
 STEPS, STEP_S = 160, 15
 """Forty minutes of scrapes."""
@@ -81,25 +81,8 @@ def without(*names: str) -> dict[str, str]:
 
 def firing(promtool: Path, folder: Path, changed: dict[str, str], expected: set[str], *, lab: Lab = LAB) -> None:
     """Asserts which alerts fire, each as `alertname node place`."""
-    (folder / "rules.yml").write_text(to_yaml(rules_of(lab)))
-    series = [{"series": name, "values": values} for name, values in {**healthy(), **changed}.items()]
-    samples = []
-    for text in sorted(expected):
-        name, node, *place = text.split()
-        kind = "gpu" if place and place[0].startswith("0000") else "rail"
-        labels = f'{{alertname="{name}",node="{node}"' + (f',{kind}="{place[0]}"' if place else "") + "}"
-        samples.append({"labels": labels, "value": 1})
-    expr = 'max by (alertname, node, rail, gpu) (ALERTS{alertstate="firing"}) > 0'
-    test: dict[str, Any] = {
-        "interval": f"{STEP_S}s",
-        "input_series": series,
-        "promql_expr_test": [{"expr": expr, "eval_time": f"{LAST_MINUTE}m", "exp_samples": samples}],
-    }
-    file = folder / "test.yml"
-    document = {"rule_files": ["rules.yml"], "evaluation_interval": f"{STEP_S}s", "tests": [test]}
-    file.write_text(to_yaml(document))
-    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    series = {**healthy(), **changed}
+    assert_alerts(promtool, folder, lab, series, {LAST_MINUTE * 60: expected}, step_s=STEP_S)
 
 
 FAULTS: dict[str, tuple[dict[str, str], set[str]]] = {
