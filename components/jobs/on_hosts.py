@@ -20,9 +20,6 @@ sys.exit(int(relay.makefile().readline() or 255))
 connection to each node. So no node needs a login on another one, and no key is on any of them."""
 AGENT_VARIABLES = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
 """Of Open MPI 4 and 5."""
-NO_AGENT = "true"
-"""What the other nodes' daemons find instead: they get the same variable, start nothing, and end
-without a word if no program of the list exists."""
 
 
 def request_of(line: bytes) -> tuple[str, str]:
@@ -38,7 +35,7 @@ def mpirun(workers: Workers, program: MpiProgram, agent: str = "") -> str:
     """
     variables = []
     if agent:
-        variables = [f"{name}={agent}:{NO_AGENT}" for name in AGENT_VARIABLES]
+        variables = [f"{name}={agent}" for name in AGENT_VARIABLES]
     words = ["env", *variables] if variables else []
     return f"{shlex.join([*words, 'mpirun', *launcher_args(workers, program)])} 2>&1"
 

@@ -23,7 +23,8 @@ NOT_STARTED = 255
 """As ssh ends without a connection."""
 CODES = {126: "cannot be run", 127: "is missing"}
 NO_AGENT = "/bin/false"
-"""Open MPI 4 ends if it finds no ssh, even where it starts nothing on other nodes."""
+"""Open MPI 4 ends if it finds no ssh, even where it starts nothing on other nodes, as its daemons
+on all nodes but the first."""
 _NCCL_WARN = re.compile(r"NCCL WARN (.*)")
 _FRAME = re.compile(r"^-{20,}$", re.MULTILINE)
 
@@ -126,6 +127,6 @@ async def _relay(bench: Bench, workers: Workers) -> AsyncIterator[str]:
     try:
         await feed(pool, f"cat > {quoted}/agent && chmod 700 {quoted}/agent", AGENT.encode())
         async with pool.answering(f"{folder}/relay", answer):
-            yield f"{folder}/agent"
+            yield f"{folder}/agent:{NO_AGENT}"
     finally:
         await run(pool, f"rm -rf {quoted}", SHORT_S)

@@ -40,6 +40,7 @@ STANDARD = {
     "pkgutil",
     "platform",
     "re",
+    "shutil",
     "signal",
     "ssl",
     "subprocess",

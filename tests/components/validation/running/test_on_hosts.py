@@ -124,7 +124,7 @@ def test_a_job_on_nodes_needs_neither_cluster_nor_image_and_a_reviewer_reads_its
     assert job.workers.nodes == TWO
     assert "mpi-all-reduce-roce.sh" in texts
     command = texts["mpi-all-reduce-roce.sh"]
-    assert "OMPI_MCA_plm_rsh_agent=AGENT:true " in command
+    assert "OMPI_MCA_plm_rsh_agent=AGENT" in command
     assert "--host 10.10.11.11:1,10.10.11.12:1" in command
     assert "--mca oob_tcp_if_include enp5s0" in command
     with pytest.raises(ValueError, match="image is missing"):
@@ -171,7 +171,8 @@ def test_mpirun_reaches_the_other_nodes_over_our_own_connections_and_leaves_noth
     plan = mpi_plan(lab)
     [job] = plan.jobs
     # as mpirun does: the agent gets a host and the words of the daemon
-    mpirun = '"${OMPI_MCA_plm_rsh_agent%:true}" 10.10.11.12 echo daemon "on" \\$NODE; echo "agent $?"'
+    mpirun = '"${OMPI_MCA_plm_rsh_agent%:*}" 10.10.11.12 echo daemon "on" \\$NODE; echo "agent $?"'
+    mpirun += '; echo "elsewhere ${OMPI_MCA_plm_rsh_agent#*:}"'
     nodes = Nodes(tmp_path, {"mpirun": mpirun})
 
     async def run() -> str:
@@ -183,6 +184,7 @@ def test_mpirun_reaches_the_other_nodes_over_our_own_connections_and_leaves_noth
     log = asyncio.run(run())
 
     assert "agent 0" in log
+    assert "elsewhere /bin/false" in log, "the other nodes' daemons get the list too, and need a program that they have"
     assert ("gpu02", "echo daemon on $NODE") in nodes.ran
     [made] = [command for _, command in nodes.ran if command.startswith("rm -rf")]
     assert not Path(made.split()[-1]).exists()
@@ -191,7 +193,7 @@ def test_mpirun_reaches_the_other_nodes_over_our_own_connections_and_leaves_noth
 def test_a_host_that_mpirun_should_not_know_is_refused(lab: Lab, tmp_path: Path) -> None:
     plan = mpi_plan(lab)
     [job] = plan.jobs
-    nodes = Nodes(tmp_path, {"mpirun": '"${OMPI_MCA_plm_rsh_agent%:true}" 192.0.2.1 id; echo "agent $?"'})
+    nodes = Nodes(tmp_path, {"mpirun": '"${OMPI_MCA_plm_rsh_agent%:*}" 192.0.2.1 id; echo "agent $?"'})
 
     async def run() -> str:
         async with AsyncExitStack() as stack:
