@@ -115,7 +115,10 @@ def _comment(report: AuditReport, cuts: int) -> str:
 
 
 def _cells(row: AuditRow) -> tuple[str, ...]:
-    word = f"**{row.severity.word}**" if row.severity <= Severity.HIGH else row.severity.word
+    if row.severity <= Severity.HIGH:
+        word = f"**{row.severity.word}**"
+    else:
+        word = row.severity.word
     values = (
         escaped(cut(text, LONGEST_CELL)) for text in (row.where, row.evidence, row.wanted_value)
     )
@@ -127,7 +130,10 @@ def _waived(row: AuditRow) -> str:
 
 
 def _remedy(row: AuditRow) -> str:
-    source = "from practice" if row.source == PRACTICE else f"[source]({row.source})"
+    if row.source == PRACTICE:
+        source = "from practice"
+    else:
+        source = f"[source]({row.source})"
     read = f" Read: {escaped(row.origin)}." if row.read_from else ""
     return f"- `{row.code}`: {escaped(row.reason)} ({source}). Fix: {escaped(row.hint)}.{read}"
 

@@ -27,7 +27,10 @@ def command(stack: Stack, state: bool, as_json: bool) -> Exit:
     lab = stack.lab()
     place = store.store_of(lab, stack.root)
     entries = [] if state else store.read(place, lab.name)
-    history = history_of(entries) if entries else history_in_state(stack, lab, place)
+    if entries:
+        history = history_of(entries)
+    else:
+        history = history_in_state(stack, lab, place)
     entries = entries or list(history.entries)
     if as_json:
         show("", [entry.model_dump(mode="json") for entry in entries], as_json=True)

@@ -120,7 +120,10 @@ class RdmaCluster(pulumi.ComponentResource):
         self.attachments = describe(lab, cluster)
         announce(running, args.kubeconfig)
         everything = [*attached.placed, *after["policies"], *running.values()]
-        patience = "virtual" if lab.simulated else "operator" if after["policies"] else "plain"
+        if lab.simulated:
+            patience = "virtual"
+        else:
+            patience = "operator" if after["policies"] else "plain"
         gate = Declaration(
             NodeGate,
             f"{name}-nodes",

@@ -18,7 +18,10 @@ API_VERSION = "k8s.cni.cncf.io/v1"
 def render_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Manifest:
     """The network of a rail in one namespace."""
     shared = isinstance(cluster.delivery, SharedRdma)
-    first = _macvlan(lab, cluster, rail) if shared else _vf(cluster, rail)
+    if shared:
+        first = _macvlan(lab, cluster, rail)
+    else:
+        first = _vf(cluster, rail)
     chain: Manifest = {
         "cniVersion": "1.0.0",
         "name": rail.network_name,

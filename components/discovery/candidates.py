@@ -127,7 +127,10 @@ def _rdma_port(
     if soft_name and not devices and pf.driver.value == VIRTUAL_DRIVER:
         devices = [RdmaPort(device=soft_name, soft=True)]  # as `up` makes it
     if devices:
-        supported = {"mlx5_core", VIRTUAL_DRIVER} if soft_name else {"mlx5_core"}
+        if soft_name:
+            supported = {"mlx5_core", VIRTUAL_DRIVER}
+        else:
+            supported = {"mlx5_core"}
         refusal = _refusal(pf, interface, devices, carriers, supported)
         number = 0
         if interface:

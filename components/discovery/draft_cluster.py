@@ -118,7 +118,10 @@ def _networks(cluster: Cluster) -> list[_PodNetwork]:
     networks = []
     for attachment in cluster.attachments.or_else(()):
         plugins = attachment.config.get("plugins")
-        first = plugins[0] if isinstance(plugins, list) and plugins else attachment.config
+        if isinstance(plugins, list) and plugins:
+            first = plugins[0]
+        else:
+            first = attachment.config
         if not isinstance(first, dict):
             continue
         vlan, ipam = first.get("vlan"), first.get("ipam")

@@ -163,7 +163,10 @@ class _Nodes:
         """How many GPUs a worker may take: what the cluster offers, else what is plugged in."""
         node = self._in_cluster.of(host)
         offered = node.capacity.get(GPU_RESOURCE, "") if node else ""
-        count = int(offered) if offered.isdecimal() else len(host.gpus.or_else(()))
+        if offered.isdecimal():
+            count = int(offered)
+        else:
+            count = len(host.gpus.or_else(()))
         return min(count, 16)
 
 

@@ -128,7 +128,10 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     host_names: set[str] = set()
     for node in lab.vms:
         if node.vgpu is not None:
-            anywhere = set() if isinstance(node.machine, ExistingMachine) else set(hosts)
+            if isinstance(node.machine, ExistingMachine):
+                anywhere = set()
+            else:
+                anywhere = set(hosts)
             host_names |= {node.machine.host} if node.machine.host else anywhere
     return frozenset(host_names)
 

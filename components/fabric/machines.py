@@ -227,9 +227,15 @@ class Machines(pulumi.ComponentResource):
         reserved = 0
         if node.pfs or node.vgpu:
             reserved = declared.memory_mbytes
-        resource_pool_id = host.resource_pool_id if host else self._cluster.resource_pool_id
+        if host:
+            resource_pool_id = host.resource_pool_id
+        else:
+            resource_pool_id = self._cluster.resource_pool_id
         host_system_id = host.id if host else None
-        wait_for_guest_net_timeout = 0 if args.lab.simulated else declared.address_timeout_minutes
+        if args.lab.simulated:
+            wait_for_guest_net_timeout = 0
+        else:
+            wait_for_guest_net_timeout = declared.address_timeout_minutes
         protect = None if args.lab.simulated else True
         additional_secret_outputs = None
         if node.name in args.keys:

@@ -47,7 +47,10 @@ def read_descriptor(path: Path) -> Descriptor:
         LabError: when there is no valid OVF.
     """
     try:
-        text = _from_ova(path) if path.suffix == ".ova" else path.read_bytes()[: MOST_BYTES + 1]
+        if path.suffix == ".ova":
+            text = _from_ova(path)
+        else:
+            text = path.read_bytes()[: MOST_BYTES + 1]
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
     if len(text) > MOST_BYTES:

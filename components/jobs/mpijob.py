@@ -212,7 +212,10 @@ def _launcher_command(workers: Workers, program: MpiProgram) -> list[str]:
 
 def launcher_args(workers: Workers, program: MpiProgram) -> list[str]:
     """Words of mpirun."""
-    ranks = workers.ranks if program.apart_s is None else workers.gpus_per_node
+    if program.apart_s is None:
+        ranks = workers.ranks
+    else:
+        ranks = workers.gpus_per_node
     args = _mpirun(workers, program, ranks)
     if program.tagged:
         args.append("--tag-output")

@@ -326,7 +326,10 @@ def _attachments(
             "/dev/infiniband; name its resource: --device-resource rdma/<name>"
         )
     # attachments are in the cluster's namespaces; other namespaces use their full name
-    home = request.namespace if request.namespace in cluster.namespaces else cluster.namespaces[0]
+    if request.namespace in cluster.namespaces:
+        home = request.namespace
+    else:
+        home = cluster.namespaces[0]
     attachments = []
     for rail in rails:
         network: str | None = f"{home}/{rail.network_name}"

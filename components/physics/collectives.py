@@ -131,5 +131,8 @@ def ranks_of(name: str, least: float, most: float) -> range:
     if busbw_factor(name, 2) == busbw_factor(name, 3) or least >= whole:
         return range(0)
     first = max(2, ceil(whole / (whole - least) - 1e-6))
-    last = MOST_RANKS if most >= whole else floor(whole / (whole - most) + 1e-6)
+    if most >= whole:
+        last = MOST_RANKS
+    else:
+        last = floor(whole / (whole - most) + 1e-6)
     return range(first, min(last, MOST_RANKS) + 1)

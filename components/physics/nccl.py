@@ -90,7 +90,10 @@ def nccl_ceiling(
     bandwidth = rails_gbyte_s(rails_gbit_s)
     limited_by: Limit = "measured verbs" if measured else "line"
     rails = plural(len(rails_gbit_s), "rail")
-    basis = f"measured {verbs} of {rails}" if measured else f"computed goodput of {rails}"
+    if measured:
+        basis = f"measured {verbs} of {rails}"
+    else:
+        basis = f"computed goodput of {rails}"
     if within_gbyte_s is not None and within_gbyte_s < bandwidth:
         basis = f"ring of the slowest node alone; {basis} would be {bandwidth:.2f}"
         bandwidth, limited_by = within_gbyte_s, "node"

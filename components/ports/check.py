@@ -141,7 +141,10 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
     for row, group in groupby(answers, key=lambda answer: answer.probe.row):
         of_row = list(group)
         faulty = [answer for answer in of_row if _fault_of(answer)]
-        listed = of_row if len(of_row) <= MOST_LINES else faulty[:MOST_LINES]
+        if len(of_row) <= MOST_LINES:
+            listed = of_row
+        else:
+            listed = faulty[:MOST_LINES]
         for answer in listed:
             source = answer.probe.source or "here"
             way = f"{source} -> {answer.probe.target} {row.protocol} {answer.probe.ports}"

@@ -304,7 +304,10 @@ def _tests(summary: Summary, sources: Sources) -> Shown:
 
 
 def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> Iterator[object]:
-    label = "replayed" if test.function == "replayed" else "simulated" if summary.simulated else ""
+    if test.function == "replayed":
+        label = "replayed"
+    else:
+        label = "simulated" if summary.simulated else ""
     unit, worst = f" {unit_text(test.unit)}", test.worst
     yield test_title(test)
     yield test.rail or "all"

@@ -196,7 +196,10 @@ def _of_step(step: PreviewStep) -> Iterator[Effect]:
     elif step.type in {MACHINE, HARDWARE}:
         yield from _machine(step)
     elif step.type.startswith(VSPHERE) and verb in {"replaced", "deleted"}:
-        kind = Kind.FABRIC_REPLACED if verb == "replaced" else Kind.FABRIC_DELETED
+        if verb == "replaced":
+            kind = Kind.FABRIC_REPLACED
+        else:
+            kind = Kind.FABRIC_DELETED
         yield Effect(kind=kind, name=step.name, what=_short_type(step))
     elif step.type != STACK:
         yield _resource(step)
@@ -355,7 +358,10 @@ def _machine(step: PreviewStep) -> Iterator[Effect]:
     if not changed:
         yield _resource(step)
         return
-    kind = Kind.VM_RESTART if step.type == HARDWARE else Kind.VM_MAY_RESTART
+    if step.type == HARDWARE:
+        kind = Kind.VM_RESTART
+    else:
+        kind = Kind.VM_MAY_RESTART
     yield Effect(kind=kind, name=name, what=", ".join(changed))
 
 

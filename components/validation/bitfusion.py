@@ -151,7 +151,10 @@ async def prove(
 def _ended(check: BitfusionCheck, done: CommandResult) -> Proof:
     if done.code == 0:
         return Proof(check=check, state="pass", text="ran on a GPU of the server")
-    how = "did not end in time" if done.code == LATE else f"exit {done.code}"
+    if done.code == LATE:
+        how = "did not end in time"
+    else:
+        how = f"exit {done.code}"
     return Proof(check=check, state="fail", text=f"{shlex.join(check.words)}: {how}; {_last(done)}")
 
 

@@ -253,7 +253,10 @@ class LogResult(Frozen):
     def shown(self, value: float | None, unit: str) -> str:
         """What became of it in a progress line."""
         replayed = " (replayed)" if self.replayed else ""
-        number = "; ".join(self.reasons) if value is None else f"{value:.2f} {unit}"
+        if value is None:
+            number = "; ".join(self.reasons)
+        else:
+            number = f"{value:.2f} {unit}"
         return f"{self.outcome}{replayed}: {number}"
 
 

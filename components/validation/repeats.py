@@ -51,7 +51,10 @@ def outliers(values: Sequence[float]) -> tuple[int, ...]:
     if len(values) < 3:
         return ()  # of two values either may be wrong
     middle, spread = median(values), mad(values)
-    limit = EQUAL_SHARE * abs(middle) if spread == 0 else OUTLIER_Z * spread / NORMAL
+    if spread == 0:
+        limit = EQUAL_SHARE * abs(middle)
+    else:
+        limit = OUTLIER_Z * spread / NORMAL
     return tuple(number for number, value in enumerate(values) if abs(value - middle) > limit)
 
 

@@ -137,5 +137,8 @@ def _shown(value: object) -> str:
         return "untold"
     if isinstance(value, float):
         return f"{value:g}"  # the engine knows no whole numbers
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, sort_keys=True)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -53,7 +53,10 @@ def pcie_link(view: View) -> Faults:
         if speed is None or fastest is None or width is None or widest is None:
             continue
         if speed < fastest or width < widest:
-            reading = pf.pcie_speed_gt_s if speed < fastest else pf.pcie_width
+            if speed < fastest:
+                reading = pf.pcie_speed_gt_s
+            else:
+                reading = pf.pcie_width
             yield fault(port, reading, f"{speed:g} GT/s x{width}", f"{fastest:g} GT/s x{widest}")
 
 

@@ -115,7 +115,10 @@ def _refuse(value: object) -> str:
 def path_of(manifest: Manifest) -> str:
     """The object's path in the API."""
     kind, metadata = str(manifest["kind"]).lower(), part(manifest, "metadata")
-    plural = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
+    if kind.endswith("y"):
+        plural = f"{kind.removesuffix('y')}ies"
+    else:
+        plural = f"{kind}s"
     version = str(manifest["apiVersion"])
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = ""

@@ -166,9 +166,10 @@ def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> VcenterEndpoint
         LabError: when the password is missing.
     """
     in_file = fabric.password == "file"  # noqa: S105  # where it is, not what
-    password = (
-        read_password(fabric, root) if in_file else required_secret(setting, "vcenterPassword")
-    )
+    if in_file:
+        password = read_password(fabric, root)
+    else:
+        password = required_secret(setting, "vcenterPassword")
     return replace(peer_of(fabric, root), user=fabric.user, password=password)
 
 

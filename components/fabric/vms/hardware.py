@@ -43,7 +43,10 @@ def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
         return None
     devices = _devices(vcenter, machine)
     versions = {str(device.deviceProtocol or "") for device in pvrdma_among(devices)}
-    roce_version = versions.pop() if len(versions) == 1 else ",".join(sorted(versions))
+    if len(versions) == 1:
+        roce_version = versions.pop()
+    else:
+        roce_version = ",".join(sorted(versions))
     return Hardware(
         vgpus=tuple(sorted(profile_of(device) for device in vgpus_among(devices))),
         roce_version=roce_version,

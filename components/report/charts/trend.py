@@ -41,7 +41,9 @@ def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
     if len(runs) < 2:
         return []
     drawn = []
-    units = {_line_of(name)[0]: value.unit for name, value in runs[-1].values.items()}
+    units = {}
+    for name, value in runs[-1].values.items():
+        units[_line_of(name)[0]] = value.unit
     for test, unit in units.items():
         lines = _lines(test, runs)
         if any(len(line) - line.count(None) > 1 for line in lines.values()):

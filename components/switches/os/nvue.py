@@ -209,19 +209,17 @@ class Nvue(Dialect):
         member = object_at(interface, "bridge", "domain", self._bridge)
         tagged = [int(vlan) for text in object_at(member, "vlan") for vlan in _expanded(text)]
         native = member.get("untagged", member.get("access"))
-        mode = (
-            "trunk"
-            if "untagged" in member or tagged
-            else "access"
-            if "access" in member
-            else "routed"
-        )
+        if "untagged" in member or tagged:
+            mode = "trunk"
+        else:
+            mode = "access" if "access" in member else "routed"
         native_vlan = None
         if native is not None:
             native_vlan = number_of(native, f"{_of_port(port)}: VLAN")
-        watchdog = (
-            None if declared.watchdog is None else _enabled(object_at(quality, "pfc-watchdog"))
-        )
+        if declared.watchdog is None:
+            watchdog = None
+        else:
+            watchdog = _enabled(object_at(quality, "pfc-watchdog"))
         marking = object_at(of["congestion-control"], "traffic-class")
         paused = object_at(of["pfc"], "switch-priority")
         schedule = of["egress-scheduler"]

@@ -63,7 +63,10 @@ class Onyx(Dialect):
         lines: list[str] = []
         if "description" in fields:
             text = settings.description
-            line = f"{at} description {text}" if text else f"{at} no description"
+            if text:
+                line = f"{at} description {text}"
+            else:
+                line = f"{at} no description"
             lines.append(line)
         if "vlans" in fields:
             lines += _membership(at, settings)

@@ -61,7 +61,10 @@ async def _apart(bench: Bench, workers: Workers, program: MpiProgram, name: str)
         try:
             log = await _finished(bench, node, f"{command}; echo exit $?", limit_s)
         except LabError as error:
-            log = error.log if isinstance(error, JobError) and error.log else f"{error}"
+            if isinstance(error, JobError) and error.log:
+                log = error.log
+            else:
+                log = f"{error}"
         return "".join(f"[{node}] {line}\n" for line in log.splitlines())
 
     logs = await asyncio.gather(*(on(node) for node in workers.nodes if node in bench.connections))

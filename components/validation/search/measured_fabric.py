@@ -185,7 +185,10 @@ def _level(values: list[float], ceiling: float | None) -> float:
     """
     if not values:
         return ceiling or 1.0
-    best = ceiling if ceiling is not None else sorted(values)[int(0.9 * (len(values) - 1))] / USUAL
+    if ceiling is not None:
+        best = ceiling
+    else:
+        best = sorted(values)[int(0.9 * (len(values) - 1))] / USUAL
     sound = [value for value in values if value >= GOOD_FROM * best]
     if len(sound) < max(2, len(values) // 20):
         return USUAL * best

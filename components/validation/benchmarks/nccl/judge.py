@@ -51,7 +51,10 @@ def _rated(
             because="no rail that it runs over was measured, or reports its line rate"
         )
     _, measured = rails_gbit_s(plan, record)
-    threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
+    if measured:
+        threshold = benchmarks.nccl.threshold_measured
+    else:
+        threshold = benchmarks.nccl.threshold
     ratio = result.busbw_gbyte_s / ceiling.value
     return shown.rated(rate(ratio, threshold), ceiling.value, ceiling.basis, ratio)
 

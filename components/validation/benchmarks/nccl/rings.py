@@ -99,7 +99,10 @@ def _ring(node: str, lines: list[str]) -> NodeRing:
     try:
         table = parse_nccl("\n".join(lines))
     except LabError as error:
-        why = f"no end within {RING_S} s" if code == LATE else f"exit {code}: {error}"
+        if code == LATE:
+            why = f"no end within {RING_S} s"
+        else:
+            why = f"exit {code}: {error}"
         return NodeRing(node=node, outcome="failed", reason=why)
     wrong = table.out_of_bounds or table.wrong
     reason = ""

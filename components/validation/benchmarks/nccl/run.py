@@ -137,7 +137,10 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
         )
     network = parse_nccl_log(log)
     # a recorded log comes from other machines, so it cannot contradict this lab's plan
-    faults = [] if replayed else faults_of_table(table, network, "roce", plan.largest_bytes)
+    if replayed:
+        faults = []
+    else:
+        faults = faults_of_table(table, network, "roce", plan.largest_bytes)
     return NcclResult(
         outcome=outcome_of(faults),
         reasons=tuple(faults),

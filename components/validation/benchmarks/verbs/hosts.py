@@ -170,11 +170,10 @@ def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
 def _refuse_busy(ports: dict[str, HostPorts], foreign: list[str], *, cluster_known: bool) -> None:
     # a cluster that was asked knows more about a pod: its name, and whether it is a leftover of a
     # run
-    away = (
-        []
-        if cluster_known
-        else [f"{node}: {vf}" for node, known in ports.items() for vf in known.away]
-    )
+    if cluster_known:
+        away = []
+    else:
+        away = [f"{node}: {vf}" for node, known in ports.items() for vf in known.away]
     uses = (
         (
             "queue pairs are open on ",

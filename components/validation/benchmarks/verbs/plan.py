@@ -260,7 +260,10 @@ class VerbsPlan(Frozen):
         perftest has a buffer to send from and another one to receive into for each queue pair
         (perftest_resources.c).
         """
-        queue_pairs = MOST_QUEUE_PAIRS if self.queue_pairs == "auto" else self.queue_pairs
+        if self.queue_pairs == "auto":
+            queue_pairs = MOST_QUEUE_PAIRS
+        else:
+            queue_pairs = self.queue_pairs
         return 2 * max(self.message_bytes * queue_pairs, *self.sizes, 0)
 
     def duration_of(self, stage: Stage) -> int | None:

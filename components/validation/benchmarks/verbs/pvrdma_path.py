@@ -158,7 +158,10 @@ def _said(count: HcaCount) -> str:
             f"{count.way} by the HCA below {count.machine}{hca}: unknown: "
             f"{count.why or 'no counter was reported'}"
         )
-    counted = "counter stepped back" if count.counted_bytes < 0 else f"{count.counted_bytes} bytes"
+    if count.counted_bytes < 0:
+        counted = "counter stepped back"
+    else:
+        counted = f"{count.counted_bytes} bytes"
     return (
         f"{count.way} by the HCA below {count.machine}{hca}: {counted} of "
         f"{count.written_bytes} written"

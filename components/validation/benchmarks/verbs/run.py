@@ -187,7 +187,10 @@ class Bench:
         self, stage: Stage, transfer: Transfer, base: TransferResult, tag: str
     ) -> TransferResult:
         sides = self.sides_of(stage, transfer)
-        sizes = self.plan.verbs.sizes if stage.shape == "sizes" else (stage.message_bytes,)
+        if stage.shape == "sizes":
+            sizes = self.plan.verbs.sizes
+        else:
+            sizes = (stage.message_bytes,)
         readings: list[PerftestRun] = []
         runs = sizes * stage.repeats
         usual = raw_names(transfer.rail, stage.name, transfer.client, transfer.server, len(runs))
