@@ -54,4 +54,6 @@ def _network(text: str) -> IPv4Network | None:
         network = ip_network(text, strict=False)
     except ValueError:
         return None
-    return network if isinstance(network, IPv4Network) else None
+    if isinstance(network, IPv4Network):
+        return network
+    return None

@@ -145,7 +145,9 @@ def _row(finding: AuditFinding, names: bool, waiver: str = "") -> AuditRow:
 
 def _value(text: str, names: bool) -> str:
     bare = text.removesuffix(", as most peers")
-    return redacted(text) if names or PUBLIC.fullmatch(bare) else ""
+    if names or PUBLIC.fullmatch(bare):
+        return redacted(text)
+    return ""
 
 
 def _count(finding: AuditFinding) -> str:

@@ -85,7 +85,9 @@ def _selects(policy: JsonValue, nics: Sequence[str]) -> bool:
 def _name(item: JsonValue, fields: Sequence[str]) -> str:
     name = str(at(item, "metadata", "name"))
     present = _set_fields(item, fields)
-    return f"{name} ({', '.join(present)})" if present else name
+    if present:
+        return f"{name} ({', '.join(present)})"
+    return name
 
 
 def preconditions(lab: Lab, cluster: Cluster) -> list[Precondition]:

@@ -47,7 +47,9 @@ class RailPort:
     @property
     def address(self) -> IPv4Interface | None:
         """Its one address; None when it has none or several."""
-        return self.addresses[0] if len(self.addresses) == 1 else None
+        if len(self.addresses) == 1:
+            return self.addresses[0]
+        return None
 
     @property
     def without_addresses(self) -> str:

@@ -56,7 +56,9 @@ class ReferencedMachines(Resource[ReferencedMachinesInputs, ReferencedMachinesSt
                     f"this run creates port group {group} and then stops: add a PVRDMA adapter on "
                     f"it to {', '.join(waiting)}, then run again"
                 )
-        return [Failure("machines", _refusal(faults))] if faults else []
+        if faults:
+            return [Failure("machines", _refusal(faults))]
+        return []
 
     async def diff(self, old: ReferencedMachinesState, new: ReferencedMachinesInputs) -> list[str]:
         """Other declarations, or a difference that a refresh found."""

@@ -150,7 +150,9 @@ class Workers(FrozenModel):
     @property
     def bootstrap_interfaces(self) -> tuple[str, ...]:
         """Where MPI and NCCL's own bootstrap run: never on a rail."""
-        return self.host.interfaces if self.host else (POD_INTERFACE,)
+        if self.host:
+            return self.host.interfaces
+        return (POD_INTERFACE,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,7 +56,9 @@ def counted(test: JudgedTest) -> str:
     )
     counts = [f"{count} {what}" for what, count in missing if count]
     planned = test.measured + test.failed + test.skipped + test.errors
-    return f"{', '.join(counts)} of {planned}" if counts else ""
+    if counts:
+        return f"{', '.join(counts)} of {planned}"
+    return ""
 
 
 def rated(summary: Summary) -> str:
@@ -113,7 +115,9 @@ def number(value: float | None) -> str:
     """Four significant digits: what two runs of one fabric agree on at best."""
     if value is None:
         return ""
-    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+    if abs(value) < 10_000:
+        return f"{value:.4g}"
+    return f"{value:.0f}"
 
 
 def percent(share: float | None, *, signed: bool = False) -> str:

@@ -230,7 +230,9 @@ class Sources:
             alone = (test.test, test.shape) == ("nccl_all_reduce", "")
             return self._log(self._nccl) if alone else ""
         group = (test.test, test.shape, test.rail)
-        return anchor_of(*group) if group in self.groups else ""
+        if group in self.groups:
+            return anchor_of(*group)
+        return ""
 
     def worst(self, test: JudgedTest) -> str:
         """Anchor of the outputs by which a test's slowest transfer is judged."""

@@ -99,7 +99,9 @@ def _cell(entry: Entry, before: Entry | None, name: str) -> str:
 
 def _coloured(state: str) -> str:
     colour = colour_of(state)
-    return f"[{colour}]{state}[/]" if colour else escape(state)
+    if colour:
+        return f"[{colour}]{state}[/]"
+    return escape(state)
 
 
 def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:

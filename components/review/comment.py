@@ -149,7 +149,9 @@ def _footer(comment: Comment) -> list[str]:
     if comment.facts_read:
         span = " to ".join(dict.fromkeys(comment.facts_read))
         remarks.append(f"VFs in use as the hosts said at {span} UTC")
-    return [f"<sub>{'; '.join(remarks)}</sub>"] if remarks else []
+    if remarks:
+        return [f"<sub>{'; '.join(remarks)}</sub>"]
+    return []
 
 
 def _headline(review: Review) -> str:
@@ -247,7 +249,9 @@ def _comment_row(kind: Kind, where: str, change: str, count: str) -> CommentRow:
 def _counted(kind: Kind, same: Sequence[Effect]) -> str:
     hosts = plural(len({effect.name for effect in same}), *NOUNS.get(kind, ("host",)))
     parts = len({(effect.name, effect.part) for effect in same if effect.part})
-    return f"{plural(parts, 'port')} of {hosts}" if parts else hosts
+    if parts:
+        return f"{plural(parts, 'port')} of {hosts}"
+    return hosts
 
 
 def _cells(row: CommentRow, *, shortened: bool) -> tuple[str, str]:

@@ -388,7 +388,9 @@ def _inputs(state: State | None) -> Props:
 def _hidden(props: Props, read: Mapping[str, object]) -> set[str]:
     """Hosts that have a record which says nothing to this version."""
     hosts = props.get("hosts")
-    return set(hosts) - set(read) if isinstance(hosts, dict) else set()
+    if isinstance(hosts, dict):
+        return set(hosts) - set(read)
+    return set()
 
 
 def _without(records: Mapping[str, T], names: set[str]) -> dict[str, T]:

@@ -98,7 +98,9 @@ class Preview(BaseModel):
         for diagnostic in self.diagnostics:
             if diagnostic.urn:
                 urns.append(diagnostic.urn)
-        return _part(urns[0], 0).rpartition(":")[2] if urns else ""
+        if urns:
+            return _part(urns[0], 0).rpartition(":")[2]
+        return ""
 
 
 def read_preview(text: str) -> Preview:

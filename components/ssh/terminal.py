@@ -71,7 +71,9 @@ class Terminal:
         prompt = PROMPT.search(text)
         if prompt and self._name is None:
             self._name = prompt[1]
-        return prompt if prompt and prompt[1] == self._name else None
+        if prompt and prompt[1] == self._name:
+            return prompt
+        return None
 
 
 @asynccontextmanager

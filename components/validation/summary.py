@@ -284,4 +284,6 @@ def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
     """A text of at most `longest` characters."""
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 3]}..."

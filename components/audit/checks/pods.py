@@ -133,7 +133,9 @@ def _operated(view: View) -> SriovOperator | None:
     delivery = None
     if view.lab and view.lab.cluster:
         delivery = view.lab.cluster.delivery
-    return delivery if isinstance(delivery, SriovOperator) else None
+    if isinstance(delivery, SriovOperator):
+        return delivery
+    return None
 
 
 def _offers_vfs(view: View) -> bool:

@@ -81,7 +81,9 @@ def row_of(current: Result, cells: list[str]) -> ResultRow | None:
     columns = current.columns
     whole = not columns or len(cells) == len(columns)
     if current.kind == "latency":
-        return _latency(columns, cells) if columns and whole else None
+        if columns and whole:
+            return _latency(columns, cells)
+        return None
     average = 3
     for place, column in enumerate(columns):
         if column.startswith("BW average["):

@@ -105,7 +105,9 @@ def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     for rail in plan.nccl.rails:
         medians_of_rails.append(median_of(record.transfers_of(stage.test, stage.shape, rail)))
     medians = [value for value in medians_of_rails if value]
-    return medians if len(medians) == len(medians_of_rails) else []
+    if len(medians) == len(medians_of_rails):
+        return medians
+    return []
 
 
 def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:

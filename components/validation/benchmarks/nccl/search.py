@@ -151,7 +151,9 @@ class RingSearch:
 
     def _halves(self, values: "Values") -> tuple[tuple[str, ...], ...]:
         within, open_halves = self._narrowed(values)
-        return open_halves if len(within) >= SMALLEST_HALF else ()
+        if len(within) >= SMALLEST_HALF:
+            return open_halves
+        return ()
 
     def _narrowed(self, values: "Values") -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """The smallest set of nodes whose ring is slow, and its halves without a result."""

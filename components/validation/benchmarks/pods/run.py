@@ -290,7 +290,9 @@ class _Check:
         for net in self.networks.get(node, ()):
             if net.name == rail.network:
                 of_rail.append(net)
-        return of_rail[0] if of_rail and of_rail[0].address else None
+        if of_rail and of_rail[0].address:
+            return of_rail[0]
+        return None
 
     def _pods(self, selector: str) -> list[Pod]:
         return objects(self.api, self.pods_path, Pod, {"labelSelector": selector})

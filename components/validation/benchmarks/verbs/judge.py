@@ -59,7 +59,9 @@ def settled(transfer: TransferResult) -> float:
     """
     if transfer.retest:
         return median(transfer.retest)
-    return repeats(transfer.samples).median if transfer.samples else 0.0
+    if transfer.samples:
+        return repeats(transfer.samples).median
+    return 0.0
 
 
 def _pair(transfer: TransferResult) -> Pair:
@@ -255,7 +257,9 @@ def state_of_failed_tries(measured: Sequence[TransferResult]) -> Performance:
     count = sum(bool(t.failed_once) for t in measured)
     if not count:
         return "pass"
-    return "unstable" if too_many(count, len(measured)) else "warn"
+    if too_many(count, len(measured)):
+        return "unstable"
+    return "warn"
 
 
 def only_with_fewer(transfer: TransferResult) -> bool:
@@ -266,7 +270,9 @@ def only_with_fewer(transfer: TransferResult) -> bool:
 def crowded(measured: Sequence[TransferResult]) -> int:
     """How many transfers work only with fewer at once; 0 where chance explains them."""
     count = sum(map(only_with_fewer, measured))
-    return count if count > max(1, CROWDED_SHARE * len(measured)) else 0
+    if count > max(1, CROWDED_SHARE * len(measured)):
+        return count
+    return 0
 
 
 def transfer_reasons(record: RunRecord) -> Iterator[str]:
@@ -413,7 +419,9 @@ def fabric_of(
 def first_value(transfer: TransferResult) -> float | None:
     """The value of the run itself; None where it failed, even if a second try succeeded."""
     measured = transfer.outcome == "measured" and not transfer.second_try
-    return transfer.value if measured and transfer.samples else None
+    if measured and transfer.samples:
+        return transfer.value
+    return None
 
 
 def _share(ceilings: Mapping[Flow, float], values: Mapping[Flow, Value]) -> float:

@@ -116,7 +116,9 @@ class HostPorts:
         """Payload bandwidth of the NIC's PCIe link."""
         speed, _, width = self.facts.pcie.get(device, "").rpartition(" ")
         link = pcie_link(speed, width)
-        return round(link.payload_gbit_s(), 2) if link else None
+        if link:
+            return round(link.payload_gbit_s(), 2)
+        return None
 
     def pinned(self, device: str) -> tuple[str, ...]:
         """The words that keep a program on the NIC's NUMA node.
