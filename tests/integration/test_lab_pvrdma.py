@@ -136,6 +136,7 @@ def test_after_a_reboot_the_rdma_driver_is_loaded_again_once_its_netdev_has_an_a
     made.unchanged()
 
 
+@pytest.mark.row("C 275-285")
 @pytest.mark.whole
 def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(
     made: Stack, endpoint: VcenterEndpoint
@@ -144,6 +145,7 @@ def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(
         vcenter.set_option(vcenter.host("DC0_C0_H1"), OPTION, "")  # another adapter is refused under running machines
         vcenter.set_ruleset(vcenter.host("DC0_C0_H2"), RULESET, enabled=False)
     on_node("gpu02", "sudo ip link set dev enp5s0 mtu 1500")
+    on_node("gpu01", "sudo rdma link delete vmw_pvrdma0")
 
     shown = made.drift().text
     made.repair().succeeded()
@@ -152,6 +154,8 @@ def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(
     assert lines_naming(shown, "DC0_C0_H2:", "firewall_open", "False => True")
     assert lines_naming(shown, "gpu02:", "enp5s0.mtu_bytes", "1500 => 9000")
     assert on_node("gpu02", f"cat {PF}/mtu") == "9000"
+    assert lines_naming(shown, "gpu01:", "enp5s0.pvrdma_port", "ACTIVE")
+    assert "vmw_pvrdma0/1 state ACTIVE" in on_node("gpu01", "rdma link")
     with session(endpoint) as vcenter:
         assert vcenter.option(vcenter.host("DC0_C0_H1"), OPTION) == "vmk1"
 
