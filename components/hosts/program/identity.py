@@ -14,7 +14,7 @@ from typing import Dict, List, NamedTuple
 from .carriers import refuse_what_carries_the_host
 from .host import Host
 from .machine import Machine, StepError, load_json
-from .ofed import MODULE
+from .modules_built import MLX5
 from .places import LINK_FILE, NICS_FILE
 
 LINK_TEXT = """\
@@ -80,7 +80,7 @@ def devices_are_there(host: Host) -> bool:
         if not named and not machine.names(f"/sys/bus/pci/devices/{address}/net"):
             return False
         device = f"/sys/class/infiniband/{pf['rdma_device']}"
-        if pf["driver"] == MODULE and not machine.exists(device):
+        if pf["driver"] == MLX5 and not machine.exists(device):
             return False
     return True
 
@@ -135,11 +135,9 @@ def unpinned_names(host: Host) -> List[str]:
 def _link_files(host: Host) -> Dict[str, str]:
     machine, files = host.machine, {}
     for name in sorted(host.links()):
-        if host.driver(name) == MODULE and not machine.exists(
-            f"/sys/class/net/{name}/device/physfn"
-        ):
+        if host.driver(name) == MLX5 and not machine.exists(f"/sys/class/net/{name}/device/physfn"):
             files[name] = LINK_TEXT.format(
-                pci_address=host.pci_address(name), driver=MODULE, name=name
+                pci_address=host.pci_address(name), driver=MLX5, name=name
             )
     return files
 

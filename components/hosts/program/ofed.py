@@ -9,9 +9,8 @@ from typing import Dict, List, Set
 from .carriers import refuse_what_carries_the_host
 from .host import Host
 from .machine import Machine, StepError
-from .modules_built import module_file, running_kernel
+from .modules_built import MLX5, module_file, running_kernel
 
-MODULE = "mlx5_core"
 PACKAGES = (
     r"^(doca-|mlnx-|kmod-mlnx|ofed-scripts$|flexio|dpa-|dpacc|collectx|clusterkit$"
     r"|kmod-(iser|isert|srp|kernel-mft)|kernel-mft)"
@@ -81,9 +80,9 @@ def built(machine: Machine) -> str:
         return BUILT
     if states:
         return f"dkms for {kernel}: {', '.join(sorted(states))}"
-    file = module_file(machine, MODULE)
+    file = module_file(machine, MLX5)
     if not file.path or file.of_the_kernel:
-        return f"not for {kernel}: {file.path or 'there is no ' + MODULE}"
+        return f"not for {kernel}: {file.path or 'there is no ' + MLX5}"
     return BUILT
 
 
@@ -104,9 +103,9 @@ def dkms_states(printed: str, kernel: str) -> List[str]:
 
 def loaded(machine: Machine) -> str:
     """`AS_INSTALLED`, or which other driver runs."""
-    if not machine.exists(f"/sys/module/{MODULE}"):
+    if not machine.exists(f"/sys/module/{MLX5}"):
         return "not loaded"
-    file, module = module_file(machine, MODULE), f"/sys/module/{MODULE}"
+    file, module = module_file(machine, MLX5), f"/sys/module/{MLX5}"
     srcversion, version = machine.read(module + "/srcversion"), machine.read(module + "/version")
     # srcversion is a hash over the module's sources; the kernel's own modules have no other version
     same = (
@@ -121,7 +120,7 @@ def loaded(machine: Machine) -> str:
 
 def runs_inbox(machine: Machine) -> bool:
     """Whether the loaded module, if any, came with the kernel: others taint it."""
-    return "O" not in machine.read(f"/sys/module/{MODULE}/taint")
+    return "O" not in machine.read(f"/sys/module/{MLX5}/taint")
 
 
 def module_holders(machine: Machine) -> List[str]:
@@ -163,7 +162,7 @@ def _other_ports(host: Host, ours: Set[str]) -> List[str]:
     vfs = {vf.netdev for pf in ours for vf in host.vfs(pf)}
     reasons = []
     for name in sorted(host.links()):
-        if host.driver(name) != MODULE or name in vfs:
+        if host.driver(name) != MLX5 or name in vfs:
             continue
         try:
             refuse_what_carries_the_host(host, [name])
@@ -171,5 +170,5 @@ def _other_ports(host: Host, ours: Set[str]) -> List[str]:
             reasons.append(error.reason)
             continue
         if name not in ours and host.is_up(name):
-            reasons.append(f"{name} is up, also uses {MODULE}, and is not a rail of this lab")
+            reasons.append(f"{name} is up, also uses {MLX5}, and is not a rail of this lab")
     return reasons

@@ -61,6 +61,8 @@ UDEV_FILE = "/etc/udev/rules.d/90-rocelab.rules"
 LINK_FILE = "/etc/systemd/network/70-rocelab-{}.link"
 """Keeps a netdev's name over a change of its driver. It stays with the driver: an undo must rename
 nothing."""
+FAST_FILE, SLOW_FILE = "rocelab.prom", "rocelab_slow.prom"
+"""What the watch writes, in the folder of node_exporter's textfile collector."""
 NETWORK_MANAGER_FILE = "/etc/udev/rules.d/91-rocelab-networkmanager.rules"
 NETWORKD_DROP_INS = "/etc/systemd/networkd.conf.d"
 NETWORKD_FILE = NETWORKD_DROP_INS + "/60-rocelab.conf"

@@ -14,9 +14,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from .look.read_only import ReadOnly
 from .machine import load_json
-from .places import DOCUMENT_FILE, NICS_FILE
+from .places import DOCUMENT_FILE, FAST_FILE, NICS_FILE, SLOW_FILE
 
-FAST_FILE, SLOW_FILE = "rocelab.prom", "rocelab_slow.prom"
 SLOW_S = 120
 """Programs run only this often: nvidia-smi alone takes 65 ms of processor time for a GPU."""
 NICENESS = 10

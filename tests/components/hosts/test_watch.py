@@ -16,9 +16,9 @@ from components.hosts.document import host_document
 from components.hosts.pack import packed
 from components.hosts.program.look.read_only import ReadOnly
 from components.hosts.program.machine import StepError, load_json
-from components.hosts.program.places import DOCUMENT_FILE
+from components.hosts.program.places import DOCUMENT_FILE, FAST_FILE, SLOW_FILE
 from components.hosts.program.steps.watch import SERVICE
-from components.hosts.program.watch import FAST_FILE, METRICS, SLOW_FILE, SLOW_S, write
+from components.hosts.program.watch import METRICS, SLOW_S, write
 from stacks.lab import Lab
 from tests.components.audit.spoilt import lab as hardware_lab
 from tests.components.inventory.tree import FIRST, GPU, NAMES, SECOND, Tree

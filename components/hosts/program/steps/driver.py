@@ -11,7 +11,7 @@ from ..distribution import install
 from ..host import Document, Host
 from ..identity import pin_names
 from ..machine import StepError
-from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers, module_file
+from ..modules_built import BUILD_S, MLX5, build_for_this_kernel, missing_headers, module_file
 from ..places import LINK_FILE
 from ..software import (
     fetch,
@@ -71,7 +71,7 @@ class DriverStep(Step):
         if declared["source"] == "keep":
             return {"driver": self._kept(host, version)}
         if declared["source"] == "inbox":
-            own = INBOX if module_file(machine, ofed.MODULE).path else f"no {ofed.MODULE}"
+            own = INBOX if module_file(machine, MLX5).path else f"no {MLX5}"
             fields: Fields = {"driver": version or own}
             loaded = INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
         else:
@@ -88,7 +88,7 @@ class DriverStep(Step):
                 f"{self.target(host.document)['driver']}",
                 "driver.source: keep only compares; install it yourself, or set another source",
             )
-        running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
+        running = host.machine.exists(f"/sys/module/{MLX5}")
         # checked before anything is replaced: afterwards only a reboot restores the old driver
         held = self._held(host) if running and not declared["may_reboot"] else []
         if held:
@@ -114,10 +114,10 @@ class DriverStep(Step):
         return [] if host.document["driver"]["source"] == "keep" else list(self.files)
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        machine, module = host.machine, f"/sys/module/{ofed.MODULE}"
+        machine, module = host.machine, f"/sys/module/{MLX5}"
         versions = {
             "ofed": ofed.ofed_version(machine),
-            "installed": module_file(machine, ofed.MODULE).version,
+            "installed": module_file(machine, MLX5).version,
             "loaded": machine.read(f"{module}/version"),
         }
         if machine.exists(module):
@@ -129,9 +129,9 @@ class DriverStep(Step):
     def _kept(self, host: Host, version: str) -> str:
         declared, machine = host.document["driver"], host.machine
         drivers = {host.driver(pf["interface"]) for pf in host.pfs}
-        if ofed.MODULE not in drivers and not machine.exists(f"/sys/module/{ofed.MODULE}"):
-            return f"not there: {ofed.MODULE} is not loaded"
-        running = version or machine.read(f"/sys/module/{ofed.MODULE}/version") or INBOX
+        if MLX5 not in drivers and not machine.exists(f"/sys/module/{MLX5}"):
+            return f"not there: {MLX5} is not loaded"
+        running = version or machine.read(f"/sys/module/{MLX5}/version") or INBOX
         return version_field(running, declared["version"], KEPT)
 
     def _replace(self, host: Host) -> None:
@@ -154,9 +154,9 @@ class DriverStep(Step):
             install(machine, names)
         elif declared["source"] == "mlnx_ofed":
             self._install_archive(host)
-        elif not module_file(machine, ofed.MODULE).path:
+        elif not module_file(machine, MLX5).path:
             raise StepError(
-                f"this kernel has no module {ofed.MODULE}",
+                f"this kernel has no module {MLX5}",
                 "Ubuntu has it in linux-modules-extra; Debian's cloud kernels omit it: see "
                 "system.packages",
             )
@@ -209,8 +209,8 @@ class DriverStep(Step):
 
     def _load(self, host: Host) -> None:
         machine = host.machine
-        if not machine.exists(f"/sys/module/{ofed.MODULE}"):
-            machine.must("modprobe", "-a", ofed.MODULE, "mlx5_ib")
+        if not machine.exists(f"/sys/module/{MLX5}"):
+            machine.must("modprobe", "-a", MLX5, "mlx5_ib")
         actual = self.observed(host)["driver_loaded"]
         if actual == self.target(host.document)["driver_loaded"]:
             return

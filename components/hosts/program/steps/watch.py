@@ -8,9 +8,8 @@ from typing import Dict, List, Set
 
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..places import PROGRAM_FILE
+from ..places import FAST_FILE, PROGRAM_FILE, SLOW_FILE
 from ..step import Before, Fields, Step
-from ..watch import FAST_FILE, SLOW_FILE
 
 UNITS = "/etc/systemd/system"
 WANTS = f"{UNITS}/timers.target.wants"
