@@ -63,6 +63,8 @@ def machines() -> Iterator[dict[str, Machine]]:
             plug(machines[cable.node], cable.interface, machines[SWITCH], port)
         for machine in machines.values():
             machine.start(f"{BIN}/lldpd", "-d", "-L", f"{BIN}/lldpcli", "-O", "/run/lldpd.conf")
+        for machine in machines.values():  # `run` bounds the wait
+            machine.run("sh", "-c", "until [ -S /run/lldpd.socket ]; do sleep 0.1; done")
         wait_until_heard(machines)
         yield machines
 
