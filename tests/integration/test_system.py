@@ -1,7 +1,6 @@
 """The operating system's section on real nodes: asked for, drifted, repaired, and given up again, in this order."""
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from stacks.read import read_stack_file
-from tests.components.metrics.promtool import assert_alerts
 from tests.conftest import ROOT
 from tests.integration.conftest import unplugged
 from tests.integration.stack import KEY, Stack, on_node, without
+from tests.integration.watched import ALERTS_WITHIN_S, SCRAPE_S, SHOWN_WITHIN_S, TEXTFILES, Scrapes
 
 pytestmark = pytest.mark.sim
 
@@ -26,13 +24,6 @@ DRIFTS = {
     "ops.keys": "sudo rm /home/ops/.ssh/authorized_keys",
     "ops.sudo": "sudo rm /etc/sudoers.d/rocelab-ops",
 }
-TEXTFILES = "/var/lib/prometheus/node-exporter"
-"""Debian's package of node_exporter makes this folder."""
-SHOWN_WITHIN_S = 15
-ALERTS_WITHIN_S = 38
-"""What is removed must stay away for 30 seconds until it is an alert."""
-SCRAPE_S = 5
-CLOCKS = ("rocelab_watch_timestamp_seconds", "rocelab_boot_time_seconds")
 WATCH_FILES = "ls -d /etc/systemd/system/{,*/}rocelab-watch* /var/cache/rocelab-watch 2>/dev/null || true"
 TIMERS = "systemctl list-units --all --no-legend --plain 'rocelab-watch-*'"
 
@@ -114,90 +105,18 @@ def test_each_drifted_field_is_put_right_on_its_host_alone(stack: Stack) -> None
     assert on_node("gpu02", "hostname; sudo grep -c ops@desk /home/ops/.ssh/authorized_keys").split() == ["gpu02", "1"]
 
 
-class Scrapes:
-    """What a Prometheus reads of the files that both nodes' timers write."""
-
-    def __init__(self) -> None:
-        self.begun_s = time.time()
-        self.taken: list[tuple[float, dict[str, float]]] = []
-
-    def take(self) -> dict[str, float]:
-        """Series and values, each clock in seconds since the begin."""
-        samples = {}
-        for node in NODES:
-            text = on_node(node, f"cat {TEXTFILES}/rocelab.prom")
-            for line in text.splitlines():
-                if line.startswith("#"):
-                    continue
-                series, _, value = line.rpartition(" ")
-                samples[series] = float(value)
-                if series.startswith(CLOCKS):
-                    samples[series] -= self.begun_s
-        self.taken.append((self.now_s(), samples))
-        return samples
-
-    def now_s(self) -> float:
-        return time.time() - self.begun_s
-
-    def until(self, faults: set[str], within_s: float) -> float:
-        """Seconds until the files say that exactly these ports are faulty."""
-        begun_s = self.now_s()
-        while faults_in(self.take()) != faults:
-            assert self.now_s() - begun_s < within_s, f"not {faults} within {within_s} s: {self.taken[-1]}"
-            time.sleep(0.5)
-        return self.now_s() - begun_s
-
-    def go_on(self, seconds: float) -> int:
-        """The second at which it ends."""
-        end_s = self.now_s() + seconds
-        while self.now_s() < end_s:
-            self.take()
-            time.sleep(SCRAPE_S / 2)
-        return int(self.now_s())
-
-    def series(self, quiet_s: int) -> dict[str, str]:
-        """All values in promtool's notation; at the end the last ones stay while the clock goes on."""
-        series = {}
-        for name in self.taken[-1][1]:
-            values = [self._at(second, name) for second in range(0, int(self.now_s()), SCRAPE_S)]
-            last = self.taken[-1][1][name]
-            change = SCRAPE_S if name.startswith(CLOCKS[0]) else 0
-            values.append(f"{last}+{change}x{quiet_s // SCRAPE_S}")
-            series[name] = " ".join(values)
-        return series
-
-    def _at(self, second: int, name: str) -> str:
-        newest = self.taken[0][1]
-        for taken_s, samples in self.taken:
-            if taken_s <= second:
-                newest = samples
-        return str(newest.get(name, "_"))
-
-
-def faults_in(samples: dict[str, float]) -> set[str]:
-    """Nodes without a link, or with a link and without RDMA, each with the metric that says so."""
-    faults = set()
-    for node in NODES:
-        labels = f'{{lab="lab",node="{node}",rail="rail-a"}}'
-        if samples[f"rocelab_port_up{labels}"] == 0:
-            faults.add(f"up {node}")
-        elif samples[f"rocelab_port_rdma_active{labels}"] == 0:
-            faults.add(f"rdma_active {node}")
-    return faults
-
-
 def test_the_timer_shows_a_fault_in_time_and_it_raises_its_alert_and_no_other(
     stack: Stack, prometheus: Path, tmp_path: Path
 ) -> None:
     quiet_s = 600
     on_node("gpu02", f"sudo ip link set {UNUSED} up")
-    scrapes = Scrapes()
+    scrapes = Scrapes(NODES)
     scrapes.until(set(), SHOWN_WITHIN_S)
     sound_s = scrapes.go_on(SCRAPE_S)
 
     with unplugged("gpu02", UNUSED), unplugged("gpu01", USED):
         on_node("gpu02", "sudo rdma link delete rxe0")
-        shown_s = scrapes.until({"up gpu01", "rdma_active gpu02"}, SHOWN_WITHIN_S)
+        shown_s = scrapes.until({"up gpu01 rail-a", "rdma_active gpu02 rail-a"}, SHOWN_WITHIN_S)
         broken_s = scrapes.go_on(ALERTS_WITHIN_S)
         on_node("gpu02", f"sudo rdma link add rxe0 type rxe netdev {USED}")
     repaired_s = scrapes.until(set(), SHOWN_WITHIN_S)
@@ -205,16 +124,14 @@ def test_the_timer_shows_a_fault_in_time_and_it_raises_its_alert_and_no_other(
     on_node("gpu02", f"sudo ip link set {UNUSED} down")
 
     print(f"shown after {shown_s:.0f} s, repaired after {repaired_s:.0f} s")
-    series = scrapes.series(quiet_s)
-    ports = [name for name in series if name.startswith("rocelab_port_")]
+    ports = [name for name in scrapes.take() if name.startswith("rocelab_port_")]
     assert [name for name in ports if 'rail="rail-a"' not in name] == []
     alerts = {
         sound_s: set(),
         broken_s: {"RocelabLinkDown gpu01 rail-a", "RocelabRdmaGone gpu02 rail-a"},
         ended_s + quiet_s: set(),
     }
-    lab = read_stack_file(stack.file)
-    assert_alerts(prometheus / "promtool", tmp_path, lab, series, alerts, step_s=SCRAPE_S)
+    scrapes.assert_alerts(stack.file, prometheus, tmp_path, alerts)
 
 
 def test_what_the_lab_no_longer_asks_for_and_a_node_that_leaves_are_as_they_were_but_for_the_account(

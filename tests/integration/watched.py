@@ -1,0 +1,111 @@
+"""What the watch's timer writes on nodes, as a Prometheus reads it, and the alerts that it raises."""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from stacks.read import read_stack_file
+from tests.components.metrics.promtool import assert_alerts
+from tests.integration.stack import on_node
+
+TEXTFILES = "/var/lib/prometheus/node-exporter"
+"""Debian's package of node_exporter makes this folder."""
+SHOWN_WITHIN_S = 15
+ALERTS_WITHIN_S = 38
+"""What is removed must stay away for 30 seconds until it is an alert."""
+SCRAPE_S = 5
+CLOCKS = ("rocelab_watch_timestamp_seconds", "rocelab_boot_time_seconds")
+UP = re.compile(r'rocelab_port_up\{.*node="(?P<node>[^"]+)",rail="(?P<rail>[^"]+)"')
+
+
+class Scrapes:
+    """What a Prometheus reads of the files that both nodes' timers write."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.nodes = nodes
+        self.begun_s = time.time()
+        self.taken: list[tuple[float, dict[str, float]]] = []
+
+    def take(self) -> dict[str, float]:
+        """Series and values, each clock in seconds since the begin."""
+        samples = {}
+        for node in self.nodes:
+            text = on_node(node, f"cat {TEXTFILES}/rocelab.prom")
+            for line in text.splitlines():
+                if line.startswith("#"):
+                    continue
+                series, _, value = line.rpartition(" ")
+                samples[series] = float(value)
+                if series.startswith(CLOCKS):
+                    samples[series] -= self.begun_s
+        self.taken.append((self.now_s(), samples))
+        return samples
+
+    def now_s(self) -> float:
+        return time.time() - self.begun_s
+
+    def until(self, faults: set[str], within_s: float) -> float:
+        """Seconds until the files say that exactly these ports are faulty."""
+        begun_s = self.now_s()
+        while faults_in(self.take()) != faults:
+            assert self.now_s() - begun_s < within_s, f"not {faults} within {within_s} s: {self.taken[-1]}"
+            time.sleep(0.5)
+        return self.now_s() - begun_s
+
+    def during(self, work: Callable[[], str]) -> str:
+        """What some work returns, while the files are read."""
+        with ThreadPoolExecutor(1) as pool:
+            result = pool.submit(work)
+            while not result.done():
+                self.take()
+                time.sleep(SCRAPE_S / 2)
+            return result.result()
+
+    def go_on(self, seconds: float) -> int:
+        """The second at which it ends."""
+        end_s = self.now_s() + seconds
+        while self.now_s() < end_s:
+            self.take()
+            time.sleep(SCRAPE_S / 2)
+        return int(self.now_s())
+
+    def series(self, quiet_s: int) -> dict[str, str]:
+        """All values in promtool's notation; at the end the last ones stay while the clock goes on."""
+        series = {}
+        for name in self.taken[-1][1]:
+            values = [self._at(second, name) for second in range(0, int(self.now_s()), SCRAPE_S)]
+            last = self.taken[-1][1][name]
+            change = SCRAPE_S if name.startswith(CLOCKS[0]) else 0
+            values.append(f"{last}+{change}x{quiet_s // SCRAPE_S}")
+            series[name] = " ".join(values)
+        return series
+
+    def _at(self, second: int, name: str) -> str:
+        newest = self.taken[0][1]
+        for taken_s, samples in self.taken:
+            if taken_s <= second:
+                newest = samples
+        return str(newest.get(name, "_"))
+
+    def assert_alerts(self, stack_file: Path, prometheus: Path, folder: Path, expected: Mapping[int, set[str]]) -> None:
+        """Asserts which alerts of the lab fire, and no others, by second; the last one may lie ahead."""
+        series = self.series(max(expected))
+        lab = read_stack_file(stack_file)
+        assert_alerts(prometheus / "promtool", folder, lab, series, expected, step_s=SCRAPE_S)
+
+
+def faults_in(samples: Mapping[str, float]) -> set[str]:
+    """Ports without a link, or with a link and without RDMA, each with the metric that says so."""
+    faults = set()
+    for series, up in samples.items():
+        port = UP.match(series)
+        if port is None:
+            continue
+        active = samples[series.replace("rocelab_port_up", "rocelab_port_rdma_active")]
+        if up == 0:
+            faults.add(f"up {port['node']} {port['rail']}")
+        elif active == 0:
+            faults.add(f"rdma_active {port['node']} {port['rail']}")
+    return faults
