@@ -195,9 +195,9 @@ def on_node(node: str, command: str, timeout_s: float = 60) -> str:
     return done.stdout.strip()
 
 
-def wait_for(node: str, command: str, answer: str) -> None:
+def wait_for(node: str, command: str, answer: str, within_s: float = 60) -> None:
     """Returns when a command prints this."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + within_s
     while on_node(node, command) != answer:
         assert time.monotonic() < deadline, f"{node}: {command} is never {answer}"
         time.sleep(0.5)
