@@ -2,8 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stacks.read import read_stack_file
@@ -53,15 +52,6 @@ class Scrapes:
             assert self.now_s() - begun_s < within_s, f"not {faults} within {within_s} s: {self.taken[-1]}"
             time.sleep(0.5)
         return self.now_s() - begun_s
-
-    def during(self, work: Callable[[], str]) -> str:
-        """What some work returns, while the files are read."""
-        with ThreadPoolExecutor(1) as pool:
-            result = pool.submit(work)
-            while not result.done():
-                self.take()
-                time.sleep(SCRAPE_S / 2)
-            return result.result()
 
     def go_on(self, seconds: float) -> int:
         """The second at which it ends."""
