@@ -97,7 +97,7 @@ def test_an_rdma_device_that_is_gone_or_renamed_is_named(lab: Stack, prometheus:
     renamed_s = scrapes.go_on(ALERTS_WITHIN_S)
     on_node("gpu02", "sudo rdma dev set other name rxe1")
 
-    # under its other name the device goes on with its port's series
+    # under its other name the device keeps the series of its port
     alerts = {gone_s: {"RocelabRdmaGone gpu02 rail-b"}, renamed_s: set()}
     scrapes.assert_alerts(lab.file, prometheus, tmp_path, alerts)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from components.jobs.mpijob import MpiProgram
-from components.jobs.on_hosts import AGENT, batch, command_of, mpirun, request_of
+from components.jobs.on_hosts import AGENT, command_of, request_of
 from components.jobs.workers import Workers
 from components.ssh.connection import NoAnswerError
 from components.ssh.session import feed, run
@@ -23,10 +23,9 @@ NOT_STARTED = 255
 """As ssh ends without a connection."""
 CODES = {126: "cannot be run", 127: "is missing"}
 NO_AGENT = "/bin/false"
-"""Open MPI 4 ends if it finds no ssh, even where it starts nothing on other nodes, as its daemons
-on all nodes but the first."""
+"""Stands for ssh where nothing is started on another node: Open MPI 4 ends if it finds neither."""
 _NCCL_WARN = re.compile(r"NCCL WARN (.*)")
-_FRAME = re.compile(r"^-{20,}$", re.MULTILINE)
+_FRAME = re.compile(r"-{20,}$")
 
 
 async def launched(bench: Bench, workers: Workers, program: MpiProgram, name: str) -> str:
@@ -54,10 +53,8 @@ async def _apart(bench: Bench, workers: Workers, program: MpiProgram, name: str)
     limit_s = program.apart_s or workers.timeout_s
 
     async def on(node: str) -> str:
-        command = mpirun(workers, program, NO_AGENT)
-        if workers.runner == "slurm":
-            alone = workers.model_copy(update={"nodes": (node,)})
-            command = batch(alone, program, f"{name}-{node}")
+        alone = workers.model_copy(update={"nodes": (node,)})
+        command = command_of(alone, program, f"{name}-{node}", NO_AGENT)
         try:
             log = await _finished(bench, node, f"{command}; echo exit $?", limit_s)
         except LabError as error:
@@ -97,11 +94,10 @@ def cause_in(log: str) -> str:
     warning = _NCCL_WARN.search(log)
     if warning:
         return warning[1][:LONGEST_CAUSE]
-    parts = _FRAME.split(log)
-    lines = [line.strip() for line in parts[-1].splitlines() if line.strip()]
-    if len(parts) > 2:
-        framed = [line.strip() for line in parts[-2].splitlines() if line.strip()]
-        return framed[0][:LONGEST_CAUSE] if framed else ""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    frame = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+    if len(frame) > 1:
+        return lines[frame[-2] + 1][:LONGEST_CAUSE]
     return lines[-1][:LONGEST_CAUSE] if lines else ""
 
 

@@ -78,8 +78,7 @@ COUNTER_SIGNS = (
         state="warn",
         allowed=lambda load: LOST_SHARE * load.packets,
         hint="packets were sent again: check PFC and ECN on the traffic's class and the queues of "
-        "the "
-        "switch; with adaptive routing, also that the NICs take packets out of order",
+        "the switch; with adaptive routing, also that the NICs take packets out of order",
     ),
     CounterSign(
         code="PACKETS_DROPPED",
@@ -95,8 +94,7 @@ COUNTER_SIGNS = (
         state="pass",
         allowed=lambda load: LOST_SHARE * load.packets,
         hint="none was sent again, so none was lost: that is how adaptive routing looks. Without "
-        "it, "
-        "look for a link aggregation that spreads the packets of a flow",
+        "it, look for a link aggregation that spreads the packets of a flow",
     ),
     CounterSign(
         code="PAUSED",
