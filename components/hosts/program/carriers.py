@@ -3,11 +3,12 @@
 Those that carry SSH, the default route, or mounted storage.
 """
 
+import json
 import os
 import re
 import sys
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Tuple, Union
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Set, Tuple, Union
 
 from .host import Host
 from .machine import Machine, StepError, load_json
@@ -18,6 +19,7 @@ NETWORK_FILESYSTEMS = re.compile(
 )
 """Most name their servers in /proc/mounts; GPFS and BeeGFS name none, and only their connections
 show them."""
+ROUTES = {family: ("ip", "-j", f"-{family}", "route", "show", "table", "all") for family in (4, 6)}
 QUEUE_PAIRS = ("rdma", "resource", "show", "qp")
 QUEUE_PAIR = re.compile(
     r"^link (\S+)/\S+ .*\btype (\S+) (?:.*\bpid (\d+) )?.*\bcomm (.+?)\s*$", re.MULTILINE
@@ -167,28 +169,39 @@ def _carriers(host: Host) -> Dict[str, str]:
 def _routes_and_servers(host: Host) -> Iterator[Tuple[str, str]]:
     """Interfaces with the default route, the SSH session or mounted storage, and the reason."""
     machine = host.machine
-    yield from _default_routes(machine)
+    for name in host.remembered("default routes", lambda: default_routes(machine)):
+        yield name, "the default route uses it"
     session = session_address(machine)
     for name, link in host.links().items():
         if session and session in [info.get("local") for info in link.get("addr_info", [])]:
             yield name, "this SSH session arrives on it"
-    for server, reason in [*file_servers(machine), *block_servers(machine)]:
+    for _, name, reason in storage_routes(machine):
+        if name:
+            yield name, reason
+
+
+def default_routes(machine: Machine) -> List[str]:
+    """The interfaces of the main table's default routes; a rail's own table is none of them."""
+    interfaces: Set[str] = set()
+    for words in ROUTES.values():
+        for route in json.loads(machine.must(*words) or "[]"):
+            # `ip` names neither the main table nor the type of a unicast route
+            if route["dst"] == "default" and "table" not in route and "type" not in route:
+                interfaces.update(hop["dev"] for hop in route.get("nexthops") or [route])
+    return sorted(interfaces)
+
+
+def storage_routes(machine: Machine) -> Iterator[Tuple[str, str, str]]:
+    """Address of each storage server, the interface towards it, and what is there.
+
+    Without a route the interface is empty.
+    """
+    for server, what in [*_file_servers(machine), *_block_servers(machine)]:
         address, _, device = server.partition("%")  # a link-local address names its device
-        answer = machine.run("ip", "route", "get", address).out if not device else f"dev {device}"
-        route = re.search(r"\bdev (\S+)", answer)
-        if route:
-            yield route[1], reason
-
-
-def _default_routes(machine: Machine) -> Iterator[Tuple[str, str]]:
-    for line in machine.read("/proc/net/route").splitlines()[1:]:
-        words = line.split()
-        if len(words) > 7 and words[1] == words[7] == "00000000":
-            yield words[0], "the default route uses it"
-    for line in machine.read("/proc/net/ipv6_route").splitlines():
-        words = line.split()
-        if len(words) > 9 and words[1] == "00" and words[9] != "lo":
-            yield words[9], "the default IPv6 route uses it"
+        if not device:
+            route = re.search(r"\bdev (\S+)", machine.run("ip", "route", "get", address).out)
+            device = route[1] if route else ""
+        yield address, device, what
 
 
 def session_address(machine: Machine) -> str:
@@ -206,7 +219,7 @@ def session_address(machine: Machine) -> str:
     return words[2] if len(words) == 4 else ""
 
 
-def file_servers(machine: Machine) -> List[Tuple[str, str]]:
+def _file_servers(machine: Machine) -> List[Tuple[str, str]]:
     """The servers of mounted network filesystems, each with the reason to leave its NIC alone."""
     servers = []
     for line in machine.read("/proc/mounts").splitlines():
@@ -223,7 +236,7 @@ def file_servers(machine: Machine) -> List[Tuple[str, str]]:
     return servers
 
 
-def block_servers(machine: Machine) -> List[Tuple[str, str]]:
+def _block_servers(machine: Machine) -> List[Tuple[str, str]]:
     """The same for disks: NVMe over Fabrics, iSCSI and iSER."""
     servers = []
     for name in machine.names("/sys/class/nvme"):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from components.hosts.program.carriers import default_routes
 from components.hosts.program.lock import locked
 from components.hosts.program.machine import Done, Machine
 from components.hosts.program.main import _out_of_time, perform
@@ -26,19 +27,22 @@ from components.hosts.program.places import (
 from components.hosts.program.revert import revert
 from components.hosts.program.step import value_or_reason
 from tests.components.hosts.host_runs import made, run
-from tests.components.hosts.kernel import PFS, FakeHost, addresses, link
+from tests.components.hosts.kernel import PFS, FakeHost, addresses, done, link
 from tests.messages import states
 
 
 def is_default_route(machine: FakeHost) -> None:
-    row = "enp5s0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0"
-    machine.file("/proc/net/route", f"Iface\tDestination\tGateway\tFlags\n{row}\n")
+    routes = [{"dst": "default", "gateway": "192.168.1.1", "dev": "enp5s0", "protocol": "dhcp", "metric": 100}]
+    machine.answers["ip -j -4 route show table all"] = done(json.dumps(routes))
 
 
 def is_default_route_of_ipv6(machine: FakeHost) -> None:
-    nothing = "0" * 32
-    row = f"{nothing} 00 {nothing} 00 fe80{'0' * 28} 00000400 00000001 00000000 00000003   enp5s0"
-    machine.file("/proc/net/ipv6_route", row)
+    hops = [{"gateway": "fe80::1", "dev": "enp0s3", "flags": []}, {"gateway": "fe80::2", "dev": "enp5s0", "flags": []}]
+    routes = [
+        {"type": "unreachable", "dst": "default", "dev": "lo", "metric": 4294967295, "flags": []},
+        {"dst": "default", "protocol": "ra", "metric": 1024, "flags": [], "nexthops": hops},
+    ]
+    machine.answers["ip -j -6 route show table all"] = done(json.dumps(routes))
 
 
 def carries_the_session(machine: FakeHost) -> None:
@@ -86,6 +90,15 @@ def test_a_pf_that_carries_the_host_is_refused_untouched(machine, document, carr
     assert result["changed"] == []
     assert machine.written == []
     assert not machine.exists(BASELINE_FILE)
+
+
+def test_a_rail_with_a_default_route_in_a_table_of_its_own_is_no_carrier(machine, document, monkeypatch):
+    monkeypatch.setenv("SSH_CONNECTION", "")
+    routes = [{"dst": "default", "gateway": "10.10.11.254", "dev": "enp5s0", "table": "100", "protocol": "114"}]
+    machine.answers["ip -j -4 route show table all"] = done(json.dumps(routes))
+
+    assert run("apply", machine, document)["failed"] is None
+    assert default_routes(machine) == []
 
 
 def test_the_management_interface_is_refused_even_when_the_document_names_it(machine, document):

@@ -11,7 +11,7 @@ import pytest
 
 from components.hosts.program.places import LINK_FILE, NICS_FILE
 from tests.components.hosts.host_runs import differing, made, run
-from tests.components.hosts.kernel import FakeHost, link
+from tests.components.hosts.kernel import FakeHost, done, link
 from tests.components.hosts.vendor_lab import WANTED, applied, asks
 from tests.messages import states
 
@@ -56,8 +56,7 @@ def test_names_that_two_nics_have_exchanged_are_refused_by_slot_and_nothing_is_s
 def test_a_renamed_pf_that_carries_the_host_is_not_touched(machine, document):
     made(machine, document)
     rebooted_with_other_names(machine, enp5s0="enp5s0np0")
-    row = "enp5s0np0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0"
-    machine.file("/proc/net/route", f"Iface\tDestination\tGateway\tFlags\n{row}\n")
+    machine.answers["ip -j -4 route show table all"] = done('[{"dst": "default", "dev": "enp5s0np0"}]')
 
     assert states(run("apply", machine, document)["failed"]["reason"], "enp5s0np0", "default route")
     assert "enp5s0np0" in machine.links

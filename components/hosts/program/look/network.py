@@ -1,15 +1,14 @@
 """Links, addresses, routes, and the interfaces that carry SSH, the default route and storage."""
 
-from typing import Any, Dict, Iterable, List
+from typing import Dict, Iterable, List
 
-from ..carriers import block_servers, file_servers, session_address
+from ..carriers import ROUTES, default_routes, session_address, storage_routes
 from ..host import addresses_of
-from .leaves import Json, Leaf, UnknownError, matched, printed, printed_json
+from .leaves import Json, Leaf, UnknownError, printed_json
 from .read_only import ReadOnly
 
 LINKS = ("ip", "-j", "-d", "link", "show")
 ADDRESSES = ("ip", "-j", "addr", "show")
-ROUTES = {family: ("ip", "-j", f"-{family}", "route", "show", "table", "all") for family in (4, 6)}
 RULES = (("ip", "-j", "-4", "rule", "show"), ("ip", "-j", "-6", "rule", "show"))
 PEERS = ("ip", "-j", "neigh", "show")
 CONF = "/proc/sys/net/ipv4/conf"
@@ -183,7 +182,7 @@ def carrier_leaves(machine: ReadOnly) -> List[Leaf]:
     """The interfaces that carry SSH, the default route and storage."""
     return [
         Leaf("ssh", "SSH_CONNECTION", lambda: _of_the_session(machine)),
-        Leaf("default_route", " ".join(ROUTES[4]), lambda: _of_the_default_route(machine)),
+        Leaf("default_route", " ".join(ROUTES[4]), lambda: default_routes(machine)),
         Leaf("storage", "/proc/mounts", lambda: storage(machine)),
     ]
 
@@ -201,20 +200,12 @@ def _of_the_session(machine: ReadOnly) -> List[str]:
     return interfaces
 
 
-def _of_the_default_route(machine: ReadOnly) -> List[str]:
-    return sorted(
-        {route["interface"] for route in routes(machine) if route["destination"] == "default"}
-    )
-
-
 def storage(machine: ReadOnly) -> Dict[str, str]:
     """What is mounted or connected over which interface; filesystems are not accessed."""
     machine.text("/proc/mounts")
-    servers_by_interface: Dict[str, Any] = {}
-    for server, what in [*file_servers(machine), *block_servers(machine)]:
-        address, _, device = server.partition("%")
-        route = f"dev {device}" if device else printed(machine.run("ip", "route", "get", address))
-        servers_by_interface.setdefault(
-            matched(r"\bdev (\S+)", route, f"there is no route to {address}"), what
-        )
-    return servers_by_interface
+    storage_by_interface: Dict[str, str] = {}
+    for address, interface, what in storage_routes(machine):
+        if not interface:
+            raise UnknownError(f"there is no route to {address}")
+        storage_by_interface.setdefault(interface, what)
+    return storage_by_interface
