@@ -53,6 +53,11 @@ def addresses_of(link: Dict[str, Any], families: Sequence[str] = ("inet", "inet6
     return sorted(addresses)
 
 
+def interface_of(field: str) -> str:
+    """The interface in a field's name; empty when the field is the host's."""
+    return field.rpartition(".")[0]
+
+
 class Host:
     """One run on one host: the document, the machine, and what was found and done so far."""
 
@@ -65,6 +70,11 @@ class Host:
             "waiting for another run, or reading the host"
         )
         self._remembered: Dict[str, Any] = {}
+
+    def pfs_of(self, fields: Iterable[str]) -> List[Dict[str, Any]]:
+        """The PFs that these fields belong to."""
+        names = {interface_of(field) for field in fields}
+        return [pf for pf in self.pfs if pf["interface"] in names]
 
     def remembered(self, key: str, look: Callable[[], Any]) -> Any:
         """Caches the result of a slow read until something changes."""
@@ -118,6 +128,28 @@ class Host:
     def is_up(self, netdev: str) -> bool:
         """Whether it is administratively up, with or without a cable."""
         return "UP" in self.links().get(netdev, {}).get("flags", [])
+
+    def link_state(self, pf: str) -> Dict[str, Any]:
+        """What a revert or an undo of a PF's link needs."""
+        mtu = self.links().get(pf, {}).get("mtu", 0)
+        return {"mtu_bytes": mtu, "up": self.is_up(pf), "addresses": self.addresses(pf)}
+
+    def link_changes(self, pf: str, target: Dict[str, Any]) -> List[str]:
+        """Lines for `ip_batch` that change a link to the given state."""
+        now = self.link_state(pf)
+        lines = []
+        for address in now["addresses"]:
+            if address not in target["addresses"]:
+                lines.append(f"address del {address} dev {pf}")
+        if now["mtu_bytes"] != target["mtu_bytes"]:
+            lines.append(f"link set dev {pf} mtu {target['mtu_bytes']}")
+        if now["up"] != target["up"]:
+            lines.append(f"link set dev {pf} {'up' if target['up'] else 'down'}")
+        if lines or now["addresses"] != target["addresses"]:
+            # replace: with the first address of a subnet the kernel may drop the others, those of
+            # the target among them
+            lines += [f"address replace {address} dev {pf}" for address in target["addresses"]]
+        return lines
 
     def pci_address(self, netdev: str) -> str:
         """PCI address of the function behind a netdev; empty when there is none."""

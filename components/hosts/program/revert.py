@@ -41,7 +41,7 @@ def arm_revert(
     links = pending.get("links", {})
     for pf in pfs:
         links.setdefault(
-            pf, link_state(host, pf)
+            pf, host.link_state(pf)
         )  # while one is pending, its older values are the proven ones
     kept = pending.get("tools", [])
     if files and not any(entry["files"].keys() & set(files) for entry in kept):
@@ -127,7 +127,7 @@ def _failure(act: Callable[..., None], *arguments: Any) -> str:
 
 def _put_link_back(host: Host, pf: str, before: Dict[str, Any]) -> None:
     host.forget()
-    host.ip_batch(link_changes(host, pf, before), force=True)
+    host.ip_batch(host.link_changes(pf, before), force=True)
 
 
 def _put_record(machine: Machine, reverted: List[str], failed: Dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ def unreverted(host: Host) -> List[str]:
     failed = load_json(host.machine, REVERTED_FILE).get("failed", {})
     warnings = []
     for name, entry in sorted(failed.items()):
-        if "before" not in entry or link_changes(host, name, entry["before"]):
+        if "before" not in entry or host.link_changes(name, entry["before"]):
             warnings.append(
                 f"{name} could not be reverted after a change that no new connection confirmed in "
                 f"time: {entry['reason']}; check it on the host"
@@ -162,27 +162,3 @@ def _put_back(machine: Machine, entry: Dict[str, Any]) -> None:
     known = any(entry["files"].values())
     for words in entry["start"] if known else reloads(list(entry["files"])):
         machine.run(*words)
-
-
-def link_state(host: Host, pf: str) -> Dict[str, Any]:
-    """What a revert or an undo of a PF's link needs."""
-    mtu = host.links().get(pf, {}).get("mtu", 0)
-    return {"mtu_bytes": mtu, "up": host.is_up(pf), "addresses": host.addresses(pf)}
-
-
-def link_changes(host: Host, pf: str, target: Dict[str, Any]) -> List[str]:
-    """Lines for `ip -batch` that change a link to the given state."""
-    now = link_state(host, pf)
-    lines = []
-    for address in now["addresses"]:
-        if address not in target["addresses"]:
-            lines.append(f"address del {address} dev {pf}")
-    if now["mtu_bytes"] != target["mtu_bytes"]:
-        lines.append(f"link set dev {pf} mtu {target['mtu_bytes']}")
-    if now["up"] != target["up"]:
-        lines.append(f"link set dev {pf} {'up' if target['up'] else 'down'}")
-    if lines or now["addresses"] != target["addresses"]:
-        # replace: with the first address of a subnet the kernel may drop the others, those of the
-        # target among them
-        lines += [f"address replace {address} dev {pf}" for address in target["addresses"]]
-    return lines

@@ -148,12 +148,6 @@ def _of_pfs(pfs: Iterable[Pf], look: Callable[[Pf], Fields]) -> Fields:
     return fields
 
 
-def wrong_pfs(host: Host, wrong: Iterable[str]) -> List[Pf]:
-    """The PFs with a field that deviates."""
-    names = {interface_of(field) for field in wrong}
-    return [pf for pf in host.pfs if pf["interface"] in names]
-
-
 def section_of(document: Document, *path: str) -> Dict[str, Any]:
     """A section of the document; empty where the lab file does not ask for it."""
     for key in path:
@@ -176,8 +170,3 @@ def value_or_reason(look: Callable[[], Value]) -> Value:
         return look()
     except StepError as error:
         return error.reason
-
-
-def interface_of(field: str) -> str:
-    """The interface in a field's name; empty when the field is the host's."""
-    return field.rpartition(".")[0]

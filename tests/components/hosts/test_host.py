@@ -17,7 +17,6 @@ from components.hosts.program.host import CHECKPOINT, Host, live_pods
 from components.hosts.program.machine import Done, StepError
 from components.hosts.program.main import announce
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_FILE, UNIT_LINK
-from components.hosts.program.revert import link_state
 from components.hosts.records import target_fields
 from tests.components.hosts.host_runs import POD, POD_CGROUP, differing, fewer_vfs, given_to_a_pod, made, run
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
@@ -432,7 +431,7 @@ def test_what_ip_and_rdma_print_is_understood(machine, document, monkeypatch):
     seen = Host(machine, document, b"")
 
     assert seen.addresses("enp5s0") == ["10.10.11.11/24"]
-    assert link_state(seen, "enp132s0") == {"mtu_bytes": 9000, "up": True, "addresses": ["10.10.12.11/24"]}
+    assert seen.link_state("enp132s0") == {"mtu_bytes": 9000, "up": True, "addresses": ["10.10.12.11/24"]}
     assert seen.opened_devices() == {"rxe0"}
 
 

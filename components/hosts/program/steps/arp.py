@@ -5,8 +5,8 @@ Several NICs of one host must not answer for each other.
 
 from typing import Set
 
-from ..host import Document, Host
-from ..step import Before, Fields, Pf, PfStep, interface_of
+from ..host import Document, Host, interface_of
+from ..step import Before, Fields, Pf, PfStep
 
 CONF = "/proc/sys/net/ipv4/conf"
 ARP = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 2}

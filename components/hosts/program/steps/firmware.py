@@ -4,10 +4,10 @@ import json
 from typing import Callable, Dict, List, Optional, Set
 
 from ..firmware_settings import TOOL_S, Setting, query, tool_of
-from ..host import Document, Host
+from ..host import Document, Host, interface_of
 from ..machine import StepError, load_json
 from ..places import BOOT_ID, FIRMWARE_BOOTS_FILE
-from ..step import Before, Fields, Pf, PfStep, interface_of, section_of
+from ..step import Before, Fields, Pf, PfStep, section_of
 
 NAMES = ("SRIOV_EN", "NUM_OF_VFS")
 

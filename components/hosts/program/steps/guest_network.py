@@ -13,7 +13,7 @@ from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..places import MARK, NETWORK_MANAGER_FILE
 from ..revert import arm_revert
-from ..step import Before, Fields, Pf, PfStep, value_or_reason, wrong_pfs
+from ..step import Before, Fields, Pf, PfStep, value_or_reason
 
 ADDRESS_WAIT_S = 30
 HEADERS_BYTES = 28
@@ -54,7 +54,7 @@ class GuestNetworkStep(PfStep):
         if host.machine.remove(NETWORK_MANAGER_FILE):  # it kept NetworkManager away from the rails
             for pf in host.pfs:
                 host.machine.run("nmcli", "device", "set", pf["interface"], "managed", "yes")
-        for pf in wrong_pfs(host, wrong):
+        for pf in host.pfs_of(wrong):
             _keep(host, tool, pf)
 
     def facts(self, host: Host) -> Dict[str, Any]:

@@ -6,8 +6,8 @@ from ..carriers import refuse_what_carries_the_host, refuse_what_others_use
 from ..daemons import managed_netdevs, refuse_defined_rails
 from ..host import Document, Host
 from ..machine import StepError
-from ..revert import arm_revert, link_changes, link_state
-from ..step import Before, Fields, Pf, PfStep, wrong_pfs
+from ..revert import arm_revert
+from ..step import Before, Fields, Pf, PfStep
 
 LINK_FIELDS = {"mtu_bytes": "mtu_bytes", "up": "link", "addresses": "address"}
 
@@ -56,7 +56,7 @@ class LinkStep(PfStep):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = []
-        pfs = wrong_pfs(host, wrong)
+        pfs = host.pfs_of(wrong)
         names = [pf["interface"] for pf in pfs]
         # before NetworkManager takes the address off a NIC that it gives up
         arm_revert(host, names)
@@ -67,19 +67,19 @@ class LinkStep(PfStep):
         for pf in pfs:
             name = pf["interface"]
             target = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
-            state = link_state(host, name)
+            state = host.link_state(name)
             for key, field in LINK_FIELDS.items():
                 if f"{name}.{field}" in wrong:
                     state[key] = target[key]
-            lines += link_changes(host, name, state)
+            lines += host.link_changes(name, state)
         host.ip_batch(lines)
 
     def before_pf(self, host: Host, pf: str) -> Before:
         managed = {"network_manager": True} if pf in managed_netdevs(host, pf) else {}
-        return {**link_state(host, pf), **managed}
+        return {**host.link_state(pf), **managed}
 
     def undo_pf(self, host: Host, pf: str, before: Before) -> None:
         # no armed revert: this is the state in which the host was reached before the first change
-        host.ip_batch(link_changes(host, pf, before))
+        host.ip_batch(host.link_changes(pf, before))
         if before.get("network_manager"):
             host.machine.run("nmcli", "device", "set", pf, "managed", "yes")

@@ -7,9 +7,9 @@ netdev, which must be up with an address when the driver starts (Bitfusion artic
 
 from typing import Set
 
-from ..host import Document, Host
+from ..host import Document, Host, interface_of
 from ..machine import StepError
-from ..step import Fields, Pf, PfStep, interface_of
+from ..step import Fields, Pf, PfStep
 
 DRIVER = "vmxnet3"
 MODULE = "vmw_pvrdma"

@@ -28,7 +28,7 @@ from ..qos import (
     set_port,
     set_rdma_cm,
 )
-from ..step import Before, Fields, Pf, PfStep, section_of, wrong_pfs
+from ..step import Before, Fields, Pf, PfStep, section_of
 
 RDMA_CM_ASPECTS = ("roce_mode", "roce_tos")
 PORT_ASPECTS = ("dcbx", "trust", "dscp_map", "pfc")
@@ -75,7 +75,7 @@ class QualityOfService(PfStep):
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        for pf in wrong_pfs(host, wrong):
+        for pf in host.pfs_of(wrong):
             name, target = pf["interface"], _target(host.document, pf)
             chosen = {aspect: target[aspect] for aspect in target if f"{name}.{aspect}" in wrong}
             tool, aspects = _observed(host, pf)

@@ -4,7 +4,7 @@ from typing import Any, Dict, Set
 
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Before, Fields, Pf, PfStep, wrong_pfs
+from ..step import Before, Fields, Pf, PfStep
 
 
 class RdmaDeviceStep(PfStep):
@@ -23,7 +23,7 @@ class RdmaDeviceStep(PfStep):
         return {"rdma_device": " ".join(host.rdma_devices(pf["interface"])) or "none"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        pfs = wrong_pfs(host, wrong)
+        pfs = host.pfs_of(wrong)
         for pf in pfs:
             if not pf["soft_roce"]:
                 present = self.observed_of(host, pf)["rdma_device"]

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Set
 
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Before, Fields, Pf, PfStep, wrong_pfs
+from ..step import Before, Fields, Pf, PfStep
 
 PROTOCOL = "114"
 """Marks routes and rules of rocelab; others in the same table are left alone."""
@@ -43,7 +43,7 @@ class Routing(PfStep):
         return {"routing": "; ".join(_lines_in_effect(host, pf)) or "none"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        for pf in wrong_pfs(host, wrong):
+        for pf in host.pfs_of(wrong):
             _refuse_a_table_in_use(host, pf)
             host.ip_batch([*_removal(host, pf["interface"]), *map(_added, _lines(pf))])
 

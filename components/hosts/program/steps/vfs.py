@@ -7,7 +7,7 @@ from ..daemons import keep_new_vfs_unmanaged
 from ..host import Document, Host, VirtualFunction
 from ..machine import StepError
 from ..places import VF_WAIT_S
-from ..step import Before, Fields, Pf, PfStep, wrong_pfs
+from ..step import Before, Fields, Pf, PfStep
 
 OWN_MACS = "own"
 """Each VF has the address of `vf_mac`."""
@@ -43,7 +43,7 @@ class Vfs(PfStep):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         keep_new_vfs_unmanaged(host)
         names, failed = [], []
-        for pf in wrong_pfs(host, wrong):
+        for pf in host.pfs_of(wrong):
             name = pf["interface"]
             names.append(name)
             if f"{name}.vfs" in wrong:
@@ -119,7 +119,7 @@ class VfMtu(PfStep):
         return {"vf_mtu_bytes": min(odd, default=pf["mtu_bytes"])}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        for pf in wrong_pfs(host, wrong):
+        for pf in host.pfs_of(wrong):
             for path in self._idle(host, pf):
                 host.machine.write(path, str(pf["mtu_bytes"]))
 
