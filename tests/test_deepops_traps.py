@@ -23,7 +23,7 @@ from components.hosts.pack import SOURCES, copied
 from components.hosts.program.distribution import family
 from components.hosts.program.machine import StepError
 from components.hosts.program.places import DOCUMENT_FILE, STATE, UNIT_FILE, UNIT_LINK
-from components.hosts.repair import REBOOT, UNIT_STATE, batches, reach_command
+from components.hosts.roll import REBOOT, UNIT_STATE, batches, reach_command
 from components.inventory.hosts import command as look_command
 from components.ssh.credentials import READ
 from components.validation.benchmarks.verbs import commands as remote

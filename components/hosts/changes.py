@@ -10,7 +10,7 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from components.hosts.program.steps import STEPS, changed_versions
-from components.hosts.records import HostRecord, Known, known_of, record_before, shorten
+from components.hosts.records import HostRecord, Known, Records, known_of, record_before, shorten
 from components.ssh.connection import Endpoint
 from stacks.base import Effect
 from stacks.words import some
@@ -62,8 +62,8 @@ def silent_text(name: str, endpoint: Endpoint, seconds: float) -> str:
 
 
 def changes(
-    olds: Mapping[str, HostRecord],
-    news: Mapping[str, HostRecord],
+    olds: Records,
+    news: Records,
     facts: Mapping[str, object] = MappingProxyType({}),
     now: datetime | None = None,
 ) -> Iterator[Change]:
@@ -95,9 +95,7 @@ def changes(
             yield Change(host=name, what="leaves", cost=cost, effect="leaves")
 
 
-def reboots_refused(
-    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
-) -> Iterator[str]:
+def reboots_refused(olds: Records, news: Records) -> Iterator[str]:
     """A text for each change that needs a reboot on a host that is configured already.
 
     It compares the lab file with the last applied one. Drift alone never blocks a run.
@@ -116,9 +114,7 @@ def reboots_refused(
                 )
 
 
-def upgrades_refused(
-    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
-) -> Iterator[str]:
+def upgrades_refused(olds: Records, news: Records) -> Iterator[str]:
     """A text for each version that changed on hosts with another one, with the steps by hand.
 
     rocelab installs drivers and Kubernetes once and only compares firmware.
@@ -251,9 +247,7 @@ def cost_of(pf: str, before: JsonValue, target: int, known: Known | None, now: d
     return "; ".join([*parts, f"{reboot} ({known.age(now)})"])
 
 
-def vfs_refused(
-    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], fresh: Mapping[str, object]
-) -> Iterator[str]:
+def vfs_refused(olds: Records, news: Records, fresh: Mapping[str, object]) -> Iterator[str]:
     """A text for each PF whose VFs would be taken away while some are in use, by facts of this run.
 
     Older facts refuse nothing: the pods may have ended since, and the host checks again before it

@@ -21,8 +21,7 @@ from components.hosts.records import (
     Document,
     Facts,
     HostRecord,
-    Outcome,
-    Result,
+    Records,
     mark_after,
     missed,
     plain,
@@ -32,7 +31,8 @@ from components.hosts.records import (
     vfs_came,
     whole_hosts,
 )
-from components.hosts.repair import Roll, converge, observe, undo_all
+from components.hosts.repair import Outcome, Result, converge, observe, undo_all
+from components.hosts.roll import Roll
 from components.provider import log
 from components.provider.base import SECRET, Failure, Properties, Resource
 from components.ssh import credentials
@@ -40,8 +40,6 @@ from components.ssh.connection import answers
 from stacks.base import LabError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
-
-Hosts = Mapping[str, HostRecord]
 
 GREETING_S = 2.0
 RESTARTS = (
@@ -155,7 +153,7 @@ class Fleet(Resource[FleetInputs, FleetState]):
             raise LabError("\n".join(["some hosts could not be undone:", *failed]))
 
     async def _converged(
-        self, olds: Hosts, facts: Facts, mark: str | None, new: FleetInputs
+        self, olds: Records, facts: Facts, mark: str | None, new: FleetInputs
     ) -> FleetState:
         outcome = await self._work(olds, facts, new)
         for name, result in sorted(outcome.results.items()):
@@ -171,7 +169,7 @@ class Fleet(Resource[FleetInputs, FleetState]):
         }
         return FleetState(**known, results=outcome.results, facts=_remembered(outcome, facts))
 
-    async def _work(self, olds: Hosts, facts: Facts, new: FleetInputs) -> Outcome:
+    async def _work(self, olds: Records, facts: Facts, new: FleetInputs) -> Outcome:
         crew = self._crew(new.policy)
         nodes = Nodes(crew, new.hosts, self._way_in)
         kept = await nodes.part(olds, new.hosts, facts)
@@ -188,7 +186,7 @@ class Fleet(Resource[FleetInputs, FleetState]):
         await nodes.unite(new.hosts, outcome, facts)
         return outcome
 
-    async def _facts_now(self, olds: Hosts, news: Hosts) -> Facts:
+    async def _facts_now(self, olds: Records, news: Records) -> Facts:
         """Facts of hosts whose number of VFs changes: which VFs pods use at this moment."""
         affected: dict[str, HostRecord] = {}
         for name, host in news.items():
@@ -217,7 +215,7 @@ def _reports(new: FleetInputs) -> dict[str, Report]:
     return {} if "reports" in new.unknown else new.reports
 
 
-async def _silent(hosts: Hosts) -> list[str]:
+async def _silent(hosts: Records) -> list[str]:
     places = {name: host.endpoint for name, host in hosts.items() if host.state == "active"}
     greetings = [answers(place.address, place.port, GREETING_S) for place in places.values()]
     answered = await asyncio.gather(*greetings)

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from components.hosts.calls import HostCalls, Report, each
 from components.hosts.changes import WORDS, Change, changes
-from components.hosts.records import HostRecord, kept
+from components.hosts.records import HostRecord, Records, as_list, as_mapping, kept
 from stacks.base import LabError
 from stacks.sets import folded, folded_places
 from stacks.words import plural
@@ -58,9 +58,7 @@ class Row:
     """With `{}` for each address."""
 
 
-async def read_plans(
-    records: Mapping[str, HostRecord], private_key: str | None
-) -> dict[str, Report | str]:
+async def read_plans(records: Records, private_key: str | None) -> dict[str, Report | str]:
     """What each host reports about its document, or why it does not.
 
     Takes no lock and changes nothing.
@@ -86,10 +84,10 @@ def plan_of(record: HostRecord, report: Report) -> HostPlan:
     facts = report.facts
     return HostPlan(
         changes=tuple(changes_of(name, record, report.fields, kept(report))),
-        files=tuple(_texts(facts.get("files"))),
-        services=tuple(_texts(facts.get("services"))),
-        vfs_in_use={str(vf): str(use) for vf, use in _mapping(facts.get("vfs_in_use")).items()},
-        refusals=tuple(_mapping(refusal) for refusal in _list(facts.get("refusals"))),
+        files=tuple(map(str, as_list(facts.get("files")))),
+        services=tuple(map(str, as_list(facts.get("services")))),
+        vfs_in_use=_texts(facts.get("vfs_in_use")),
+        refusals=tuple(_texts(refusal) for refusal in as_list(facts.get("refusals"))),
     )
 
 
@@ -202,13 +200,5 @@ def _removes_vfs(change: Change) -> bool:
     return change.what.endswith(".vfs") and not change.values.startswith(("0 ", "none "))
 
 
-def _mapping(value: JsonValue) -> dict[str, str]:
-    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
-
-
-def _list(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
-
-
-def _texts(value: JsonValue) -> list[str]:
-    return [str(text) for text in _list(value)]
+def _texts(value: JsonValue) -> dict[str, str]:
+    return {key: str(text) for key, text in as_mapping(value).items()}

@@ -6,7 +6,6 @@ therefore written once, and fields only where they differ from what the document
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, cast
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from components.hosts.calls import Report
 from components.hosts.program import steps
-from components.ssh.connection import Endpoint, NoAnswerError
+from components.ssh.connection import Endpoint
 from stacks.base import Section
 from stacks.words import some
 
@@ -64,6 +63,10 @@ class HostRecord(Section):
         return content
 
 
+Records = Mapping[str, HostRecord]
+"""Hosts by name."""
+
+
 def target_fields(document: Document) -> dict[str, JsonValue]:
     """The fields that a conforming host reports, in their order."""
     return cast("dict[str, JsonValue]", steps.target_fields(document))
@@ -76,7 +79,7 @@ def _target(state: str, document: Document) -> dict[str, JsonValue]:
         return {}
 
 
-def record_before(olds: Mapping[str, HostRecord], name: str, new: HostRecord) -> HostRecord | None:
+def record_before(olds: Records, name: str, new: HostRecord) -> HostRecord | None:
     """The host in an earlier run, also under its name of then; None for a host that is new."""
     return olds.get(name) or olds.get(new.formerly or "")
 
@@ -107,7 +110,7 @@ def whole_hosts(properties: Mapping[str, object]) -> dict[str, object]:
     return whole
 
 
-def properties_of(records: Mapping[str, HostRecord]) -> dict[str, JsonValue]:
+def properties_of(records: Records) -> dict[str, JsonValue]:
     """The same hosts as properties; what all documents have in common is there once."""
     shared = _shared([record.document for record in records.values()])
     return {
@@ -166,8 +169,8 @@ def missed(last: HostRecord | None, new: HostRecord) -> Iterator[str]:
 
 
 def vfs_came(
-    olds: Mapping[str, HostRecord],
-    now: Mapping[str, HostRecord],
+    olds: Records,
+    now: Records,
     found_wrong: Mapping[str, Collection[str]],
 ) -> bool:
     """Whether a host now has all VFs that the last run, or the start of this one, did not find.
@@ -288,38 +291,3 @@ def known_of(facts: object) -> Known | None:
         return Known.model_validate(facts)
     except ValidationError:
         return None
-
-
-# -- results
-
-Result = dict[str, str]
-
-
-@dataclass
-class Outcome:
-    """The hosts after the work, by name."""
-
-    records: dict[str, HostRecord] = field(default_factory=dict)
-    results: dict[str, Result] = field(default_factory=dict)
-    facts: dict[str, Facts] = field(default_factory=dict)
-    reports: dict[str, Report] = field(default_factory=dict)
-    """What each host reported last; of these facts the state keeps only some."""
-    repaired: set[str] = field(default_factory=set)
-    """Hosts that were repaired: earlier measurements on them are obsolete."""
-    deviations: dict[str, list[str]] = field(default_factory=dict)
-    """Per host the fields that deviated when it was first read."""
-
-    def note(
-        self, name: str, record: HostRecord, result: Result, report: Report | None = None
-    ) -> None:
-        self.records[name], self.results[name] = record, result
-        if report is not None:
-            self.reports[name], self.facts[name] = report, kept(report)
-
-
-def unreachable(name: str, error: NoAnswerError) -> Result:
-    return {
-        "status": "unreachable",
-        "reason": str(error),
-        "hint": f"fix it and run again, or set nodes.{name}.state: drained to leave it out",
-    }

@@ -1,36 +1,29 @@
 """Observe, repair, reboot and undo hosts. A host's failure is data, never an exception."""
 
 import asyncio
-import re
-import time
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv4Network
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import cast
 
 from pydantic import JsonValue
 
-from components.hosts.calls import Crew, HostCalls, Report, StuckError, announced, each
-from components.hosts.drain import DrainError, NodeDrainer
+from components.hosts.calls import Crew, HostCalls, Report, StuckError, each
 from components.hosts.program.steps import STEPS
 from components.hosts.records import (
-    Document,
     Facts,
     HostRecord,
-    Outcome,
-    Result,
+    Records,
     as_list,
     as_mapping,
     kept,
     qos_limits,
     record_before,
     shorten,
-    unreachable,
     warnings_of,
 )
-from components.ssh.connection import Endpoint, NoAnswerError
+from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy, RepairClass
 
 UNDO_S = 240
@@ -79,9 +72,40 @@ def follows_a_reboot(field: str) -> bool:
     return repair_class(field) == "reboot" or field.rpartition(".")[2] in WAITING
 
 
-async def observe(
-    hosts: HostCalls, records: Mapping[str, HostRecord], facts: Facts
-) -> dict[str, HostRecord]:
+Result = dict[str, str]
+
+
+@dataclass
+class Outcome:
+    """The hosts after the work, by name."""
+
+    records: dict[str, HostRecord] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
+    """What each host reported last; of these facts the state keeps only some."""
+    repaired: set[str] = field(default_factory=set)
+    """Hosts that were repaired: earlier measurements on them are obsolete."""
+    deviations: dict[str, list[str]] = field(default_factory=dict)
+    """Per host the fields that deviated when it was first read."""
+
+    def note(
+        self, name: str, record: HostRecord, result: Result, report: Report | None = None
+    ) -> None:
+        self.records[name], self.results[name] = record, result
+        if report is not None:
+            self.reports[name], self.facts[name] = report, kept(report)
+
+
+def unreachable(name: str, error: NoAnswerError) -> Result:
+    return {
+        "status": "unreachable",
+        "reason": str(error),
+        "hint": f"fix it and run again, or set nodes.{name}.state: drained to leave it out",
+    }
+
+
+async def observe(hosts: HostCalls, records: Records, facts: Facts) -> dict[str, HostRecord]:
     """The records with current fields; the record of a host that does not answer says so.
 
     Args:
@@ -123,8 +147,8 @@ def _outside(record: HostRecord, report: Report) -> str:
 
 async def converge(
     crew: Crew,
-    olds: Mapping[str, HostRecord],
-    news: Mapping[str, HostRecord],
+    olds: Records,
+    news: Records,
     facts: Facts,
     reports: Mapping[str, Report] = MappingProxyType({}),
 ) -> Outcome:
@@ -159,8 +183,8 @@ async def converge(
 
 async def _undo_leaving(
     crew: Crew,
-    olds: Mapping[str, HostRecord],
-    news: Mapping[str, HostRecord],
+    olds: Records,
+    news: Records,
     facts: Facts,
     outcome: Outcome,
 ) -> None:
@@ -230,9 +254,7 @@ def _nameless(report: Report) -> Result:
     return {"status": "failed", **failed}
 
 
-async def undo_all(
-    crew: Crew, records: Mapping[str, HostRecord], facts: Facts
-) -> dict[str, Result]:
+async def undo_all(crew: Crew, records: Records, facts: Facts) -> dict[str, Result]:
     """Undoes every host that is not drained."""
     results: dict[str, Result] = {}
 
@@ -341,7 +363,7 @@ def _machine_id(facts: Facts, name: str) -> str:
 
 
 async def silent_peers(
-    hosts: HostCalls, records: Mapping[str, HostRecord], facts: dict[str, Facts]
+    hosts: HostCalls, records: Records, facts: dict[str, Facts]
 ) -> dict[str, str]:
     """Per host the peers that did not answer, or not to full frames.
 
@@ -380,175 +402,3 @@ def _unheard(facts: Mapping[str, Facts], names: Mapping[str, str]) -> dict[str, 
         if lines:
             silent[host] = "; ".join(lines)
     return silent
-
-
-# -- reboots: a canary, then batches, each proven before the next; the first failure stops
-
-REBOOT = "exec sudo -n systemd-run --quiet --collect --on-active=1 systemctl reboot"
-"""Detached, so the answer to this command still arrives."""
-UNIT_STATE = (
-    "systemctl show -p ActiveState -p ExecMainExitTimestampMonotonic rocelab-rdma.service || true"
-)
-"""The time is 0 until the unit has run once since the boot; before and after, it is inactive."""
-PAUSE_S = 3.0
-ASKED_PEERS = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Roll:
-    """A roll over hosts of one lab."""
-
-    crew: Crew
-    records: Mapping[str, HostRecord]
-    """All active hosts: those that reboot, and their peers on the rails."""
-    drainer: NodeDrainer | None
-    """None: the lab has no cluster."""
-
-    async def run(self, names: Sequence[str], outcome: Outcome) -> None:
-        """Reboots these hosts and replaces their results."""
-        deadline = time.monotonic() + self.crew.policy.reboot_budget_s
-        stopped = ""
-        for batch in batches(names, self.crew.policy, _control_planes(self.records)):
-            if not stopped and time.monotonic() > deadline:
-                stopped = "partial: the reboot budget is used up; the next run continues"
-            if stopped:
-                for name in batch:
-                    outcome.results[name] = {**outcome.results[name], "hint": stopped}
-                continue
-            await asyncio.gather(*(self._one(name, outcome) for name in batch))
-            bad = [name for name in batch if outcome.results[name]["status"] != "ready"]
-            if bad:
-                stopped = f"partial: the roll stopped at {bad[0]}"
-
-    async def _one(self, name: str, outcome: Outcome) -> None:
-        record = self.records[name]
-        closed = False
-        try:
-            closed = await self._emptied(name)
-            report = await self._rebooted(name, record)
-            result = result_of(name, record, report, None, self.crew.policy)
-            current = record.with_changes(fields=report.fields)
-            if result["status"] == "ready":
-                await self._reaches_a_peer(name, record)
-                if self.drainer is not None and closed:
-                    await asyncio.to_thread(self.drainer.uncordon, name)
-                current = record
-            outcome.note(name, current, result, report)
-        except (NoAnswerError, DrainError) as error:
-            reason = f"{error}{'; it stays cordoned' if closed else ''}"
-            result = {
-                "status": "failed",
-                "step": "reboot",
-                "reason": reason,
-                "hint": "fix it, then run again",
-            }
-            outcome.note(name, record.with_changes(trouble=reason), result)
-
-    async def _emptied(self, name: str) -> bool:
-        """Drains the node; returns whether it must be uncordoned later.
-
-        If that fails, it is uncordoned at once.
-        """
-        if self.drainer is None:
-            return False
-        self.crew.say(f"{name}: cordoned and drained")
-        was_open = await asyncio.to_thread(self.drainer.cordon, name)
-        try:
-            async with announced(lambda: f"{name}: waits until its pods are gone", self.crew.say):
-                await asyncio.to_thread(self.drainer.empty, name)
-        except DrainError:
-            if was_open:
-                await asyncio.to_thread(self.drainer.uncordon, name)
-            raise
-        return was_open
-
-    async def _rebooted(self, name: str, record: HostRecord) -> Report:
-        call = self.crew.hosts.call
-        # read again: the drain took minutes, and a crash in them would pass for this reboot
-        before = (await call(record.endpoint, "probe", record.document)).facts.get("boot_id")
-        self.crew.say(f"{name}: reboots")
-        await self.crew.hosts.run(record.endpoint, REBOOT, answer_s=60)
-        deadline = time.monotonic() + self.crew.policy.reboot_wait_s
-        last: NoAnswerError | None = None
-        async with announced(
-            lambda: f"{name}: is not back after its reboot ({last or 'same boot'})", self.crew.say
-        ):
-            while time.monotonic() < deadline:
-                await asyncio.sleep(PAUSE_S)
-                try:
-                    report = await call(record.endpoint, "probe", record.document)
-                except NoAnswerError as error:
-                    last = error
-                    continue
-                if report.facts.get("boot_id") == before:
-                    continue
-                settled = not record.deviating(report.fields)
-                if settled or await self._unit_has_ended(record.endpoint):
-                    self.crew.say(f"{name}: is back")
-                    if settled:
-                        return report
-                    return await call(record.endpoint, "probe", record.document)
-        waited_s = self.crew.policy.reboot_wait_s
-        raise NoAnswerError(f"not back {waited_s} s after its reboot ({last or 'same boot'})")
-
-    async def _unit_has_ended(self, endpoint: Endpoint) -> bool:
-        """Whether the boot unit has ended, so further waiting is pointless."""
-        state = (await self.crew.hosts.run(endpoint, UNIT_STATE, answer_s=60)).split()
-        has_run = any(re.match(r"ExecMainExit\w+=[1-9]", word) for word in state)
-        return "ActiveState=failed" in state or (has_run and "ActiveState=activating" not in state)
-
-    async def _reaches_a_peer(self, name: str, record: HostRecord) -> None:
-        for interface, peers in rail_peers(name, self.records):
-            command = reach_command(interface, peers)
-            try:
-                await self.crew.hosts.run(record.endpoint, command, answer_s=60)
-            except NoAnswerError:
-                pinged = ", ".join(peers[:ASKED_PEERS])
-                raise NoAnswerError(f"no peer answers on {interface} ({pinged})") from None
-
-
-def reach_command(interface: str, peers: Sequence[str]) -> str:
-    """Succeeds when one of the first peers answers: one is enough, and another may be down."""
-    pings = [f"sudo -n ping -c1 -W2 -I {interface} {peer}" for peer in peers[:ASKED_PEERS]]
-    return f"({' || '.join(pings)}) >/dev/null"
-
-
-def batches(
-    names: Sequence[str], policy: HostPolicy, alone: Container[str] = ()
-) -> Iterator[list[str]]:
-    """The hosts that reboot together: one canary, then as many as the policy allows.
-
-    Args:
-        names: hosts that wait for a reboot.
-        policy: how many may be down at once.
-        alone: hosts that reboot last and never together: two control planes down lose the quorum.
-    """
-    others = [name for name in names if name not in alone]
-    if others:
-        yield others[:1]
-    for first in range(1, len(others), policy.max_unavailable):
-        yield others[first : first + policy.max_unavailable]
-    yield from ([name] for name in names if name in alone)
-
-
-def _control_planes(records: Mapping[str, HostRecord]) -> set[str]:
-    roles = {name: as_mapping(host.document.get("kubernetes")) for name, host in records.items()}
-    return {name for name, section in roles.items() if section.get("role") == "control_plane"}
-
-
-def rail_peers(name: str, records: Mapping[str, HostRecord]) -> Iterator[tuple[str, list[str]]]:
-    """Per PF of a host with peers, the addresses of the other active hosts on the same rail."""
-    rails: dict[IPv4Network, list[str]] = {}
-    for other, record in records.items():
-        if record.state == "active" and other != name:
-            for address in map(_address, record.pfs):
-                rails.setdefault(address.network, []).append(str(address.ip))
-    if name not in records or records[name].state != "active":
-        return
-    for pf in records[name].pfs:
-        if peers := rails.get(_address(pf).network):
-            yield str(pf["interface"]), peers
-
-
-def _address(pf: Document) -> IPv4Interface:
-    return IPv4Interface(str(pf["address"]))

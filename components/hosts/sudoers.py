@@ -8,7 +8,7 @@ from typing import Literal
 
 from components.hosts.pack import BOOT, PYTHON
 from components.hosts.program.places import COPY_PREFIX, READER_FILE
-from components.hosts.repair import REBOOT
+from components.hosts.roll import REBOOT
 from components.ssh.credentials import READ
 
 Grant = Literal["read", "build"]

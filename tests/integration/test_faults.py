@@ -12,8 +12,8 @@ import pytest
 
 from components.hosts.calls import Crew, HostCalls, Report
 from components.hosts.document import target_record
-from components.hosts.records import HostRecord, Outcome
-from components.hosts.repair import converge, undo_all
+from components.hosts.records import HostRecord
+from components.hosts.repair import Outcome, converge, undo_all
 from components.ssh.credentials import access_to, host_keys
 from components.validation.benchmarks.plan import plan_of
 from components.validation.measuring import measure

@@ -22,7 +22,8 @@ from components.hosts.bootstrap.nodes import forget, part
 from components.hosts.calls import Crew, HostCalls
 from components.hosts.document import target_record
 from components.hosts.drain import NodeDrainer
-from components.hosts.records import HostRecord, Outcome
+from components.hosts.records import HostRecord
+from components.hosts.repair import Outcome
 from components.kubernetes.client import KubernetesApi, at
 from components.ssh.connection import keys_of
 from components.ssh.credentials import admin_config

@@ -27,7 +27,8 @@ from components.hosts.bootstrap.decide import (
 )
 from components.hosts.calls import Crew, Report
 from components.hosts.program.membership import KUBEADM_S, REGISTERED_S, RESET_S
-from components.hosts.records import HostRecord, Outcome, as_mapping, unreachable
+from components.hosts.records import Records, as_mapping
+from components.hosts.repair import Outcome, unreachable
 from components.ssh.connection import NoAnswerError
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -44,7 +45,7 @@ TOKEN_LETTERS = string.ascii_lowercase + string.digits
 class _Work:
     crew: Crew
     lab: Lab
-    records: Mapping[str, HostRecord]
+    records: Records
     memberships: dict[str, Membership] = field(default_factory=dict)
     failed: dict[str, Refusal] = field(default_factory=dict)
 
@@ -95,7 +96,7 @@ class _Work:
 async def unite(
     crew: Crew,
     lab: Lab,
-    records: Mapping[str, HostRecord],
+    records: Records,
     outcome: Outcome,
     known: Mapping[str, JsonValue],
 ) -> None:
@@ -212,9 +213,7 @@ async def _take_back(work: _Work, host: str, invitation: Invitation) -> None:
         )
 
 
-def _situation(
-    work: _Work, records: Mapping[str, HostRecord], outcome: Outcome, known_ca: str
-) -> Situation:
+def _situation(work: _Work, records: Records, outcome: Outcome, known_ca: str) -> Situation:
     roles: dict[str, Role] = {}
     idle = set()
     for node in work.lab.nodes:

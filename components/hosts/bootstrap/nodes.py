@@ -12,7 +12,8 @@ from components.hosts.bootstrap.decide import Refusal, failed_join
 from components.hosts.bootstrap.join import remembered_ca, unite
 from components.hosts.calls import Crew, Say
 from components.hosts.drain import DrainError, NodeDrainer
-from components.hosts.records import Facts, HostRecord, Outcome
+from components.hosts.records import Facts, HostRecord, Records
+from components.hosts.repair import Outcome
 from components.ssh.connection import answers
 from components.ssh.credentials import Login, admin_config, control_planes_of
 from stacks.base import LabError
@@ -21,9 +22,7 @@ from stacks.lab import Lab
 GREETING_S = 5.0
 
 
-def leaving(
-    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
-) -> dict[str, HostRecord]:
+def leaving(olds: Records, news: Records) -> dict[str, HostRecord]:
     """Hosts that leave the lab's cluster and will be undone. A renamed host stays."""
     stay = {*news, *(record.formerly for record in news.values())}
     gone = {name: old for name, old in olds.items() if name not in stay}
@@ -32,9 +31,7 @@ def leaving(
     return {name: record for name, record in gone.items() if _is_node(record)}
 
 
-async def part(
-    cluster: NodeDrainer, say: Say, gone: Mapping[str, HostRecord]
-) -> dict[str, Refusal]:
+async def part(cluster: NodeDrainer, say: Say, gone: Records) -> dict[str, Refusal]:
     """Drains the nodes; returns those that keep their pods, with the reason.
 
     They must not be undone.
@@ -57,7 +54,7 @@ async def part(
     return kept
 
 
-async def forget(cluster: NodeDrainer, gone: Mapping[str, HostRecord], outcome: Outcome) -> None:
+async def forget(cluster: NodeDrainer, gone: Records, outcome: Outcome) -> None:
     """Deletes the node objects of undone hosts; a failure becomes part of their result."""
     for name in gone:
         result = outcome.results.get(name, {})
@@ -91,15 +88,13 @@ WayIn = Callable[[], tuple[Lab, Login]]
 class Nodes:
     """One run of the Fleet over the nodes of a lab."""
 
-    def __init__(self, crew: Crew, records: Mapping[str, HostRecord], way_in: WayIn) -> None:
+    def __init__(self, crew: Crew, records: Records, way_in: WayIn) -> None:
         self._crew, self._way_in = crew, way_in
         self._made_here = any("kubernetes" in record.document for record in records.values())
         self._gone: dict[str, HostRecord] = {}
         self._cluster: NodeDrainer | None = None
 
-    async def part(
-        self, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
-    ) -> dict[str, Refusal]:
+    async def part(self, olds: Records, news: Records, facts: Facts) -> dict[str, Refusal]:
         """Drains nodes that leave.
 
         Returns those that keep their pods, with the reason, and are not undone.
@@ -126,9 +121,7 @@ class Nodes:
         if self._cluster is not None:
             await forget(self._cluster, self._gone, outcome)
 
-    async def unite(
-        self, records: Mapping[str, HostRecord], outcome: Outcome, facts: Facts
-    ) -> None:
+    async def unite(self, records: Records, outcome: Outcome, facts: Facts) -> None:
         """Joins ready hosts to the cluster, and creates it if there is none."""
         if self._made_here:
             await unite(self._crew, self._way_in()[0], records, outcome, facts)

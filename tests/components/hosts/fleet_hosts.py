@@ -6,8 +6,8 @@ from typing import Any
 
 from components.hosts.calls import Crew, Report
 from components.hosts.fleet import Fleet, FleetInputs, FleetState
-from components.hosts.records import HostRecord, Outcome
-from components.hosts.repair import converge
+from components.hosts.records import HostRecord
+from components.hosts.repair import Outcome, converge
 from components.provider.base import Failure, ProviderConfig
 from components.ssh.connection import Endpoint, NoAnswerError
 from simulator.hosts.fields import conforming

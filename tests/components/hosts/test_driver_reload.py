@@ -16,7 +16,7 @@ from components.hosts.program.host import Host
 from components.hosts.program.identity import devices_are_there
 from components.hosts.program.places import NICS_FILE, REVERT_FILE, UDEV_FILE, UNIT_FILE
 from components.hosts.program.revert import revert
-from components.hosts.repair import Roll
+from components.hosts.roll import Roll
 from tests.components.hosts.host_runs import PROGRAM, differing, made, run
 from tests.components.hosts.kernel import PFS
 from tests.components.hosts.nics import NicHost, hardware

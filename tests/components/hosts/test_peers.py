@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from components.hosts.records import HostRecord, Outcome
+from components.hosts.records import HostRecord
+from components.hosts.repair import Outcome
 from tests.components.hosts.fleet_hosts import FakeHosts, converged, crew, record
 from tests.messages import states
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from components.hosts.calls import Report, StuckError
-from components.hosts.repair import Roll, batches, converge, leave, observe, rail_peers, undo_all
+from components.hosts.repair import converge, leave, observe, undo_all
+from components.hosts.roll import Roll, batches, rail_peers
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
 from tests.components.hosts.fleet_hosts import TOO_OLD, FakeHosts, converged, crew, record
@@ -340,7 +341,7 @@ class FakeCluster:
 
 
 def rolled(hosts: FakeHosts, said: list[str], monkeypatch: pytest.MonkeyPatch, names: int = 3, **policy: Any) -> Any:
-    monkeypatch.setattr("components.hosts.repair.PAUSE_S", 0.001)
+    monkeypatch.setattr("components.hosts.roll.PAUSE_S", 0.001)
     records = {f"gpu0{i}": record(f"gpu0{i}", i, rdma_namespaces="exclusive") for i in range(1, names + 1)}
     for one in records.values():
         hosts.knows(one, rdma_namespaces="shared")
@@ -378,7 +379,7 @@ def test_a_host_whose_peers_do_not_answer_stops_the_roll_and_stays_closed(hosts,
 def test_a_used_up_budget_leaves_the_rest_for_the_next_run(hosts, said, monkeypatch):
     clock = iter(range(0, 10_000, 40))
     # the module's own name: other threads of this process ask the real clock
-    monkeypatch.setattr("components.hosts.repair.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr("components.hosts.roll.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     outcome, _ = rolled(hosts, said, monkeypatch, reboot_budget_s=100)
 
     assert outcome.results["gpu01"]["status"] == "ready"

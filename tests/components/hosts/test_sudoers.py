@@ -10,7 +10,7 @@ from components.hosts import pack
 from components.hosts.calls import command_of
 from components.hosts.hosts import start_command
 from components.hosts.program.main import perform
-from components.hosts.repair import REBOOT, reach_command
+from components.hosts.roll import REBOOT, reach_command
 from components.hosts.sudoers import BUILDING, READING, lines
 from components.inventory.hosts import command as look_command
 from components.ssh.credentials import READ

@@ -16,7 +16,8 @@ from components.hosts.bootstrap.join import unite
 from components.hosts.calls import Crew, Report, parse_report
 from components.hosts.document import target_record
 from components.hosts.program.main import perform
-from components.hosts.records import HostRecord, Outcome
+from components.hosts.records import HostRecord
+from components.hosts.repair import Outcome
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab

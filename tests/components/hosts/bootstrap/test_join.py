@@ -8,8 +8,7 @@ import pytest
 
 from components.hosts.bootstrap.join import CA_FACT
 from components.hosts.program.membership import ADMIN_CONFIG, CA_FILE, JOURNAL_FILE, KUBELET_CONFIG
-from components.hosts.records import Outcome
-from components.hosts.repair import observe
+from components.hosts.repair import Outcome, observe
 from tests.components.hosts.bootstrap.machines import Machines, certificate
 from tests.components.hosts.kube_kernel import KilledError
 from tests.messages import states

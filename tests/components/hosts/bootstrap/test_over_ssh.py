@@ -13,7 +13,7 @@ from components.hosts.bootstrap.join import unite
 from components.hosts.calls import Crew, HostCalls
 from components.hosts.pack import on_stdin, packed
 from components.hosts.program.main import perform
-from components.hosts.records import Outcome
+from components.hosts.repair import Outcome
 from components.ssh.connection import keys_of
 from components.ssh.credentials import READ, admin_config, control_planes_of, is_kubeconfig
 from stacks.base import LabError

@@ -9,7 +9,7 @@ import pytest
 from components.hosts.bootstrap.nodes import Nodes, forget, leaving, part, without
 from components.hosts.calls import Crew
 from components.hosts.drain import DrainError
-from components.hosts.records import Outcome
+from components.hosts.repair import Outcome
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
 from stacks.base import LabError
