@@ -29,7 +29,7 @@ def test_cloud_init_is_kept_from_renaming_the_machine_and_from_rewriting_the_hos
     made(debian, document)
 
     assert "preserve_hostname: true" in debian.read("/etc/cloud/cloud.cfg.d/99-rocelab-hostname.cfg")
-    debian.remove(hosts_file.CLOUD_FILE)
+    debian.remove(hosts_file.CLOUD.path)
     assert states(differing(debian, document)["hosts_file"], "cloud-init")
     run("undo", debian, document)
     assert debian.names("/etc/cloud/cloud.cfg.d") == ["05_logging.cfg"]

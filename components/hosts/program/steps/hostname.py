@@ -2,6 +2,7 @@
 
 from typing import Set
 
+from ..cloud_init import FOLDER, CloudSetting
 from ..host import Document, Host
 from ..machine import StepError
 from ..membership import KUBELET_CONFIG
@@ -9,10 +10,9 @@ from ..step import Before, Fields, Step
 
 HOSTNAME_FILE = "/etc/hostname"
 KERNEL_HOSTNAME = "/proc/sys/kernel/hostname"
-CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
-CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hostname.cfg"
-CLOUD_TEXT = (
-    "# written by rocelab: the lab names this machine, not the cloud\npreserve_hostname: true\n"
+CLOUD = CloudSetting(
+    FOLDER + "/99-rocelab-hostname.cfg",
+    "# written by rocelab: the lab names this machine, not the cloud\npreserve_hostname: true\n",
 )
 
 
@@ -22,7 +22,7 @@ class Hostname(Step):
     name = "hostname"
     order = 240
     effects = {"hostname": "none"}
-    files = (HOSTNAME_FILE, CLOUD_FILE)
+    files = (HOSTNAME_FILE, CLOUD.path)
 
     def target(self, document: Document) -> Fields:
         return {"hostname": document["hostname"]} if document.get("hostname") else {}
@@ -31,8 +31,8 @@ class Hostname(Step):
         machine = host.machine
         now, at_boot = machine.read(KERNEL_HOSTNAME), machine.read(HOSTNAME_FILE)
         text = now if now == at_boot else f"{now}, from the next boot on {at_boot or 'none'}"
-        unkept = machine.exists(CLOUD_FOLDER) and machine.content(CLOUD_FILE) != CLOUD_TEXT.encode()
-        return {"hostname": f"{text}, until cloud-init sets its own" if unkept else text}
+        kept = CLOUD.is_kept(machine)
+        return {"hostname": text if kept else f"{text}, until cloud-init sets its own"}
 
     def refuse(self, host: Host) -> None:
         machine, target = host.machine, host.document["hostname"]
@@ -46,17 +46,15 @@ class Hostname(Step):
             )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, target = host.machine, host.document["hostname"]
-        if machine.exists(CLOUD_FOLDER):
-            machine.put(CLOUD_FILE, CLOUD_TEXT)
-        self._set(host, target)
+        CLOUD.keep(host.machine)
+        self._set(host, host.document["hostname"])
 
     def before(self, host: Host) -> Before:
         return {"hostname": host.machine.read(HOSTNAME_FILE) or host.machine.read(KERNEL_HOSTNAME)}
 
     def undo(self, host: Host, before: Before) -> None:
         machine = host.machine
-        machine.remove(CLOUD_FILE)
+        machine.remove(CLOUD.path)
         if machine.read(KERNEL_HOSTNAME) != before["hostname"] and not machine.exists(
             KUBELET_CONFIG
         ):

@@ -5,15 +5,15 @@ import re
 from typing import Iterator, List, Sequence, Set
 
 from ..blocks import block_of, with_block
+from ..cloud_init import FOLDER, CloudSetting
 from ..host import Document, Host
 from ..step import Fields, Step, value_or_reason
 
 HOSTS_FILE = "/etc/hosts"
-CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
-CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hosts.cfg"
-CLOUD_TEXT = (
+CLOUD = CloudSetting(
+    FOLDER + "/99-rocelab-hosts.cfg",
     "# written by rocelab: cloud-init would rewrite the hosts file at each boot\nmanage_etc_hosts: "
-    "false\n"
+    "false\n",
 )
 NUMBERED = re.compile(r"^(.*?)(\d+)$")
 
@@ -24,7 +24,7 @@ class HostsFile(Step):
     name = "hosts_file"
     order = 250
     effects = {"hosts_file": "none"}
-    files = (HOSTS_FILE, CLOUD_FILE)
+    files = (HOSTS_FILE, CLOUD.path)
 
     def target(self, document: Document) -> Fields:
         runs = document.get("hosts_file")
@@ -34,16 +34,15 @@ class HostsFile(Step):
         machine = host.machine
         content = machine.content(HOSTS_FILE).decode(errors="replace")
         text = value_or_reason(lambda: describe(block_of(content, HOSTS_FILE)))
-        unkept = machine.exists(CLOUD_FOLDER) and machine.content(CLOUD_FILE) != CLOUD_TEXT.encode()
-        return {"hosts_file": f"{text}, until cloud-init writes its own" if unkept else text}
+        kept = CLOUD.is_kept(machine)
+        return {"hosts_file": text if kept else f"{text}, until cloud-init writes its own"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        if host.machine.exists(CLOUD_FOLDER):
-            host.machine.put(CLOUD_FILE, CLOUD_TEXT)
+        CLOUD.keep(host.machine)
         self._put(host, list(host_lines(host.document["hosts_file"])))
 
     def undo(self, host: Host, before: object) -> None:
-        host.machine.remove(CLOUD_FILE)
+        host.machine.remove(CLOUD.path)
         self._put(host, [])
 
     def _put(self, host: Host, lines: Sequence[str]) -> None:
