@@ -24,8 +24,6 @@ SPARE_S = LOCK_WAIT_S
 """More than the host's own deadline, so its answer can name the step that took too long."""
 ANNOUNCE_S = 30.0
 """How often a long wait is announced."""
-READING = ("plan",)
-"""Verbs that logins may run that may only read."""
 
 
 Say = Callable[[str], None]
@@ -179,7 +177,7 @@ def start_command(verb: str = "apply") -> str:
 
 def command_of(verb: str) -> str:
     """The command of a call."""
-    if verb in READING:
+    if verb == "plan":  # also for logins that may only read
         # sudo -n reads no stdin where it refuses, so the second command gets all of it
         return f"{read_as_root(verb)} && exit; exec sudo -n {started(verb)}"
     return f"exec sudo -n {started(verb)}"

@@ -12,9 +12,9 @@ from pydantic import BaseModel, JsonValue
 from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
 from components.hosts.records import HostRecord, target_fields
-from components.hosts.sections.guests import guest_seconds, guest_sections
-from components.hosts.sections.software import software_seconds, software_sections
-from components.hosts.sections.system import routing_of, system_seconds, system_sections
+from components.hosts.sections.guests import guest_sections
+from components.hosts.sections.software import software_sections
+from components.hosts.sections.system import routing_of, system_sections
 from components.ssh.credentials import endpoint_of
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
@@ -35,9 +35,9 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         **software_sections(lab, node),
         **guest_sections(lab, node),
         "may_stage": lab.hosts.reboot != "never" or None,
-        "deadline_s": deadline_s(lab) if deadline_s(lab) > DEADLINE_S else None,
+        "may_reboot": lab.hosts.reboot == "roll" or None,
     }
-    return {
+    document: dict[str, JsonValue] = {
         "schema": SCHEMA,
         "lab": lab.name,
         "host": node.name,
@@ -48,6 +48,9 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         **{key: section for key, section in sections.items() if section is not None},
         "pfs": [_pf_document(lab, pf) for pf in node.pfs],
     }
+    if deadline_s(document) > DEADLINE_S:
+        document["deadline_s"] = deadline_s(document)
+    return document
 
 
 def target_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:
@@ -82,12 +85,12 @@ def repeated_sections(lab: Lab) -> dict[str, JsonValue]:
     return sections
 
 
-def deadline_s(lab: Lab) -> int:
+def deadline_s(document: dict[str, JsonValue]) -> int:
     """Deadline of a run on a host.
 
     Packages and driver builds take minutes, everything else takes seconds.
     """
-    return DEADLINE_S + system_seconds(lab) + software_seconds(lab) + guest_seconds(lab)
+    return DEADLINE_S + sum(step.takes_s(document) for step in steps.STEPS)
 
 
 def document_text(document: dict[str, JsonValue]) -> str:

@@ -140,7 +140,7 @@ class Hosts(pulumi.ComponentResource):
             per_dial_timeout=dial_s,
         )
         aliases = [pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else []
-        longest = f"{max(SHORTEST_TIMEOUT_S, deadline_s(args.lab) + SPARE_S)}s"
+        longest = f"{max(SHORTEST_TIMEOUT_S, deadline_s(record.document) + SPARE_S)}s"
         return remote.Command(
             f"{name}-{node.name}",
             connection=connection,

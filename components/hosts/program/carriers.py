@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Set, Tuple, Union
 
 from .host import Host
-from .machine import Machine, StepError, load_json
+from .machine import Machine, StepError, first_match, load_json
 from .places import BASELINE_FILE
 
 NETWORK_FILESYSTEMS = re.compile(
@@ -199,8 +199,8 @@ def storage_routes(machine: Machine) -> Iterator[Tuple[str, str, str]]:
     for server, what in [*_file_servers(machine), *_block_servers(machine)]:
         address, _, device = server.partition("%")  # a link-local address names its device
         if not device:
-            route = re.search(r"\bdev (\S+)", machine.run("ip", "route", "get", address).out)
-            device = route[1] if route else ""
+            answer = machine.run("ip", "route", "get", address).out
+            device = first_match(r"\bdev (\S+)", answer)
         yield address, device, what
 
 
@@ -211,10 +211,9 @@ def session_address(machine: Machine) -> str:
     """
     value, pid = machine.variable("SSH_CONNECTION"), os.getpid()
     while not value and pid > 1:
-        given = re.search(r"(?:^|\0)SSH_CONNECTION=([^\0]*)", machine.read(f"/proc/{pid}/environ"))
-        value = given[1] if given else ""
-        parent = re.search(r"^PPid:\s*(\d+)", machine.read(f"/proc/{pid}/status"), re.MULTILINE)
-        pid = int(parent[1]) if parent else 0
+        environment = machine.read(f"/proc/{pid}/environ")
+        value = first_match(r"(?:^|\0)SSH_CONNECTION=([^\0]*)", environment)
+        pid = int(first_match(r"^PPid:\s*(\d+)", machine.read(f"/proc/{pid}/status")) or 0)
     words = value.split()
     return words[2] if len(words) == 4 else ""
 

@@ -12,6 +12,8 @@ OS_RELEASE = "/etc/os-release"
 LOCK_S = 300
 """How long a run waits for another package run: a first boot's own upgrades take minutes."""
 INSTALL_S = 900
+PACKAGES_S = 1500
+"""Waiting for a lock, package lists, and the packages."""
 FAMILIES = {
     "debian": "debian",
     "ubuntu": "debian",

@@ -5,7 +5,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
-from .machine import Done, Machine, StepError
+from .machine import Done, Machine, StepError, first_match
 from .places import REBOOT_FILE
 
 Document = Dict[str, Any]
@@ -291,8 +291,8 @@ def _virtual_machine(machine: Machine, pci_address: str) -> str:
     for process in machine.names("/proc"):
         line = machine.read(f"/proc/{process}/cmdline") if process.isdigit() else ""
         if pci_address in line and "qemu" in line.partition("\0")[0]:
-            name = re.search(r"\0-name\0(?:guest=)?([^,\0]+)", line)
-            return f", used by {name[1] if name else f'process {process}'}"
+            name = first_match(r"\0-name\0(?:guest=)?([^,\0]+)", line)
+            return f", used by {name or f'process {process}'}"
     return ""
 
 

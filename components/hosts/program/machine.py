@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Union
@@ -238,6 +239,12 @@ def _label_as(target: str, descriptor: int) -> None:
         os.setxattr(descriptor, SELINUX, os.getxattr(target, SELINUX))
     except OSError:
         return  # there is no such file yet, or no SELinux
+
+
+def first_match(pattern: str, text: str) -> str:
+    """The first group of a pattern in a text of several lines; empty without a match."""
+    match = re.search(pattern, text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def load_json(machine: Machine, path: str) -> Dict[str, Any]:

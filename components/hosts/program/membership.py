@@ -13,7 +13,7 @@ import re
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from .host import Host
-from .machine import Machine, StepError, load_json
+from .machine import Machine, StepError, first_match, load_json
 from .places import RUN, STATE
 
 KUBERNETES = "/etc/kubernetes"
@@ -43,23 +43,20 @@ SECRETS = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\b[0-9a-f]{64}\b")
 def membership(machine: Machine) -> Dict[str, Any]:
     """The membership by the host's files alone, so it is known while the API server is down."""
     kubelet = machine.read(KUBELET_CONFIG)
-    server = re.search(r"^\s*server:\s*(\S+)", kubelet, re.MULTILINE)
     journal = load_json(machine, JOURNAL_FILE)
-    named = re.search(
-        r"--hostname-override=([^\s\"]+)", machine.read("/var/lib/kubelet/kubeadm-flags.env")
-    )
+    node = ""
+    if kubelet:
+        flags = machine.read("/var/lib/kubelet/kubeadm-flags.env")
+        node = first_match(r"--hostname-override=([^\s\"]+)", flags)
+        node = node or machine.read("/proc/sys/kernel/hostname").lower()
     plane = machine.exists(ADMIN_CONFIG) and machine.exists(
         KUBERNETES + "/manifests/kube-apiserver.yaml"
     )
     return {
         "role": "control_plane" if plane and kubelet else "worker" if kubelet else "",
         "ca": _digest(machine.read(CA_FILE)),
-        "server": server.group(1) if server else "",
-        "node": (
-            (named.group(1) if named else machine.read("/proc/sys/kernel/hostname").lower())
-            if kubelet
-            else ""
-        ),
+        "server": first_match(r"^\s*server:\s*(\S+)", kubelet),
+        "node": node,
         "unfinished": journal.get("doing", ""),
         "remains": any(machine.exists(path) for path in REMAINS),
     }

@@ -14,6 +14,8 @@ DKMS = "dkms"
 DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 """What DKMS signs modules with: on Ubuntu, and elsewhere."""
 BUILD_S = 1500
+DRIVER_S = 1800
+"""A driver on a slow core: package lists, packages, and the modules."""
 MLX5 = "mlx5_core"
 SIGNED_GPU = "packages with signed modules (Ubuntu: linux-modules-nvidia-…)"
 """The alternative for a GPU driver where the kernel refuses modules that are built on the host."""

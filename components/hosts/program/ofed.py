@@ -8,7 +8,7 @@ from typing import Dict, List, Set
 
 from .carriers import refuse_what_carries_the_host
 from .host import Host
-from .machine import Machine, StepError
+from .machine import Machine, StepError, first_match
 from .modules_built import MLX5, module_file, running_kernel
 
 PACKAGES = (
@@ -68,8 +68,7 @@ def version_in(printed: str) -> str:
 
     Empty when there is none.
     """
-    match = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
-    return match[1] if match else ""
+    return first_match(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
 
 
 def built(machine: Machine) -> str:

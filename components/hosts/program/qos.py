@@ -14,7 +14,7 @@ import re
 from typing import Any, Dict, List, Tuple
 
 from .host import Host
-from .machine import MISSING, Done, Machine, StepError
+from .machine import MISSING, Done, Machine, StepError, first_match
 
 Aspects = Dict[str, str]
 
@@ -117,24 +117,23 @@ def _set_by_dcb(host: Host, pf: str, target: Aspects) -> None:
 
 
 def parse_mlnx_qos(text: str) -> Aspects:
-    trust = re.search(r"Priority trust state:\s*(\w+)", text)
-    dcbx = re.search(r"DCBX mode:\s*(OS|Firmware) controlled", text)
-    enabled = re.search(r"^\s*enabled((?:\s+[01])+)\s*$", text, re.MULTILINE)
+    dcbx = first_match(r"DCBX mode:\s*(OS|Firmware) controlled", text)
+    enabled = first_match(r"^\s*enabled((?:\s+[01])+)\s*$", text)
     mapping = {}
     for line in re.finditer(r"prio:(\d)\s+dscp:([\d,]+)", text):
         for dscp in line[2].split(","):
             if dscp:
                 mapping[int(dscp)] = int(line[1])
     aspects = {
-        "trust": trust[1] if trust else "unknown",
+        "trust": first_match(r"Priority trust state:\s*(\w+)", text) or "unknown",
         "dscp_map": map_text(mapping),
         "pfc": "unknown",
     }
     if dcbx:
-        aspects["dcbx"] = dcbx[1].lower()
+        aspects["dcbx"] = dcbx.lower()
     if enabled:
         aspects["pfc"] = priorities_text(
-            [number for number, on in enumerate(enabled[1].split()) if on == "1"]
+            [number for number, on in enumerate(enabled.split()) if on == "1"]
         )
     return aspects
 
@@ -249,8 +248,7 @@ def nic_aspects(host: Host, pf: str, device: str, priority: int) -> Aspects:
 
 def traffic_class(text: str) -> int:
     """`Global tclass=106`; -1 when nothing is forced, which is also the value that ends it."""
-    forced = re.search(r"Global tclass=(\d+)", text)
-    return int(forced[1]) if forced else -1
+    return int(first_match(r"Global tclass=(\d+)", text) or -1)
 
 
 def cnp_files(host: Host, pf: str) -> List[str]:

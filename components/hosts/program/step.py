@@ -63,6 +63,8 @@ class Step:
     another effect."""
     files: Tuple[str, ...] = ()
     """Patterns of the files that it may write outside of rocelab's own folders."""
+    longest_s = 0
+    """How much longer than usual a run may take with it."""
     services: Tuple[str, ...] = ()
     """Units that it may start or restart."""
     version_setting = ""
@@ -77,6 +79,10 @@ class Step:
     def concerns(self, document: Document) -> bool:
         """Whether the document concerns this step. Steps without fields override this."""
         return bool(self.target(document))
+
+    def takes_s(self, document: Document) -> int:
+        """How much longer a run may take. A step that may only compare overrides this."""
+        return self.longest_s if self.target(document) else 0
 
     def observed(self, host: Host) -> Fields:
         """The actual values."""

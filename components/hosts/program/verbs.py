@@ -5,7 +5,7 @@ Each may run twice, and an earlier run may have been killed at any point.
 
 import hashlib
 import json
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
 
 from .baseline import (
     forgotten,
@@ -58,7 +58,7 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
 
     Returns the first failure after all steps were tried.
     """
-    refusal = _refusal(host)
+    refusal = next(_refused("link", restore_names, host), None) or next(_refusals(host), None)
     if refusal:
         return refusal
     claim(host)
@@ -81,23 +81,6 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     if host.armed:
         arm_revert(host, [])  # the time to confirm counts from the end of the work
     return failed
-
-
-def _refusal(host: Host) -> Optional[Failure]:
-    """Why nothing may change on this host, by the first step that refuses."""
-    at = "link"
-    try:
-        restore_names(host)
-        for step in STEPS:
-            if step.concerns(host.document) and not _left_out_at_boot(host, step):
-                at = step.name
-                step.refuse(host)
-        at = "upgrade"
-        if not host.booting:
-            refuse_upgrade(host, STEPS)
-    except StepError as error:
-        return failure(at, error)
-    return None
 
 
 def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
@@ -158,12 +141,8 @@ def undo(host: Host) -> None:
         machine.remove(path)
     _remove_copies(machine)
     give_all_back(host)
-    machine.remove(BASELINE_FILE)
-    machine.remove(NICS_FILE)
-    machine.remove(FIRMWARE_BOOTS_FILE)
-    machine.remove(OWNER_FILE)
-    machine.remove(STATE)
-    machine.remove(LOCK_FILE)
+    for path in (BASELINE_FILE, NICS_FILE, FIRMWARE_BOOTS_FILE, OWNER_FILE, STATE, LOCK_FILE):
+        machine.remove(path)
 
 
 def probe(host: Host) -> Fields:
@@ -282,13 +261,13 @@ def _name(host: Host) -> str:
     return str(host.document.get("owner", ""))
 
 
-def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
+def refuse_upgrade(host: Host) -> None:
     """Refuses an upgrade.
 
     Without a preview the hosts' commands start before the Fleet can refuse it.
     """
     before = _last_document(host)
-    for step in steps:
+    for step in STEPS:
         for field, old, new in changed_versions(step, before, host.document):
             if step.observed(host)[field] == step.target(host.document)[field]:
                 continue  # upgraded by hand
@@ -324,7 +303,11 @@ def plan(host: Host, fields: Fields) -> Dict[str, Any]:
         "services": sorted(
             {unit for step in deviating for unit in step.services if _has_unit(host, unit)}
         ),
-        "refusals": list(_refusals(host, fields)),
+        "refusals": [
+            *_refused("owner", refuse_another_owner, host),
+            *_refusals(host),
+            *_vf_refusals(host, fields),
+        ],
     }
 
 
@@ -336,13 +319,16 @@ def _has_unit(host: Host, unit: str) -> bool:
     return any(host.machine.exists(f"{folder}/{unit}") for folder in UNIT_FOLDERS)
 
 
-def _refusals(host: Host, fields: Fields) -> Iterator[Failure]:
+def _refusals(host: Host) -> Iterator[Failure]:
     """Every refusal. An apply stops at the first one, before it changes anything."""
-    yield from _refused("owner", refuse_another_owner, host)
     for step in STEPS:
-        if step.concerns(host.document):
+        if step.concerns(host.document) and not _left_out_at_boot(host, step):
             yield from _refused(step.name, step.refuse, host)
-    yield from _refused("upgrade", refuse_upgrade, host, STEPS)
+    if not host.booting:
+        yield from _refused("upgrade", refuse_upgrade, host)
+
+
+def _vf_refusals(host: Host, fields: Fields) -> Iterator[Failure]:
     for pf in host.pfs:
         name, vfs = pf["interface"], pf["vfs"]
         if fields.get(f"{name}.vfs", vfs) != vfs:

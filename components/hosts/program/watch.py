@@ -13,7 +13,7 @@ import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from .look.read_only import ReadOnly
-from .machine import load_json
+from .machine import first_match, load_json
 from .places import DOCUMENT_FILE, FAST_FILE, NICS_FILE, SLOW_FILE
 
 SLOW_S = 120
@@ -115,9 +115,9 @@ def fast(machine: ReadOnly, document: Dict[str, Any], now_s: float) -> Samples:
     """What the kernel's files hold: links, and the counters of RDMA devices."""
     samples = Samples(document["lab"], document["host"])
     samples.add("rocelab_watch_timestamp_seconds", now_s)
-    booted = re.search(r"^btime (\d+)$", machine.read("/proc/stat"), re.MULTILINE)
+    booted = first_match(r"^btime (\d+)$", machine.read("/proc/stat"))
     if booted:
-        samples.add("rocelab_boot_time_seconds", float(booted[1]))
+        samples.add("rocelab_boot_time_seconds", float(booted))
     for port in ports(machine, document):
         try:
             readings = port_samples(machine, port)

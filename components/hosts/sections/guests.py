@@ -2,10 +2,6 @@
 
 from pydantic import JsonValue
 
-from components.hosts.program.distribution import INSTALL_S
-from components.hosts.program.steps.gpu import SMI_S
-from components.hosts.program.steps.initramfs import WRITE_S
-from components.hosts.program.steps.licence import LICENCE_WAIT_S
 from stacks.lab import Lab
 from stacks.licence import FEATURE_TYPES, LegacyLicence
 from stacks.nodes import Node, VsphereVm
@@ -24,16 +20,6 @@ def guest_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
         "bitfusion": _bitfusion(lab, node),
         "initramfs": initramfs or None,
     }
-
-
-def guest_seconds(lab: Lab) -> int:
-    """How much longer than usual a run may take for license, Bitfusion client and initramfs."""
-    initramfs_s = WRITE_S if lab.guests and lab.guests.initramfs else 0
-    return (
-        (LICENCE_WAIT_S + SMI_S if lab.licence else 0)
-        + (INSTALL_S if lab.bitfusion_client else 0)
-        + initramfs_s
-    )
 
 
 def _guest_network(lab: Lab, node: Node) -> dict[str, JsonValue] | None:

@@ -12,13 +12,6 @@ from stacks.lab import Lab
 from stacks.nodes import BareMetal, Node
 from stacks.software import Installed
 
-BUILD_S = 1800
-"""How much longer a run may take for a driver.
-
-Package lists, packages, and modules built on a slow core.
-"""
-INSTALL_S = 600
-FIRMWARE_S = 240
 CONNECTX = "mlx5_core"
 """The driver that these sections are about. A guest's vmxnet3 and the simulator's igb have
 drivers that come with the kernel; a guest with PVRDMA has no mlx5_core at all."""
@@ -40,16 +33,6 @@ def software_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
     }
 
 
-def software_seconds(lab: Lab) -> int:
-    """How much longer than usual a run may take for this software."""
-    builds = [lab.driver.source not in ("keep", "operator")]
-    installs = [lab.runtime is not None and lab.runtime.containerd.source == "packaged"]
-    if lab.gpu is not None:
-        builds.append(lab.gpu.driver.source == "packaged")
-        installs.append(lab.gpu.toolkit.source == "packaged")
-    return BUILD_S * sum(builds) + INSTALL_S * sum(installs) + FIRMWARE_S * lab.firmware.manage
-
-
 def _driver(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     driver = lab.driver
     in_use = any(pf.driver == CONNECTX for pf in node.pfs)
@@ -63,11 +46,7 @@ def _driver(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     if driver.source == "keep":
         return section
     installed = {"packages", "download", "kernel_modules", "replace", "restart"}
-    return {
-        **section,
-        **driver.model_dump(mode="json", include=installed),
-        "may_reboot": lab.hosts.reboot == "roll",
-    }
+    return {**section, **driver.model_dump(mode="json", include=installed)}
 
 
 def _driver_container(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
@@ -88,7 +67,6 @@ def _firmware(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         "pfs": list(pfs),
         "vfs": lab.firmware.vfs_ceiling,
         "convert": [pf.interface for pf in node.pfs if pf.convert_infiniband],
-        "may_stage": lab.hosts.reboot != "never",
     }
 
 
@@ -112,7 +90,6 @@ def _gpu(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         },
         "toolkit": {**_software(gpu.toolkit), "default_runtime": gpu.toolkit.default_runtime},
         "gpudirect": gpu.gpudirect,
-        "may_reboot": lab.hosts.reboot == "roll",
     }
 
 

@@ -10,13 +10,6 @@ from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 from stacks.system import KernelArguments, ManagementUser
 
-PACKAGES_S = 1500
-"""How much longer a run may take with packages.
-
-Waiting for a lock, package lists, and the packages.
-"""
-CLOCK_S = 120
-
 
 def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
     """Sections by their key, each for the step of its name; None.
@@ -26,23 +19,13 @@ def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
     system = lab.system
     words: list[JsonValue] = [*_words(system.kernel_arguments)]
     return {
-        "kernel_arguments": {"words": words, "may_stage": lab.hosts.reboot != "never"}
-        if words
-        else None,
+        "kernel_arguments": {"words": words} if words else None,
         "hostname": node.name if system.hostname else None,
         "hosts_file": list(_runs(lab)) if system.hosts_file else None,
         "users": [_user(lab, user) for user in system.users] or None,
         "qos": _qos(lab),
         "watch": _watch(lab, node),
     }
-
-
-def system_seconds(lab: Lab) -> int:
-    """How much longer than usual a run may take for what the lab asks of the operating system."""
-    system = lab.system
-    installs = bool(system.packages.debian or system.packages.rhel)
-    chrony = system.clock is not None and system.clock.daemon == "chrony"
-    return (PACKAGES_S if installs else 0) + (PACKAGES_S + CLOCK_S if chrony else 0)
 
 
 def _words(arguments: KernelArguments) -> Iterator[str]:

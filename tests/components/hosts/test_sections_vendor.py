@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from components.hosts.changes import field_effect
-from components.hosts.document import deadline_s, host_document
+from components.hosts.document import host_document
 from components.hosts.program.places import DEADLINE_S
 from components.hosts.program.steps import STEPS
 from components.hosts.records import target_fields
@@ -49,7 +49,7 @@ def test_a_driver_of_the_operators_is_left_to_the_operator(lab: Lab) -> None:
 def test_a_nic_that_the_driver_is_not_for_needs_it_installed_but_not_loaded(lab: Lab) -> None:
     found = section(lab, "driver", driver=DOCA)
 
-    assert (found["source"], found["in_use"], found["may_reboot"]) == ("doca_ofed", False, False)
+    assert (found["source"], found["in_use"]) == ("doca_ofed", False)
     assert "driver_loaded" not in target_fields({**host_document(lab, lab.nodes[0]), "driver": found})
 
 
@@ -62,7 +62,6 @@ def test_a_node_without_gpus_has_no_section_for_them(lab: Lab) -> None:
         "driver": {"source": "keep", "version": None},
         "toolkit": {"source": "keep", "version": None, "default_runtime": False},
         "gpudirect": "auto",
-        "may_reboot": False,
     }
 
 
@@ -139,12 +138,10 @@ def test_it_is_the_one_that_kubeadm_fetches() -> None:
     [
         ({}, 0),
         ({"driver": DOCA}, 1800),
-        ({"firmware": Firmware(manage=True)}, 240),
         ({"gpu": Gpu.model_validate({"toolkit": TOOLKIT})}, 600),
     ],
 )
 def test_a_run_gets_the_time_for_what_it_is_asked_for(lab: Lab, changes: dict[str, object], longer_s: int) -> None:
-    assert deadline_s(lab.model_copy(update=changes)) == DEADLINE_S + longer_s
     assert section(lab, "deadline_s", **changes) == (DEADLINE_S + longer_s if longer_s else None)
 
 
@@ -163,3 +160,8 @@ def test_every_field_says_what_it_does_and_how_its_repair_disturbs(name: str, la
     assert fields
     assert {field_effect(field) for field in fields} <= set(get_args(Effect))
     assert {repair_class(field) for field in fields} <= set(get_args(RepairClass))
+
+
+def test_only_a_node_whose_nics_are_set_gets_the_time_for_it(lab: Lab) -> None:
+    assert asks(lab, firmware={"manage": True})["deadline_s"] == DEADLINE_S + 240
+    assert section(lab, "deadline_s", firmware=Firmware(manage=True)) is None, "its NICs have another driver"

@@ -13,6 +13,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ..guest import NETPLAN, PROFILES, RUN_NETWORKS, RUN_PROFILES
 from ..guest_others import SCRIPTS, block_of
+from ..machine import first_match
 from ..places import DOCUMENT_FILE
 from .leaves import Json
 from .read_only import ReadOnly
@@ -75,8 +76,8 @@ def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
             braces = re.findall(
                 rf"""^\s+["']?{re.escape(interface)}["']?\s*:\s*{{.*""", text, re.MULTILINE
             )
-            vfs = re.search(r"virtual-function-count:\s*(\d+)", "\n".join([*block, *braces]))
-            files.append(_file(path, "netplan", mtu and str(mtu), addresses, vfs and vfs[1]))
+            vfs = first_match(r"virtual-function-count:\s*(\d+)", "\n".join([*block, *braces]))
+            files.append(_file(path, "netplan", mtu and str(mtu), addresses, vfs))
     return files
 
 
@@ -150,9 +151,9 @@ def _ifupdown(machine: ReadOnly, interface: str) -> List[Json]:
         ours = [block for block in blocks if re.match(rf"iface\s+{re.escape(interface)}\s", block)]
         if ours:
             text = "\n".join(ours)
-            mtu = re.search(r"^\s+mtu\s+(\d+)", text, re.MULTILINE)
+            mtu = first_match(r"^\s+mtu\s+(\d+)", text)
             addresses = tuple(re.findall(r"^\s+address\s+(\S+)", text, re.MULTILINE))
-            files.append(_file(path, "ifupdown", mtu and mtu[1], addresses))
+            files.append(_file(path, "ifupdown", mtu, addresses))
     return files
 
 

@@ -157,13 +157,6 @@ def _optional(gpu: ET.Element, path: str) -> Optional[int]:
     return int(digits[0]) if digits else None
 
 
-def _number(gpu: ET.Element, path: str) -> int:
-    value = _optional(gpu, path)
-    if value is None:
-        raise UnknownError("this GPU does not report it")
-    return value
-
-
 def _sum(gpu: ET.Element, paths: List[str]) -> Optional[int]:
     """Releases of the driver differ in how they split a count."""
     values = []

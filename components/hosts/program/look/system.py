@@ -5,6 +5,7 @@ import re
 from typing import List
 
 from ..distribution import OS_RELEASE, Distribution, distribution_in
+from ..machine import first_match
 from ..modules_built import PEERMEM_MODULES, module_file_in
 from .gpu import NVIDIA, xids
 from .leaves import Json, Leaf, UnknownError, file_leaves, matched, printed, program_leaf, read
@@ -233,15 +234,11 @@ def _topology_policy(machine: ReadOnly) -> str:
     if not machine.exists(KUBELET):
         return ""
     for path in KUBELET_FILES:
-        flag = re.search(r"--topology-manager-policy[= ]([\w-]+)", machine.read(path))
+        flag = first_match(r"--topology-manager-policy[= ]([\w-]+)", machine.read(path))
         if flag:
-            return flag[1]
-    policy = re.search(
-        r"^topologyManagerPolicy:\s*[\"']?([\w-]+)",
-        machine.text(f"{KUBELET}/config.yaml"),
-        re.MULTILINE,
-    )
-    return policy[1] if policy else "none"
+            return flag
+    config = machine.text(f"{KUBELET}/config.yaml")
+    return first_match(r"^topologyManagerPolicy:\s*[\"']?([\w-]+)", config) or "none"
 
 
 def _log(machine: ReadOnly) -> str:

@@ -10,7 +10,7 @@ import os
 import tarfile
 from typing import Any, Dict, Set
 
-from ..distribution import family
+from ..distribution import INSTALL_S, family
 from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..secret_files import DELIVERED, MISSING, delivered, source_of
@@ -39,6 +39,7 @@ class BitfusionClientStep(Step):
 
     name = "bitfusion"
     order = 620
+    longest_s = INSTALL_S
     keeps = ("bitfusion",)
     effects = {
         "bitfusion_client": "none",

@@ -4,10 +4,10 @@ import re
 from typing import Callable, List, Set
 
 from ..blocks import block_of, with_block
-from ..distribution import distribution, family, install, missing_packages
+from ..distribution import PACKAGES_S, distribution, family, install, missing_packages
 from ..host import Document, Host
-from ..machine import Machine, StepError
-from ..step import Before, Fields, Step, value_or_reason
+from ..machine import Machine, StepError, first_match
+from ..step import Before, Fields, Step, section_of, value_or_reason
 
 PACKAGE = "chrony"
 UNITS = {"debian": "chrony.service", "rhel": "chronyd.service"}
@@ -33,6 +33,7 @@ class ClockStep(Step):
 
     name = "clock"
     order = 220
+    longest_s = PACKAGES_S + 120
     setting = "system.clock"
     effects = {"clock": "none", "clock_source": "none"}
     services = tuple(UNITS.values())
@@ -48,6 +49,9 @@ class ClockStep(Step):
             "clock_source": describe(PACKAGE, source_lines(clock["servers"])),
             "clock": IN_STEP,
         }
+
+    def takes_s(self, document: Document) -> int:
+        return self.longest_s if section_of(document, "clock").get("daemon") == "chrony" else 0
 
     def observed(self, host: Host) -> Fields:
         if host.document["clock"]["daemon"] == "keep":
@@ -93,26 +97,15 @@ class ClockStep(Step):
     def _source(self, machine: Machine) -> str:
         if missing_packages(machine, [PACKAGE]):
             return f"{PACKAGE} is not installed"
-        answer = (
-            "systemctl",
-            "show",
-            "-p",
-            "ActiveState",
-            "-p",
-            "UnitFileState",
-            UNITS[family(machine)],
-        )
-        state = dict(line.partition("=")[::2] for line in machine.run(*answer).out.splitlines())
-        text = describe(PACKAGE, _sources(machine))
-        faults = [
-            *(
-                []
-                if state.get("ActiveState") == "active"
-                else [f"it is {state.get('ActiveState', 'unknown')}"]
-            ),
-            *([] if state.get("UnitFileState") == "enabled" else ["it does not start at boot"]),
-        ]
-        return ", ".join([text, *faults])
+        words = ("systemctl", "show", "-p", "ActiveState", "-p", "UnitFileState")
+        printed = machine.run(*words, UNITS[family(machine)]).out
+        parts = [describe(PACKAGE, _sources(machine))]
+        state = first_match(r"^ActiveState=(\w+)", printed) or "unknown"
+        if state != "active":
+            parts.append(f"it is {state}")
+        if "UnitFileState=enabled" not in printed.split():
+            parts.append("it does not start at boot")
+        return ", ".join(parts)
 
     def _wait(self, machine: Machine, servers: List[str]) -> None:
         done = machine.run(

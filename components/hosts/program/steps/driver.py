@@ -11,7 +11,14 @@ from ..distribution import install
 from ..host import Document, Host
 from ..identity import pin_names
 from ..machine import StepError
-from ..modules_built import BUILD_S, MLX5, build_for_this_kernel, missing_headers, module_file
+from ..modules_built import (
+    BUILD_S,
+    DRIVER_S,
+    MLX5,
+    build_for_this_kernel,
+    missing_headers,
+    module_file,
+)
 from ..places import LINK_FILE
 from ..software import (
     fetch,
@@ -40,6 +47,7 @@ class DriverStep(Step):
 
     name = "driver"
     order = 310
+    longest_s = DRIVER_S
     keeps = ("driver",)
     effects = {"driver": "reboot", "driver_built": "none", "driver_loaded": "reboot"}
     files = (LINK_FILE.format("*"),)
@@ -60,6 +68,10 @@ class DriverStep(Step):
         if declared["in_use"]:
             fields["driver_loaded"] = ofed.AS_INSTALLED
         return fields
+
+    def takes_s(self, document: Document) -> int:
+        source = section_of(document, "driver").get("source", "keep")
+        return self.longest_s if source != "keep" else 0
 
     def versions(self, document: Document) -> Dict[str, str]:
         declared = section_of(document, "driver")
@@ -90,7 +102,7 @@ class DriverStep(Step):
             )
         running = host.machine.exists(f"/sys/module/{MLX5}")
         # checked before anything is replaced: afterwards only a reboot restores the old driver
-        held = self._held(host) if running and not declared["may_reboot"] else []
+        held = self._held(host) if running and not host.document.get("may_reboot") else []
         if held:
             for field in wrong:
                 host.wait_for_reboot(

@@ -21,6 +21,7 @@ class FirmwareStep(PfStep):
 
     name = "firmware"
     order = 330
+    longest_s = 240
     effects = {"firmware": "reboot"}
 
     def target_of(self, document: Document, pf: Pf) -> Fields:
@@ -109,7 +110,7 @@ def set_for_next_boot(
             "power cycle it",
         )
     reason = f"{field} {change}: read by the NIC at boot"
-    if words and not host.document["firmware"]["may_stage"]:
+    if words and not host.document.get("may_stage"):
         host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.reboot is never")
         return
     if words:

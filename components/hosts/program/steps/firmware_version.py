@@ -1,10 +1,9 @@
 """The version of the NICs' firmware, compared where the lab file sets one."""
 
-import re
 from typing import Dict
 
 from ..host import Document, Host
-from ..machine import Machine, StepError
+from ..machine import Machine, StepError, first_match
 from ..step import Fields, Pf, PfStep, section_of
 
 UNKNOWN = "unknown"
@@ -69,14 +68,13 @@ def parse_driver_info(printed: str) -> str:
 
     Drivers append what their cards are: `16.35.4030 (MT_0000000008)`.
     """
-    version = re.search(r"^firmware-version:[ \t]*(\S+)", printed, re.MULTILINE)
-    return version[1] if version and version[1] != "N/A" else ""
+    version = first_match(r"^firmware-version:[ \t]*(\S+)", printed)
+    return version if version != "N/A" else ""
 
 
 def parse_flashed(printed: str) -> str:
     """The version in a card's flash, by `mstflint query`; the card runs it after its next reset."""
-    version = re.search(r"^FW Version:[ \t]*(\S+)", printed, re.MULTILINE)
-    return version[1] if version else ""
+    return first_match(r"^FW Version:[ \t]*(\S+)", printed)
 
 
 def _of_rdma_device(machine: Machine, pf: str) -> str:

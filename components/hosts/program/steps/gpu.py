@@ -10,6 +10,7 @@ from ..host import Document, Host
 from ..look.leaves import UnknownError
 from ..machine import Done, Machine, StepError
 from ..modules_built import (
+    DRIVER_S,
     SIGNED_GPU,
     build_for_this_kernel,
     built_by_dkms,
@@ -61,6 +62,7 @@ class GpuDriverStep(Step):
 
     name = "gpu_driver"
     order = 350
+    longest_s = DRIVER_S
     keeps = ("gpu",)
     effects = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
     version_setting = "gpu.driver.version"
@@ -72,6 +74,9 @@ class GpuDriverStep(Step):
             return {}
         loaded = {"gpu_driver_loaded": AS_INSTALLED} if declared["source"] == "packaged" else {}
         return {"gpu_driver": declared["version"] or WORKS, **loaded}
+
+    def takes_s(self, document: Document) -> int:
+        return self.longest_s if packaged(document, "gpu", "driver") else 0
 
     def versions(self, document: Document) -> Dict[str, str]:
         version = packaged(document, "gpu", "driver").get("version")
@@ -102,7 +107,7 @@ class GpuDriverStep(Step):
                 "gpu.driver.source: keep only compares; install it yourself, or set source: "
                 "packaged",
             )
-        if _runs(machine) and not host.document["gpu"]["may_reboot"]:
+        if _runs(machine) and not host.document.get("may_reboot"):
             for field in wrong:
                 host.wait_for_reboot(
                     field,

@@ -26,6 +26,7 @@ class Initramfs(Step):
 
     name = "initramfs"
     order = 820
+    longest_s = WRITE_S
     effects = {"initramfs": "none"}
 
     def target(self, document: Document) -> Fields:

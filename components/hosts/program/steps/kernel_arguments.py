@@ -64,12 +64,12 @@ class KernelArgumentsStep(Step):
         missing = _lacking(words, machine.read("/proc/cmdline").split())
         if missing:
             when = "holds from the next boot on"
-            if not host.document[FIELD]["may_stage"]:
+            if not host.document.get("may_stage"):
                 when = "is missing; nothing was set, since hosts.reboot is never"
             if "intel_iommu=on" in missing:
                 when += "; with it Linux switches on ACS redirection, which slows GPUDirect"
             host.wait_for_reboot(FIELD, f"{FIELD}: {' '.join(missing)} {when}")
-        if host.document[FIELD]["may_stage"] or not missing:
+        if host.document.get("may_stage") or not missing:
             lacking = [word for entry in _boot_entries(machine) for word in _lacking(words, entry)]
             _write(machine, list(dict.fromkeys(lacking)))
 
@@ -116,19 +116,13 @@ def _boot_entries(machine: Machine) -> List[List[str]]:
     if kind == "update-grub":
         text = machine.read("/boot/grub/grub.cfg")
         own = OWN_ENTRIES.search(text)  # other operating systems on this disk do not count
-        entry_text = own[1] if own else text
-        lines = BOOT_ENTRY.findall(entry_text)
-        entries = []
-        for words in (line.split() for line in lines):
-            if not {"single", "recovery"} & set(words):
-                entries.append(words)
-        return entries
+        lines = BOOT_ENTRY.findall(own[1] if own else text)
+        entries = [line.split() for line in lines]
+        return [words for words in entries if not {"single", "recovery"} & set(words)]
     if kind == "grubby":
         # of the entries that kernels of this system have, each line `args="…"` is one
-        entries = []
-        for args in GRUBBY_ARGS.findall(machine.run("grubby", "--info=ALL", timeout_s=60).out):
-            entries.append(args.split())
-        return entries
+        printed = machine.run("grubby", "--info=ALL", timeout_s=60).out
+        return [args.split() for args in GRUBBY_ARGS.findall(printed)]
     return []
 
 

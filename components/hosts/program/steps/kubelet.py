@@ -1,10 +1,10 @@
 """The kubelet's node address, which is never on a rail, and crictl's socket."""
 
-import re
 from typing import Any, Dict, List, Set
 
 from ..distribution import distribution
 from ..host import Document, Host
+from ..machine import first_match
 from ..membership import give_up, membership
 from ..step import Before, Fields, Step
 
@@ -43,9 +43,7 @@ class Kubelet(Step):
         for option in OPTIONS:
             given.append([word.partition("=")[2] for word in _arguments(host) if _is(word, option)])
         registered, listening = (" ".join(addresses) for addresses in given)
-        endpoint = re.search(
-            r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE
-        )
+        crictl = host.machine.read(CRICTL_FILE)
         return {
             "kubelet_service": _at_boot(host),
             "kubelet_node_ip": (
@@ -53,7 +51,7 @@ class Kubelet(Step):
                 if registered == listening and registered
                 else f"{registered or 'none'}, listens on {listening or 'all'}"
             ),
-            "crictl": endpoint.group(1) if endpoint else "none",
+            "crictl": first_match(r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", crictl) or "none",
         }
 
     def apply(self, host: Host, wrong: Set[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Dict, Iterator, List, Sequence, Set, Tuple
 
 from ..distribution import family, install
 from ..host import Document, Host
-from ..machine import Machine, StepError
+from ..machine import Machine, StepError, first_match
 from ..membership import KUBELET_CONFIG
 from ..software import fetch
 from ..step import Before, Fields, Step, section_of
@@ -176,8 +176,7 @@ def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: boo
     machine.remove(LIST_FILES[kind])
     pinned = machine.content(KEY_FILES[kind])
     for path, entry in others:
-        named = re.search(r"signed-by\s*[:=]\s*([^\s\]]+)", entry, re.IGNORECASE)
-        signed_by = named[1] if named else ""
+        signed_by = first_match(r"(?i)signed-by\s*[:=]\s*([^\s\]]+)", entry)
         if machine.content(signed_by) not in (pinned, _dearmored(pinned)):
             raise StepError(
                 f"{path} has {repository['url']} signed by {signed_by or 'no named key'}, not by "

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Dict, Set
 
 from ..host import Document, Host
 from ..look.leaves import UnknownError
-from ..machine import Machine, StepError
+from ..machine import Machine, StepError, first_match
 from ..secret_files import DELIVERED, MISSING, delivered, source_of, state_of
 from ..step import Before, Fields, Step
 from .clock import NOT_IN_STEP, state_by_systemd
-from .gpu import report
+from .gpu import SMI_S, report
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
@@ -40,6 +40,7 @@ class Licence(Step):
 
     name = "licence"
     order = 610
+    longest_s = LICENCE_WAIT_S + SMI_S
     keeps = ("licence",)
     effects = {"licence": "none", "licence_settings": "none", "licence_token": "none"}
     files = (SETTINGS_FILE, TOKEN_FILE)
@@ -167,10 +168,9 @@ def licence_in(report: "ET.Element") -> Dict[str, str]:
         return {"status": "no licensed product", "expiry": "", "product": ""}
     unlicensed = [text for text in statuses if not text.startswith(LICENSED)]
     state = (unlicensed or statuses)[0]
-    expiry = re.search(r"\(Expiry: (.+?)\)", state)
     return {
         "status": unlicensed[0] if unlicensed else LICENSED,
-        "expiry": expiry[1] if expiry else "",
+        "expiry": first_match(r"\(Expiry: (.+?)\)", state),
         "product": (report.findtext(".//licensed_product_name") or "").strip(),
     }
 

@@ -2,7 +2,7 @@
 
 from typing import List, Set
 
-from ..distribution import family, install, missing_packages
+from ..distribution import PACKAGES_S, family, install, missing_packages
 from ..host import Document, Host
 from ..step import Fields, Step, value_or_reason
 
@@ -12,6 +12,7 @@ class PackagesStep(Step):
 
     name = "packages"
     order = 210
+    longest_s = PACKAGES_S
     setting = "system.packages"
     effects = {"packages": "none"}
     repairs = {

@@ -4,12 +4,11 @@ Installed, with systemd's cgroups, the pause image, and the lab's mirrors.
 """
 
 import os
-import re
-from typing import Any, Dict, Set
+from typing import Set
 
 from ..containers import CONFIG_FILE, MIRRORS, containerd_config, mirror_files
 from ..host import Document, Host
-from ..machine import Machine
+from ..machine import Machine, first_match
 from ..places import MARK
 from ..software import install_packaged, version_field
 from ..step import Before, Fields, Step, packaged
@@ -24,7 +23,7 @@ class ContainerRuntime(Step):
 
     name = "runtime"
     order = 360
-    keeps = ("containerd",)
+    longest_s = 600
     effects = {"containerd": "none", "containerd_config": "none", "registry_mirrors": "none"}
     files = (CONFIG_FILE, f"{MIRRORS}/*/hosts.toml")
     services = ("containerd.service",)
@@ -74,9 +73,6 @@ class ContainerRuntime(Step):
             machine.restore(CONFIG_FILE, before["config"])
             machine.run("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
-    def facts(self, host: Host) -> Dict[str, Any]:
-        return {"containerd": containerd_version(host.machine)}
-
     def _config(self, host: Host) -> str:
         version = containerd_version(host.machine)
         declared, toolkit = (
@@ -91,7 +87,5 @@ def containerd_version(machine: Machine) -> str:
 
     Some builds put a v before it, Debian's a suffix behind it.
     """
-    version = re.match(
-        r"^containerd \S+ v?(\d+(?:\.\d+)+)", machine.run("containerd", "--version").out
-    )
-    return version[1] if version else ""
+    printed = machine.run("containerd", "--version").out
+    return first_match(r"^containerd \S+ v?(\d+(?:\.\d+)+)", printed)

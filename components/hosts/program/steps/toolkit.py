@@ -2,11 +2,11 @@
 
 import hashlib
 import re
-from typing import Any, Dict, Set
+from typing import Set
 
 from ..containers import CONFIG_DROP_INS, CONFIG_FILE, drop_ins
 from ..host import Document, Host
-from ..machine import Machine
+from ..machine import Machine, first_match
 from ..places import STATE
 from ..software import install_packaged, version_field
 from ..step import Before, Fields, Step, packaged
@@ -24,7 +24,7 @@ class ContainerToolkitStep(Step):
 
     name = "toolkit"
     order = 370
-    keeps = ("container_toolkit",)
+    longest_s = 600
     effects = {"container_toolkit": "none", "container_toolkit_runtime": "none"}
     files = (CONFIG_FILE, f"{CONFIG_DROP_INS}/*")
     services = ("containerd.service",)
@@ -81,9 +81,6 @@ class ContainerToolkitStep(Step):
         if changed:
             machine.run("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
-    def facts(self, host: Host) -> Dict[str, Any]:
-        return {"container_toolkit": toolkit_version(host.machine)}
-
     def _entered(self, machine: Machine) -> bool:
         runtime = re.compile(r"^\s*\[.*runtimes\.nvidia\]", re.MULTILINE)
         files = (CONFIG_FILE, *drop_ins(machine))
@@ -92,10 +89,8 @@ class ContainerToolkitStep(Step):
 
 def toolkit_version(machine: Machine) -> str:
     """Such as 1.17.8; empty when there is none."""
-    version = re.search(
-        r"CLI version v?(\d+(?:\.\d+)+)", machine.run("nvidia-ctk", "--version").out
-    )
-    return version[1] if version else ""
+    printed = machine.run("nvidia-ctk", "--version").out
+    return first_match(r"CLI version v?(\d+(?:\.\d+)+)", printed)
 
 
 def _digest(machine: Machine) -> str:
