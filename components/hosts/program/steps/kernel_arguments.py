@@ -116,8 +116,9 @@ def _boot_entries(machine: Machine) -> List[List[str]]:
     if kind == "update-grub":
         text = machine.read("/boot/grub/grub.cfg")
         own = OWN_ENTRIES.search(text)  # other operating systems on this disk do not count
-        lines = BOOT_ENTRY.findall(own[1] if own else text)
-        entries = [line.split() for line in lines]
+        if own:
+            text = own[1]
+        entries = [line.split() for line in BOOT_ENTRY.findall(text)]
         return [words for words in entries if not {"single", "recovery"} & set(words)]
     if kind == "grubby":
         # of the entries that kernels of this system have, each line `args="…"` is one
