@@ -13,13 +13,13 @@ from typing import Dict, List, Tuple
 from .guest import NETPLAN
 from .guest_others import SCRIPTS, definition_of
 from .host import Host
-from .machine import Done, Machine, StepError, load_json
+from .machine import Done, StepError, load_json
 from .places import BASELINE_FILE, MARK, NETWORK_MANAGER_FILE, NETWORKD_FILE
 
 GUESTS_DRIVER = "vmxnet3"
-NETWORK_MANAGERS = ("/usr/sbin/NetworkManager",)
+NETWORK_MANAGER = "/usr/sbin/NetworkManager"
 UNMANAGED = "unmanaged"
-NETWORKDS = ("/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd")
+NETWORKD = "/lib/systemd/systemd-networkd"
 KEPT = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"
 """From systemd 246 and 249 on; older versions warn about unknown settings."""
 
@@ -32,7 +32,7 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
     if host.document.get("guest_network") or not host.pfs:
         return {}
     files: Dict[str, bytes] = {}
-    if _has(host.machine, NETWORK_MANAGERS):
+    if host.machine.exists(NETWORK_MANAGER):
         names = "|".join(pattern for pf in host.pfs for pattern in _patterns(pf["interface"]))
         rules = MARK
         # udev has a NAME only where an earlier rule gave one: with net.ifnames=0 the kernel's name
@@ -40,7 +40,7 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
         for match in (f'NAME=="{names}"', f'NAME=="", KERNEL=="{names}"'):
             rules += f'ACTION!="remove", SUBSYSTEM=="net", {match}, ENV{{NM_UNMANAGED}}="1"\n'
         files[NETWORK_MANAGER_FILE] = rules.encode()
-    if any("routing" in pf for pf in host.pfs) and _has(host.machine, NETWORKDS):
+    if any("routing" in pf for pf in host.pfs) and host.machine.exists(NETWORKD):
         files[NETWORKD_FILE] = (MARK + KEPT).encode()
     return files
 
@@ -101,10 +101,6 @@ def _remedy(path: str, name: str) -> str:
         f"remove {name} from the [Match] of {path}, then networkctl reload and networkctl "
         f"reconfigure {name}"
     )
-
-
-def _has(machine: Machine, programs: Tuple[str, ...]) -> bool:
-    return any(machine.exists(program) for program in programs)
 
 
 def _patterns(pf: str) -> Tuple[str, str]:

@@ -112,6 +112,24 @@ def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
     return [name for name in names if f"no package provides {name}" in answered.out.splitlines()]
 
 
+def installed_versions(machine: Machine, names: Sequence[str] = ()) -> Dict[str, str]:
+    """Version and release of these packages that are completely installed; no names: of all."""
+    versions = {}
+    if family(machine) == "debian":
+        form = "${Package} ${Version} ${db:Status-Status}\n"
+        for line in machine.run("dpkg-query", "-W", "-f", form, *names).out.splitlines():
+            name, _, version = line.partition(" ")
+            if version.endswith(" installed"):
+                versions[name] = version.split()[0]
+        return versions
+    query = "-q" if names else "-qa"
+    printed = machine.run("rpm", query, "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n", *names).out
+    for words in (line.split() for line in printed.splitlines()):
+        if len(words) == 2:  # others say that a package is not installed
+            versions[words[0]] = words[1]
+    return versions
+
+
 def install(machine: Machine, names: Sequence[str], may_go: Sequence[str] = ()) -> None:
     """Installs packages from the host's repositories, and refuses to remove others for them.
 

@@ -9,7 +9,7 @@ import re
 from typing import Any, Dict, List, Optional, Sequence
 
 from .containers import refuse_package_scripts_under_containers
-from .distribution import APT, DNF, INSTALL_S, LOCK_S, family, install
+from .distribution import APT, DNF, INSTALL_S, LOCK_S, family, install, installed_versions
 from .machine import Machine, StepError
 
 CACHE = "/var/cache/rocelab"
@@ -103,12 +103,7 @@ def planned(machine: Machine, names: Sequence[str]) -> List[str]:
 
 def installed_packages(machine: Machine, pattern: str) -> List[str]:
     """Installed packages whose name matches, sorted."""
-    if family(machine) == "debian":
-        listed = machine.run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").out
-        names = [line.split()[0] for line in listed.splitlines() if line.endswith(" installed")]
-    else:
-        names = machine.run("rpm", "-qa", "--qf", "%{NAME}\n").out.split()
-    return sorted({name for name in names if re.match(pattern, name)})
+    return sorted(name for name in installed_versions(machine) if re.match(pattern, name))
 
 
 def remove(machine: Machine, names: Sequence[str]) -> None:

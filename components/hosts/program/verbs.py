@@ -48,7 +48,7 @@ from .steps.persistence import UNCONFIRMED
 from .steps.vfs import refuse_vfs_in_use
 
 Failure = Dict[str, str]
-UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system")
 WARNINGS = "warnings"
 """The only fact that several steps may report; all others have unique names."""
 

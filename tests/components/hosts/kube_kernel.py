@@ -96,8 +96,8 @@ class KubeHost(FakeHost):
         match words:
             case ("dpkg-query", *_):
                 lines = [f"{name} {version}-1.1 installed" for name, version in self.packages.items()]
-            case ("rpm", "-q", "--queryformat", *_):
-                lines = [f"{name} {version}" for name, version in self.packages.items()]
+            case ("rpm", "-q", "--qf", *_):
+                lines = [f"{name} {version}-150500.1.1" for name, version in self.packages.items()]
             case ("apt-mark", "showhold", *_):
                 lines = sorted(self.held)
             case ("apt-mark", what, *names):

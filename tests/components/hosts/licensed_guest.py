@@ -58,10 +58,8 @@ class LicensedGuest(FakeHost):
                 if "bitfusion-client-ubuntu2004" not in self.installed:
                     return Done(127, "", "bitfusion is not installed")
                 return done() if self.gives_gpus else Done(1, "", "[ERRO] Token expired at: 2026-01-01\n")
-            case ("dpkg-query", "-W", "-f", "${Version}", name):
-                return done(self.installed[name])
             case ("dpkg-query", *_):
-                return done("".join(f"{name} installed\n" for name in self.installed))
+                return done("".join(f"{name} {version} installed\n" for name, version in self.installed.items()))
             case ("env", *rest) if "install" in rest:
                 self.installed["bitfusion-client-ubuntu2004"] = "3.0.1-4"
                 return done()

@@ -22,7 +22,7 @@ from tests.components.hosts.router import Router, routed
 from tests.messages import states
 
 NETWORK_MANAGER = "/usr/sbin/NetworkManager"
-NETWORKD = "/usr/lib/systemd/systemd-networkd"
+NETWORKD = "/lib/systemd/systemd-networkd"
 
 
 @pytest.fixture

@@ -98,9 +98,9 @@ class VendorHost(FakeHost):
     def _query(self, words: tuple[str, ...]) -> Done | None:
         match words:
             case ("dpkg-query", *_):
-                return done("".join(f"{name} installed\n" for name in sorted(self.installed)))
+                return done("".join(f"{name} 1.0-1 installed\n" for name in sorted(self.installed)))
             case ("rpm", "-qa", *_):
-                return done("".join(f"{name}\n" for name in sorted(self.installed)))
+                return done("".join(f"{name} 1.0-1\n" for name in sorted(self.installed)))
         return None
 
     def _change(self, words: tuple[str, ...]) -> Done | None:

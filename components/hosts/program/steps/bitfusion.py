@@ -10,14 +10,14 @@ import os
 import tarfile
 from typing import Any, Dict, Set
 
-from ..distribution import INSTALL_S, family
+from ..distribution import INSTALL_S, installed_versions
 from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..secret_files import DELIVERED, MISSING, delivered, source_of
-from ..software import install_file, installed_packages
+from ..software import install_file
 from ..step import Before, Fields, Step, value_or_reason
 
-PACKAGES = r"^bitfusion-client"
+PACKAGE = "bitfusion-client"
 HOME = "/root"
 """Home of the user that runs the client, which reads its token there; other users of the host need
 a copy."""
@@ -93,13 +93,10 @@ class BitfusionClientStep(Step):
 
 
 def _version(machine: Machine) -> str:
-    names = installed_packages(machine, PACKAGES)
-    if not names:
-        return ""
-    words = ("rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}")
-    if family(machine) == "debian":
-        words = ("dpkg-query", "-W", "-f", "${Version}")
-    return machine.run(*words, names[0]).out.strip()
+    for name, version in installed_versions(machine).items():
+        if name.startswith(PACKAGE):
+            return version
+    return ""
 
 
 def _install(machine: Machine, declared: Dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import hashlib
 import re
 from typing import Dict, Iterator, List, Sequence, Set, Tuple
 
-from ..distribution import family, install
+from ..distribution import family, install, installed_versions
 from ..host import Document, Host
 from ..machine import Machine, StepError, first_match
 from ..membership import KUBELET_CONFIG
@@ -125,13 +125,8 @@ def _programs(machine: Machine) -> Dict[str, str]:
 
 
 def _packages(host: Host) -> Dict[str, str]:
-    if family(host.machine) == "debian":
-        query = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *NAMES]
-        lines = [line.split() for line in host.machine.run(*query).out.splitlines()]
-        return {words[0]: _version(words[1]) for words in lines if words[-1] == "installed"}
-    done = host.machine.run("rpm", "-q", "--queryformat", "%{NAME} %{VERSION}\n", *NAMES)
-    lines = [line.split() for line in done.out.splitlines()]
-    return {words[0]: words[1] for words in lines if len(words) == 2 and words[0] in NAMES}
+    installed = installed_versions(host.machine, NAMES)
+    return {name: _version(version) for name, version in installed.items()}
 
 
 def _version(text: str) -> str:
