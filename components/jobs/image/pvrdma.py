@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import BaseModel, ValidationError
 
 from components.jobs.image.pvrdma_inside import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
-from components.jobs.image.recipe import run_line
+from components.jobs.image.recipe import render_dockerfile
 from stacks.base import LabError
 from stacks.files import opened_tar
 from stacks.guests import BitfusionClient
@@ -203,7 +203,6 @@ INSTALLED = (
 )
 """The Bitfusion article's list without libcapstone3, which apt installs where a release needs
 it."""
-OUR_LABEL = "rocelab.dev/verbs=distribution"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -329,59 +328,27 @@ def repair_dockerfile(base: str, verbs: ImageVerbs) -> str:
     Raises:
         LabError: when the image does not name its release.
     """
+    return _rendered("repair", base, verbs)
+
+
+def client_dockerfile(base: str, verbs: ImageVerbs, client: BitfusionClient) -> str:
+    """The repair, then the Bitfusion article's TensorRT samples and its client."""
+    file = client.package.url.rpartition("/")[2]
+    workdir = client.sample.rpartition("/")[0]
+    return _rendered("bitfusion", base, verbs, client=client, file=file, workdir=workdir)
+
+
+def _rendered(template: str, base: str, verbs: ImageVerbs, **values: object) -> str:
     if not verbs.codename:
         raise LabError(
             "the image's os-release has no VERSION_CODENAME, so its release's packages cannot be "
             "named"
         )
-    lines = [
-        "# Rendered from the image itself: rocelab image repair",
-        f"FROM {base}",
-        "USER root",
-        "ENV DEBIAN_FRONTEND=noninteractive",
-    ]
-    steps = []
-    if verbs.vendor:
-        steps.append(f"apt-get purge --yes --allow-change-held-packages {' '.join(verbs.vendor)}")
-    if verbs.sources:
-        steps.append("rm -f " + " ".join(f"/{path}" for path in verbs.sources))
-    if verbs.brings_vendor_packages:
-        steps.append(f"rm -rf {VENDOR_FOLDER}")
-    options = (
-        "--yes --no-install-recommends --reinstall --allow-downgrades --target-release "
-        f"{verbs.codename}"
+    return render_dockerfile(
+        template,
+        base=base,
+        verbs=verbs,
+        packages=INSTALLED,
+        pvrdma_checks=at_build(),
+        **values,
     )
-    steps += [
-        "apt-get update",
-        f"apt-get install {options} {' '.join(INSTALLED)}",
-        "rm -rf /var/lib/apt/lists/*",
-        *at_build(),
-    ]
-    lines.append(run_line(*steps))
-    lines.append(f"LABEL {OUR_LABEL}")
-    return "\n".join(lines) + "\n"
-
-
-def client_dockerfile(base: str, verbs: ImageVerbs, client: BitfusionClient) -> str:
-    """The repair, then the Bitfusion article's TensorRT samples and its client."""
-    package = f"/build/{client.package.url.rpartition('/')[2]}"
-    samples = "/workspace/tensorrt"
-    built = (
-        f"make -C {samples}/samples -j4",
-        "/opt/tensorrt/python/python_setup.sh",
-        f"cd {samples}/data/mnist",
-        "python download_pgms.py",
-    )
-    installed = (
-        f"echo '{client.package.sha256}  {package}' | sha256sum --check --quiet",
-        "apt-get update",
-        f"apt-get install --yes --no-install-recommends {package}",
-        "rm -rf /build /var/lib/apt/lists/*",
-    )
-    steps = [
-        run_line(*built),
-        f"ADD {client.package.url} {package}",
-        run_line(*installed),
-        f"WORKDIR {client.sample.rpartition('/')[0]}",
-    ]
-    return repair_dockerfile(base, verbs) + "\n".join(steps) + "\n"
