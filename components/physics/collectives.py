@@ -3,18 +3,21 @@
 import re
 from dataclasses import dataclass
 from math import ceil, floor, inf
+from pathlib import Path
 
 from components.physics.pcie import PcieLink
+from stacks.safe_yaml import load_yaml
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuModel:
     """Links of a GPU in 10^9 bytes a second each way (data sheets of NVIDIA and AMD)."""
 
-    name: re.Pattern[str]
-    nvlink_gbyte_s: float | None
+    name: str
+    """Pattern in what the driver calls it."""
+    nvlink_gbyte_s: float | None = None
     """All links of one GPU to the others of its node; None where some variants have none."""
-    host_generation: int | None
+    host_generation: int | None = None
     """PCIe generation of its x16 link, over which a NIC reaches its memory; None for NVLink-C2C."""
     in_switch: bool = False
     """NVSwitch adds up for it (NVLink SHARP), so that its traffic within a node halves."""
@@ -22,34 +25,10 @@ class GpuModel:
     """NVLink joins nodes of one rack (NVL72)."""
 
 
-GPU_MODELS = (
-    GpuModel(
-        name=re.compile(r"G[BH]200 NVL|GB[23]00"),
-        nvlink_gbyte_s=900,
-        host_generation=None,
-        in_switch=True,
-        rack=True,
-    ),
-    GpuModel(
-        name=re.compile("GH200"),
-        nvlink_gbyte_s=450,
-        host_generation=None,
-        in_switch=True,
-        rack=True,
-    ),
-    GpuModel(name=re.compile("B[23]00"), nvlink_gbyte_s=900, host_generation=5, in_switch=True),
-    GpuModel(name=re.compile("H[12]00.*PCIe|H[12]00 NVL"), nvlink_gbyte_s=None, host_generation=5),
-    GpuModel(name=re.compile("H[12]00"), nvlink_gbyte_s=450, host_generation=5, in_switch=True),
-    GpuModel(name=re.compile("H800"), nvlink_gbyte_s=None, host_generation=5),
-    GpuModel(name=re.compile("H20"), nvlink_gbyte_s=450, host_generation=5, in_switch=True),
-    GpuModel(name=re.compile("A800"), nvlink_gbyte_s=200, host_generation=4),
-    GpuModel(name=re.compile("A[18]00.*PCI"), nvlink_gbyte_s=None, host_generation=4),
-    GpuModel(name=re.compile("A100"), nvlink_gbyte_s=300, host_generation=4),
-    GpuModel(name=re.compile("V100.*PCI"), nvlink_gbyte_s=None, host_generation=3),
-    GpuModel(name=re.compile("V100"), nvlink_gbyte_s=150, host_generation=3),
-    GpuModel(name=re.compile("MI3[0-9]{2}"), nvlink_gbyte_s=448, host_generation=5),
-)
-"""The first pattern that matches counts."""
+GPU_MODELS = [
+    GpuModel(**fields)
+    for fields in load_yaml(Path(__file__).with_name("gpu_models.yaml").read_text())
+]
 MOST_RANKS = 1 << 20
 OVER_ALL_NICS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Collectives whose rings share all NICs of a node."""
@@ -59,7 +38,7 @@ GTRANSFERS_OF = {3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 def gpu_model(name: str) -> GpuModel | None:
     """The model of a GPU as its driver calls it; None for one that is not listed."""
     for model in GPU_MODELS:
-        if model.name.search(name):
+        if re.search(model.name, name):
             return model
     return None
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 
 from components.validation.benchmarks.plan import End
 from components.validation.benchmarks.verbs.plan import Stage, VerbsPlan
@@ -26,59 +27,8 @@ NO_CLOCK = "Correlation coefficient r^2"
 """perftest prints it when it could not measure the CPU's clock; all its numbers are then 0 or
 wrong."""
 
-BOUNDED = """
-limit=$1 port=$2 device=$3 interface=$4
-shift 4
-PATH=/usr/sbin:/sbin:$PATH
-listens() {
-  case " $* " in
-    *" -R "*) rdma resource show cm_id 2>/dev/null |
-      grep -q " state LISTEN .* src-addr [^ ]*:$port *$" ;;
-    *) ss -Hltn "sport = :$port" | grep -q . ;;
-  esac
-}
-count() {
-  if [ -z "$device" ]; then return; fi
-  (
-    cd "/sys/class/infiniband/$device/ports/1" 2>/dev/null || exit
-    grep -s . counters/symbol_error counters/link_downed counters/port_rcv_errors \\
-      counters/port_xmit_discards hw_counters/out_of_sequence hw_counters/packet_seq_err \\
-      hw_counters/rnr_nak_retry_err hw_counters/local_ack_timeout_err \\
-      hw_counters/np_cnp_sent hw_counters/rp_cnp_handled \\
-      hw_counters/np_ecn_marked_roce_packets hw_counters/rx_icrc_encapsulated \\
-      hw_counters/roce_adp_retrans hw_counters/out_of_seq_request \\
-      hw_counters/rcvd_rnr_err hw_counters/retry_exceeded_err \\
-      hw_counters/completer_retry_err hw_counters/duplicate_request |
-      sed 's|.*/||; s|:| |'
-  )
-  ethtool -S "$interface" 2>/dev/null |
-    sed -n 's/^ *\\([rt]x_prio[0-7]_pause\\|[rt]x_discards_phy\\|rx_out_of_buffer\\): */\\1 /p'
-}
-if [ "$port" != 0 ] && listens "$@"; then exit 98; fi
-exec 3<&0
-before=$(count)
-timeout -k 2 "$limit" "$@" </dev/null 3<&- &
-run=$!
-{ cat <&3; kill -s TERM -- "-$run" || kill "$run"; } >/dev/null 2>&1 &
-watch=$!
-exec 3<&-
-if [ "$port" != 0 ]; then
-  until listens "$@"; do
-    if ! kill -0 "$run" 2>/dev/null; then port=0 && break; fi
-    sleep 0.05
-  done
-  if [ "$port" != 0 ]; then echo @listening >&2; fi
-fi
-wait "$run"
-code=$?
-kill "$watch" 2>/dev/null
-if [ -n "$before" ]; then
-  { echo "$before"; echo @; count; } |
-    awk '$1 == "@" { now = 1; next } !now { was[$1] = $2; next }
-         ($1 in was) && $2 > was[$1] { printf "@grew %s %.0f\\n", $1, $2 - was[$1] }' >&2
-fi
-exit "$code"
-"""
+HERE = Path(__file__).parent
+BOUNDED = HERE.joinpath("bounded.sh").read_text()
 """Runs a program until its time limit, or until the session's input closes because the caller is
 gone.
 
@@ -88,37 +38,11 @@ probed; with -R it is not a TCP port but one of the RDMA connection manager. Cou
 congestion are compared before and after; those of mlx5 and of soft-RoCE have other names.
 """
 
-LEASE = """
-exec 2>&1
-if ! flock -n -E 75 "$2" sh -c 'echo "$1" >"$2"; echo held; cat >/dev/null' sh "$1" "$2"; then
-  cat "$2"
-  exit 75
-fi
-"""
+LEASE = HERE.joinpath("lease.sh").read_text()
 """Holds the host's lease until the session's input closes; the kernel drops the lock of a dead
 holder."""
 
-REACH = """
-running=0
-while [ $# -gt 0 ]; do
-  {
-    found=none
-    for wait in 1 5; do
-      if ping -q -n -c 2 -i 0.2 -W $wait -M do -s "$3" -I "$1" "$2" >/dev/null 2>&1; then
-        found=large
-      elif ping -q -n -c 2 -i 0.2 -W $wait -I "$1" "$2" >/dev/null 2>&1; then
-        found=small
-      fi
-      [ $found = none ] || break
-    done
-    echo "reached $1 $2 $found"
-  } &
-  shift 3
-  running=$((running + 1))
-  if [ "$running" -ge 64 ]; then wait && running=0; fi
-done
-wait
-"""
+REACH = HERE.joinpath("reach.sh").read_text()
 """Pings all peers of a node at once, first with packets that fill a frame and must not be cut, then
 with small ones.
 
@@ -163,22 +87,8 @@ def lease(run_id: str, limit_s: int) -> str:
 
     As root: the file must serve every user of the lab.
     """
-    return shlex.join(
-        [
-            "sudo",
-            "-n",
-            "timeout",
-            "-k",
-            "2",
-            str(limit_s),
-            "sh",
-            "-c",
-            LEASE,
-            "sh",
-            run_id,
-            LEASE_FILE,
-        ]
-    )
+    words = ["sudo", "-n", "timeout", "-k", "2", str(limit_s), "sh", "-c", LEASE, "sh"]
+    return shlex.join([*words, run_id, LEASE_FILE])
 
 
 def facts_words(tests: Sequence[str], ends: Sequence[End]) -> str:
