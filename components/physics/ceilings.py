@@ -9,8 +9,6 @@ PATH_MTUS_BYTES = (256, 512, 1024, 2048, 4096)
 PACKET_BYTES = 82
 """Around a payload, IPv4, untagged: preamble 8, gap 12, Ethernet 14, FCS 4, IP 20, UDP 8, BTH 12,
 ICRC 4."""
-VLAN_BYTES = 4
-IPV6_BYTES = 20
 Framing = Literal["roce_v2", "roce_v1", "infiniband"]
 AROUND_PACKET: dict[Framing, int] = {"roce_v2": PACKET_BYTES, "roce_v1": 94, "infiniband": 26}
 """RoCE v1 has a GRH of 40 bytes in place of IP and UDP. InfiniBand has LRH 8, BTH 12, ICRC 4 and
@@ -25,7 +23,7 @@ specification 9.4)."""
 PAD_BYTES = 4
 
 Operation = Literal["write", "send", "read"]
-Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs", "node"]
+Limit = Literal["line", "pcie", "shared slot", "measured verbs", "node"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,30 +46,19 @@ class Path:
     message_bytes: int = 65_536
     operation: Operation = "write"
     framing: Framing = "roce_v2"
-    vlan: bool = False
-    ipv6: bool = False
     pcie_gbit_s: float | None = None
     """Payload that the narrower PCIe link carries each way; None, if unknown, limits nothing."""
     both_ways: bool = False
     """Both ends send at once, and the value is the sum."""
-    streams_on_port: int = 1
-    """Streams that run at once through the port: its VFs, or queue pairs of several tests."""
     ports_on_slot: int = 1
     """Ports that run at once behind one PCIe link: both ports of a dual-port NIC."""
 
 
-def goodput_ratio(
-    path_mtu_bytes: int, message_bytes: int, *, vlan: bool = False, ipv6: bool = False
-) -> float:
+def goodput_ratio(path_mtu_bytes: int, message_bytes: int) -> float:
     """Share of the line rate, 0 to 1, that RDMA writes in one direction leave for data."""
-    path = Path(
-        line_rate_gbit_s=1,
-        path_mtu_bytes=path_mtu_bytes,
-        message_bytes=message_bytes,
-        vlan=vlan,
-        ipv6=ipv6,
+    return data_share(
+        Path(line_rate_gbit_s=1, path_mtu_bytes=path_mtu_bytes, message_bytes=message_bytes)
     )
-    return data_share(path)
 
 
 def data_share(path: Path) -> float:
@@ -80,7 +67,7 @@ def data_share(path: Path) -> float:
     With both_ways the acknowledgements (one a message, the least that a reliable connection sends)
     or the requests of the stream in the other direction take their part too.
     """
-    around = AROUND_PACKET[path.framing] + VLAN_BYTES * path.vlan + IPV6_BYTES * path.ipv6
+    around = AROUND_PACKET[path.framing]
     packets = -(-path.message_bytes // path.path_mtu_bytes)
     once = {"write": RETH_BYTES, "send": 0, "read": AETH_BYTES * min(packets, 2)}[path.operation]
     back = 0
@@ -95,25 +82,18 @@ def data_share(path: Path) -> float:
 def bandwidth_ceiling(path: Path) -> Ceiling:
     """The highest bandwidth of a stream, in 10^9 bits a second; the sum of both with both_ways.
 
-    Line and PCIe are full duplex, so each direction has its own limit. VFs of one PF share its
-    port, and the ports of one NIC its slot: their sum meets the limit, and the ceiling here is an
-    equal part of it.
+    Line and PCIe are full duplex, so each direction has its own limit. The ports of one NIC
+    share its slot: their sum meets its limit, and the ceiling here is an equal part of it.
     """
-    line = f"line rate {path.line_rate_gbit_s:g} Gbit/s at path MTU {path.path_mtu_bytes}"
-    line += ", VLAN" * path.vlan + ", IPv6" * path.ipv6
-    value, limit = path.line_rate_gbit_s * data_share(path), line
+    value = path.line_rate_gbit_s * data_share(path)
+    limit = f"line rate {path.line_rate_gbit_s:g} Gbit/s at path MTU {path.path_mtu_bytes}"
     limited_by: Limit = "line"
-    if path.streams_on_port > 1:
-        limited_by = "shared port"
     if path.pcie_gbit_s is not None and path.pcie_gbit_s / path.ports_on_slot < value:
         value, limit = path.pcie_gbit_s / path.ports_on_slot, f"PCIe {path.pcie_gbit_s:.1f} Gbit/s"
         limited_by = "pcie"
         if path.ports_on_slot > 1:
             limit += f", shared by {path.ports_on_slot} ports"
             limited_by = "shared slot"
-    if path.streams_on_port > 1:
-        value /= path.streams_on_port
-        limit += f", one of {path.streams_on_port} streams on the port"
     if path.both_ways:
         value *= 2
         limit += ", both directions"

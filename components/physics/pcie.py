@@ -15,7 +15,8 @@ FLIT_SHARE = 236 / 256
 GENERATION_OF = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """By transfer rate of a lane in GT/s."""
 WIDTHS = (1, 2, 4, 8, 12, 16, 32)
-PAYLOADS_BYTES = (128, 256, 512, 1024, 2048, 4096)
+PAYLOAD_BYTES = 256
+"""Of a packet: the usual MaxPayload."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,17 +42,10 @@ class PcieLink:
             share = 128 / 130
         return self.gtransfers_s * self.lanes * share
 
-    def payload_gbit_s(self, max_payload_bytes: int = 256) -> float:
-        """Data each way, in 10^9 bits a second, when every packet is as large as the slot allows.
-
-        Raises:
-            ValueError: for a payload size that PCIe does not have.
-        """
-        if max_payload_bytes not in PAYLOADS_BYTES:
-            legal = ", ".join(map(str, PAYLOADS_BYTES))
-            raise ValueError(f"PCIe MaxPayload {max_payload_bytes}: it is one of {legal}")
+    def payload_gbit_s(self) -> float:
+        """Data each way, in 10^9 bits a second, when every packet is full."""
         around = FLIT_TLP_BYTES if self.generation >= 6 else TLP_BYTES
-        return self.raw_gbit_s * max_payload_bytes / (max_payload_bytes + around)
+        return self.raw_gbit_s * PAYLOAD_BYTES / (PAYLOAD_BYTES + around)
 
 
 def pcie_link(speed: str, width: str) -> PcieLink | None:

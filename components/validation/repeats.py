@@ -17,7 +17,7 @@ NORMAL = 0.6745
 EQUAL_SHARE = 0.05
 """Relative distance from the median from which a value is an outlier when more than half of the
 values are equal."""
-RESAMPLES = 2000
+RESAMPLES, CONFIDENCE = 2000, 0.95
 LEAST_FOR_INTERVAL = 5
 """Values from which an interval is meaningful."""
 
@@ -29,7 +29,6 @@ class Repeats:
     median: float
     cv: float
     """Standard deviation of the kept values over their mean; 0 for a single value."""
-    kept: tuple[float, ...]
     dropped: tuple[float, ...]
     """Outliers, in the order of the samples."""
     unstable: bool
@@ -73,7 +72,6 @@ def repeats(values: Sequence[float]) -> Repeats:
     return Repeats(
         median=median(kept),
         cv=cv(kept),
-        kept=kept,
         dropped=tuple(values[number] for number in dropped),
         unstable=unstable,
     )
@@ -94,9 +92,7 @@ def cv(values: Sequence[float]) -> float:
     return math.sqrt(squares / (len(values) - 1)) / abs(mean)
 
 
-def interval_of_ratio(
-    above: Sequence[float], below: Sequence[float], confidence: float = 0.95, seed: int = 1
-) -> tuple[float, float] | None:
+def interval_of_ratio(above: Sequence[float], below: Sequence[float]) -> tuple[float, float] | None:
     """Bootstrap interval of the ratio of two medians (percentile method, Efron).
 
     None with too few values or a zero.
@@ -105,13 +101,13 @@ def interval_of_ratio(
     """
     if min(len(above), len(below)) < LEAST_FOR_INTERVAL or min(below) <= 0:
         return None
-    draw = random.Random(seed)  # noqa: S311 (resampling, no secret)
+    draw = random.Random(1)  # noqa: S311 (resampling, no secret)
 
     def resampled(values: Sequence[float]) -> float:
         return median(draw.choices(values, k=len(values)))
 
     ratios = sorted(resampled(above) / resampled(below) for _ in range(RESAMPLES))
-    out = round(RESAMPLES * (1 - confidence) / 2)
+    out = round(RESAMPLES * (1 - CONFIDENCE) / 2)
     return ratios[out], ratios[-1 - out]
 
 

@@ -46,13 +46,6 @@ def test_only_numbers_at_another_ceiling_look_like_its_mtu(measured: float, seen
     assert (found.seen_bytes if found else None) == seen
 
 
-def test_a_tagged_path_of_1024_sits_a_little_lower() -> None:
-    tagged = Path(line_rate_gbit_s=100, path_mtu_bytes=4096, vlan=True)
-
-    assert mtu_fingerprint(92.20, tagged) is not None
-    assert mtu_fingerprint(92.50, tagged) is None  # more than a tagged 1024 can carry
-
-
 def test_a_path_that_pcie_limits_is_not_accused_of_its_mtu() -> None:
     narrow = Path(line_rate_gbit_s=100, path_mtu_bytes=4096, pcie_gbit_s=93.0)
 

@@ -32,7 +32,6 @@ def test_the_two_low_iterations_are_dropped_and_kept_in_sight() -> None:
 
     assert found.dropped == (199.4, 186.1)
     assert found.median == pytest.approx(245.25)
-    assert min(found.kept) > 230
     assert not found.unstable
 
 
@@ -52,7 +51,7 @@ def test_more_than_a_third_of_strays_is_unstable_and_nothing_is_dropped() -> Non
 
     assert found.unstable
     assert found.dropped == ()
-    assert len(found.kept) == 9
+    assert found.median == 100.0
 
 
 def test_no_values_have_no_median() -> None:
@@ -61,12 +60,14 @@ def test_no_values_have_no_median() -> None:
 
 
 @given(values=st.lists(st.floats(0, 1e6), min_size=1, max_size=30))
-def test_what_is_dropped_and_kept_is_what_was_measured(values: list[float]) -> None:
+def test_at_most_a_third_of_what_was_measured_is_dropped(values: list[float]) -> None:
     found = repeats(values)
+    kept = list(values)
+    for value in found.dropped:
+        kept.remove(value)
 
-    assert sorted((*found.kept, *found.dropped)) == sorted(values)
     assert len(found.dropped) <= len(values) // 3
-    assert min(found.kept) <= found.median <= max(found.kept)
+    assert min(kept) <= found.median <= max(kept)
 
 
 @given(values=VALUES)
@@ -110,7 +111,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_claims() -> None:
     held = 0
     for seed in range(60):
         draw = seeded(seed)
-        found = interval_of_ratio([draw.gauss(100, 3) for _ in range(15)], ONE, seed=seed)
+        found = interval_of_ratio([draw.gauss(100, 3) for _ in range(15)], ONE)
         held += found is not None and found[0] <= 100 <= found[1]
 
     assert held >= 52  # 95 % of 60 are 57; the percentile method is a little narrow for 15 values
