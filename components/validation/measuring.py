@@ -21,7 +21,6 @@ from components.validation.benchmarks.jobs.plan import in_turn
 from components.validation.benchmarks.jobs.run import run_jobs, without_a_run
 from components.validation.benchmarks.nccl.rings import Rings, measure_rings, rings_without_a_run
 from components.validation.benchmarks.nccl.run import measure_nccl, smaller_rings
-from components.validation.benchmarks.nccl.search import Topology
 from components.validation.benchmarks.node.run import alone_without_a_run, measure_alone
 from components.validation.benchmarks.on_hosts import launched
 from components.validation.benchmarks.part import confirming, quarantined, without
@@ -55,6 +54,7 @@ from components.validation.records import (
     TransferResult,
 )
 from components.validation.redact import needles_of, redacted_fields
+from components.validation.search.measured_fabric import Topology
 from components.validation.stale import HostStates
 from components.validation.store import RunDocument, declared_rails, leaves_of, with_inventory
 from components.validation.summary import Summary

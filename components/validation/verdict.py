@@ -24,7 +24,6 @@ from components.validation.benchmarks.node.judge import alone_findings, alone_re
 from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.pods.judge import judge_pods, pod_findings, pod_reasons
 from components.validation.benchmarks.verbs.judge import (
-    Topology,
     compared_stage,
     crowded_reasons,
     judge_stage,
@@ -47,6 +46,7 @@ from components.validation.benchmarks.verbs.transfer_findings import (
 from components.validation.history import History, confirmed_losses, history_of, relative_changes
 from components.validation.history import compared as compared_with_baseline
 from components.validation.records import RunRecord
+from components.validation.search.measured_fabric import Topology
 from components.validation.stale import made_stale
 from components.validation.store import RunDocument, document_of
 from components.validation.summary import (

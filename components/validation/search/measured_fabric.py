@@ -18,6 +18,8 @@ Value = float | None
 Retests = Mapping[Flow, Sequence[Value]]
 """Values of transfers that were measured again with half as many at once."""
 
+Topology = Mapping[tuple[str, str], str]
+"""Leaf switch by (node, rail)."""
 BAD_BELOW = 0.92
 """Share of the level below which a part is at fault: verdicts warn at 0.97 or 0.95 of it, and fail
 at 0.90."""
@@ -50,8 +52,8 @@ class MeasuredFabric:
     ceiling_of: Mapping[Flow, float] = field(default_factory=dict)
     """Ceilings of transfers that differ from their rail's, as between NICs of different line
     rates."""
-    leaf_of: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Leaf switch by (node, rail). Without a topology no link is ever named."""
+    leaf_of: Topology = field(default_factory=dict)
+    """Without a topology no link is ever named."""
     rated: bool = True
     """Whether speed counts; on simulated hardware only failures do."""
 

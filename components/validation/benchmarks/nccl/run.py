@@ -23,12 +23,12 @@ from components.validation.benchmarks.nccl.plan import (
     all_reduce,
     smaller_ring,
 )
-from components.validation.benchmarks.nccl.search import Topology, search_of
+from components.validation.benchmarks.nccl.search import search_of
 from components.validation.benchmarks.nccl.table import NcclTable, lost_its_beginning, parse_nccl
 from components.validation.benchmarks.plan import Plan
 from components.validation.mpijobs import NO_KUBECONFIG, ClusterRun, FinishedJob, JobToRun, run_job
 from components.validation.records import CurvePoint, NcclResult, RingResult, RunRecord, outcome_of
-from components.validation.search.measured_fabric import BAD_BELOW
+from components.validation.search.measured_fabric import BAD_BELOW, Topology
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -82,9 +82,11 @@ async def smaller_rings(
     whole = nccl.busbw_gbyte_s
     if whole is None or whole >= BAD_BELOW * ceiling.value:
         return ()
-    search = search_of(plan.nccl.nodes, leaf_of, whole)
     results: list[RingResult] = []
-    while (rings := search.next_rings(results)) and time.monotonic() + RING_S < until_s:
+    while time.monotonic() + RING_S < until_s:
+        rings = search_of(plan.nccl.nodes, leaf_of, whole, results).next_rings()
+        if not rings:
+            break
         cluster.say(f"nccl_all_reduce is slow: {plural(len(rings), 'smaller ring')}")
         running = []
         for number, nodes in enumerate(rings, len(results)):

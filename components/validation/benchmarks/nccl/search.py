@@ -1,9 +1,8 @@
 """Locates the fault of a slow ring over all nodes by smaller rings: pairs, then halves. Pure.
 
-    search = RingSearch(nodes=..., leaf_of=..., whole_gbyte_s=...)
-    while rings := search.next_rings(results):
+    while rings := search_of(nodes, topology, whole_gbyte_s, results).next_rings():
         ...run all of them at once, and add them to results
-    findings = search.findings(results)
+    findings = search_of(nodes, topology, whole_gbyte_s, results).findings()
 
 A ring is as fast as its slowest part. Pairs go to the search of the verbs tests: a pair is a
 transfer in both directions. Only if all pairs are sound, halves narrow down what no pair shows.
@@ -21,7 +20,7 @@ from components.validation.benchmarks.verbs.plan import pair_rounds, sampled_rou
 from components.validation.records import Flow, RingResult, RunRecord
 from components.validation.search.localise import Localiser
 from components.validation.search.located import HINTS, LocatedFault
-from components.validation.search.measured_fabric import BAD_BELOW, MeasuredFabric
+from components.validation.search.measured_fabric import BAD_BELOW, MeasuredFabric, Topology
 from stacks.sets import folded
 
 ALL_PAIRS_NODES = 8
@@ -32,152 +31,156 @@ RAILS = "all rails"
 """A collective uses all rails at once; the search knows them as one."""
 
 
-Topology = Mapping[tuple[str, str], str]
-"""Leaf switch by node and rail."""
-Results = Sequence[RingResult]
-
-
 @dataclass(frozen=True, kw_only=True)
 class RingSearch:
-    """The search over one lab. The same results always lead to the same next rings."""
+    """The search over one lab so far. The same results always lead to the same next rings."""
 
     nodes: tuple[str, ...]
     whole_gbyte_s: float | None
     leaf_of: Mapping[str, str] = field(default_factory=dict)
     """Leaf switch by node. Without it no link is named."""
+    results: Sequence[RingResult]
 
     @cached_property
-    def _rounds(self) -> list[list[tuple[str, str]]]:
-        ordered = sorted(self.nodes, key=lambda node: (self.leaf_of.get(node, ""), node))
-        if len(ordered) <= ALL_PAIRS_NODES:
-            return list(pair_rounds(ordered))
-        return list(islice(sampled_rounds(ordered, SAMPLES, RAILS), SAMPLES + 3))
+    def _ordered(self) -> tuple[str, ...]:
+        return tuple(sorted(self.nodes, key=lambda node: (self.leaf_of.get(node, ""), node)))
 
-    def next_rings(self, results: Results) -> tuple[tuple[str, ...], ...]:
+    @cached_property
+    def _values(self) -> dict[frozenset[str], list[float | None]]:
+        """All values of a ring by its nodes, the oldest first."""
+        values: dict[frozenset[str], list[float | None]] = {}
+        for ring in self.results:
+            values.setdefault(frozenset(ring.nodes), []).append(ring.busbw_gbyte_s)
+        return values
+
+    @cached_property
+    def _flows(self) -> dict[Flow, list[float | None]]:
+        """The values of pairs, each as those of both directions."""
+        flows = {}
+        for nodes, measured in self._values.items():
+            if len(nodes) == 2:
+                first, second = sorted(nodes)
+                flows[Flow(RAILS, first, second)] = measured
+                flows[Flow(RAILS, second, first)] = measured
+        return flows
+
+    @cached_property
+    def _level(self) -> float:
+        """What a pair reaches, which a few slow ones do not change."""
+        pairs = [measured[0] for measured in self._flows.values() if measured[0]]
+        return median(pairs) if pairs else 0.0
+
+    @cached_property
+    def _localiser(self) -> Localiser:
+        first = {flow: measured[0] for flow, measured in self._flows.items()}
+        leaves = {(node, RAILS): leaf for node, leaf in self.leaf_of.items()}
+        return Localiser(MeasuredFabric(values=first, leaf_of=leaves))
+
+    @cached_property
+    def _retests(self) -> dict[Flow, list[float | None]]:
+        return {flow: measured[1:] for flow, measured in self._flows.items() if measured[1:]}
+
+    def next_rings(self) -> tuple[tuple[str, ...], ...]:
         """Disjoint rings to run at the same time; none when the search is at its end."""
-        values = _by_nodes(results)
-        for pairs in self._rounds:
-            missing = tuple(pair for pair in pairs if frozenset(pair) not in values)
+        for pairs in self._rounds():
+            missing = tuple(pair for pair in pairs if frozenset(pair) not in self._values)
             if missing:
                 return missing
-        again = self._suspects(values)
+        again = self._suspects()
         if again:
             return again
-        if self._faults(values) or self._even(values):
+        if self._faults or self._even:
             return ()
-        return self._halves(values)
+        return self._narrowed()[1]
 
-    def findings(self, results: Results) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """What is at fault, the most certain first."""
-        values = _by_nodes(results)
-        if not values:
+        if not self._values:
             return ()
-        faults = self._faults(values)
-        group = self._group(faults, values)
+        group = self._group()
         if group:
             evidence = "rings of two of these nodes are sound, those with other nodes are slow"
             hint = (
                 "they share a slow link, such as a leaf's uplinks: switches[].ports would name it"
             )
             return (_ring_finding("GROUP_UPLINK_SLOW", group, evidence, hint),)
-        if faults:
-            return tuple(_finding(fault) for fault in faults)
-        sound = _level(values)
-        if self._even(values):
-            evidence = f"every ring of two nodes is as slow as the ring over all, {sound:.1f} GB/s"
+        if self._faults:
+            return tuple(_finding(fault) for fault in self._faults)
+        reached = f"{self._level:.1f} GB/s"
+        if self._even:
+            evidence = f"every ring of two nodes is as slow as the ring over all, {reached}"
             hint = "no node and no link stands out: check what all share, such as NCCL's settings"
             return (_ring_finding("RING_EVENLY_SLOW", self.nodes, evidence, hint),)
-        within = self._narrowed(values)[0]
-        evidence = f"rings of two nodes reach {sound:.1f} GB/s, so no single pair shows it"
+        within = self._narrowed()[0]
+        evidence = f"rings of two nodes reach {reached}, so no single pair shows it"
         hint = "many flows meet there: check the uplinks between these nodes, ECMP, ECN and PFC"
         return (_ring_finding("RING_SLOW_WITHIN", within, evidence, hint),)
 
-    def _localiser(self, values: "Values") -> Localiser:
-        first: dict[Flow, float | None] = {}
-        for nodes, measured in values.items():
-            if len(nodes) == 2:
-                first.update(dict.fromkeys(_flows(nodes), measured[0]))
-        leaves = {}
-        for node, leaf in self.leaf_of.items():
-            leaves[(node, RAILS)] = leaf
-        return Localiser(MeasuredFabric(values=first, leaf_of=leaves))
+    def _rounds(self) -> Iterator[list[tuple[str, str]]]:
+        if len(self.nodes) <= ALL_PAIRS_NODES:
+            return pair_rounds(self._ordered)
+        return islice(sampled_rounds(self._ordered, SAMPLES, RAILS), SAMPLES + 3)
 
-    def _retests(self, values: "Values") -> dict[Flow, list[float | None]]:
-        retests: dict[Flow, list[float | None]] = {}
-        for nodes, measured in values.items():
-            if len(nodes) == 2 and len(measured) > 1:
-                retests.update(dict.fromkeys(_flows(nodes), measured[1:]))
-        return retests
-
-    def _suspects(self, values: "Values") -> tuple[tuple[str, ...], ...]:
+    def _suspects(self) -> tuple[tuple[str, ...], ...]:
         """Suspect pairs, disjoint, at most half as many at once as before."""
         pairs: list[tuple[str, str]] = []
         busy: set[str] = set()
-        for flow in self._localiser(values).suspects(self._retests(values)):
+        for flow in self._localiser.suspects(self._retests):
             ends = (flow.client, flow.server)
             if not busy & {*ends} and len(pairs) < max(1, len(self.nodes) // 4):
                 pairs.append(ends)
                 busy.update(ends)
         return tuple(pairs)
 
-    def _faults(self, values: "Values") -> tuple[LocatedFault, ...]:
+    @cached_property
+    def _faults(self) -> list[LocatedFault]:
         """Nodes, links and paths; a path at an accused link is part of that."""
-        located = self._localiser(values).localise(self._retests(values))
+        located = self._localiser.localise(self._retests)
         faults = [fault for fault in located.faults if fault.nodes or fault.leaves]
         leaves = {leaf for fault in faults for leaf in fault.leaves}
         kept = []
         for fault in faults:
             if not leaves & {self.leaf_of.get(node, "") for node in fault.nodes}:
                 kept.append(fault)
-        return tuple(kept)
+        return kept
 
-    def _group(self, faults: Sequence[LocatedFault], values: "Values") -> list[str]:
+    def _group(self) -> list[str]:
         """Accused nodes that are sound together: not they are slow, but a link that they share."""
-        accused = set()
-        for fault in faults:
-            if len(fault.nodes) == 1:
-                accused.add(fault.nodes[0])
-        group: set[str] = set()
-        for nodes, measured in values.items():
-            inside = len(nodes) == 2 and nodes <= accused
-            if inside and not self._slow(measured[0], values):
-                group |= nodes
-        return sorted(accused) if group else []
+        accused = {fault.nodes[0] for fault in self._faults if len(fault.nodes) == 1}
+        for flow, measured in self._flows.items():
+            if {flow.client, flow.server} <= accused and not self._slow(measured[0]):
+                return sorted(accused)
+        return []
 
-    def _even(self, values: "Values") -> bool:
+    @property
+    def _even(self) -> bool:
         """Whether the pairs are as slow as the whole ring."""
-        whole = self.whole_gbyte_s
-        return whole is not None and whole >= BAD_BELOW * _level(values)
+        return not self._slow(self.whole_gbyte_s)
 
-    def _halves(self, values: "Values") -> tuple[tuple[str, ...], ...]:
-        within, open_halves = self._narrowed(values)
-        if len(within) >= SMALLEST_HALF:
-            return open_halves
-        return ()
-
-    def _narrowed(self, values: "Values") -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def _narrowed(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """The smallest set of nodes whose ring is slow, and its halves without a result."""
-        within = tuple(sorted(self.nodes, key=lambda node: (self.leaf_of.get(node, ""), node)))
+        within = self._ordered
         while len(within) >= SMALLEST_HALF:
             halves = (within[: len(within) // 2], within[len(within) // 2 :])
-            unknown = tuple(half for half in halves if frozenset(half) not in values)
+            unknown = tuple(half for half in halves if frozenset(half) not in self._values)
             if unknown:
                 return within, unknown
-            slow = [half for half in halves if self._slow(values[frozenset(half)][0], values)]
+            slow = [half for half in halves if self._slow(self._values[frozenset(half)][0])]
             if not slow:
                 break
             within = slow[0]
         return within, ()
 
-    def _slow(self, value: float | None, values: "Values") -> bool:
-        return value is None or value < BAD_BELOW * _level(values)
+    def _slow(self, value: float | None) -> bool:
+        return value is None or value < BAD_BELOW * self._level
 
 
-Values = Mapping[frozenset[str], list[float | None]]
-"""All values of a ring by its nodes, the oldest first."""
-
-
-def search_of(nodes: Sequence[str], topology: Topology, whole_gbyte_s: float | None) -> RingSearch:
+def search_of(
+    nodes: Sequence[str],
+    topology: Topology,
+    whole_gbyte_s: float | None,
+    results: Sequence[RingResult],
+) -> RingSearch:
     """The search over a lab; a node's leaves, one of each rail, count as one."""
     leaves: dict[str, list[str]] = {}
     for (node, _), leaf in sorted(topology.items()):
@@ -186,37 +189,17 @@ def search_of(nodes: Sequence[str], topology: Topology, whole_gbyte_s: float | N
     for node in nodes:
         if node in leaves:
             leaf_of[node] = " and ".join(dict.fromkeys(leaves[node]))
-    return RingSearch(nodes=tuple(nodes), leaf_of=leaf_of, whole_gbyte_s=whole_gbyte_s)
+    return RingSearch(
+        nodes=tuple(nodes), leaf_of=leaf_of, whole_gbyte_s=whole_gbyte_s, results=results
+    )
 
 
 def slow_parts(plan: Plan, record: RunRecord, topology: Topology) -> tuple[Finding, ...]:
     """What the smaller rings of a run accuse."""
     if plan.nccl is None or record.nccl is None or not record.smaller_rings:
         return ()
-    search = search_of(plan.nccl.nodes, topology, record.nccl.busbw_gbyte_s)
-    return search.findings(record.smaller_rings)
-
-
-def _by_nodes(results: Results) -> dict[frozenset[str], list[float | None]]:
-    values: dict[frozenset[str], list[float | None]] = {}
-    for ring in results:
-        values.setdefault(frozenset(ring.nodes), []).append(ring.busbw_gbyte_s)
-    return values
-
-
-def _flows(nodes: frozenset[str]) -> Iterator[Flow]:
-    first, second = sorted(nodes)
-    yield Flow(RAILS, first, second)
-    yield Flow(RAILS, second, first)
-
-
-def _level(values: Values) -> float:
-    """What a pair reaches, which a few slow ones do not change."""
-    pairs = []
-    for nodes, measured in values.items():
-        if len(nodes) == 2 and measured[0]:
-            pairs.append(measured[0])
-    return median(pairs) if pairs else 0.0
+    whole_gbyte_s = record.nccl.busbw_gbyte_s
+    return search_of(plan.nccl.nodes, topology, whole_gbyte_s, record.smaller_rings).findings()
 
 
 def _finding(fault: LocatedFault) -> Finding:

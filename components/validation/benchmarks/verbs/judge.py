@@ -23,7 +23,7 @@ from components.validation.records import (
 from components.validation.repeats import cv, repeats
 from components.validation.search.localise import Localiser
 from components.validation.search.located import Located
-from components.validation.search.measured_fabric import USUAL, MeasuredFabric, Value
+from components.validation.search.measured_fabric import USUAL, MeasuredFabric, Topology, Value
 from components.validation.summary import (
     NOTHING,
     SHOWN_ONLY,
@@ -356,9 +356,6 @@ def jitters(median_us: float, tail_us: float) -> bool:
 
 BEST_SHARE = 0.9
 """Quantile of a rail's own values that counts as a sound path where no ceiling can be computed."""
-
-Topology = Mapping[tuple[str, str], str]
-"""Leaf switch by (node, rail)."""
 
 
 def compared_stage(plan: Plan) -> Stage | None:

@@ -54,16 +54,19 @@ class Rings:
     def searched(self) -> tuple[Finding, ...]:
         leaf_of = self.leaf_of if self.leaves else {}
         whole = self.value(self.names, strays=False)
-        search = RingSearch(nodes=self.names, leaf_of=leaf_of, whole_gbyte_s=whole)
         results: list[RingResult] = []
-        while rings := search.next_rings(results):
+
+        def search() -> RingSearch:
+            return RingSearch(nodes=self.names, leaf_of=leaf_of, whole_gbyte_s=whole, results=results)
+
+        while rings := search().next_rings():
             self.runs += 1
             assert self.runs <= MOST_ROUNDS
             busy = [node for ring in rings for node in ring]
             assert len(busy) == len({*busy}), "rings that run at once share no node"
             for ring in rings:
                 results.append(RingResult(nodes=ring, busbw_gbyte_s=self.value(ring)))
-        return search.findings(results)
+        return search().findings()
 
 
 @pytest.mark.parametrize("seed", range(3))
