@@ -9,19 +9,8 @@ from components.cluster.manifests import render
 from components.jobs.image.pvrdma_inside import at_start
 from components.jobs.workers import Workers
 
-USE_OWN_DEVICES = (
-    'found=""; index=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; '
-    "do "
-    '[ -e "$device" ] || continue; found="$found${{found:+,}}${{device##*/}}"; own=none; '
-    'for type in $(grep -slx "RoCE v2" "$device"/ports/1/gid_attrs/types/*); do '
-    'number="${{type##*/}}"; '
-    'grep -sqx "${{each##*/}}" "$device/ports/1/gid_attrs/ndevs/$number" && '
-    'grep -sq "^0000:0000:0000:0000:0000:ffff:" "$device/ports/1/gids/$number" && own="$number" '
-    "&& break; done; "
-    '[ "${{index:-$own}}" = "$own" ] && index="$own" || index=none; done; done; '
-    '[ -n "$found" ] || found="{shared}"; [ -z "$found" ] || export NCCL_IB_HCA="=$found"; '
-    '[ "${{index:-none}}" = none ] || export NCCL_IB_GID_INDEX="$index"; exec "$@"'
-)
+HERE = Path(__file__).parent
+USE_OWN_DEVICES = HERE.joinpath("rank_nccl.sh").read_text()
 """A rank's start. With shared RDMA namespaces every pod sees every RDMA device of its node, but has
 addresses on its own VFs only: NCCL would choose one of the others and fail. So each rank names
 those of its own interfaces, or the PFs' where pods share these.
@@ -32,15 +21,8 @@ rank names the RoCE v2 entry with the IPv4 address of its own interface, if that
 on all of them. Otherwise newer versions find it.
 """
 
-USE_OWN_DEVICES_OF_UCX = (
-    'found=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; do '
-    '[ -e "$device" ] && found="$found${{found:+,}}${{device##*/}}:1"; done; done; '
-    'found="${{found:-{shared}}}"; '
-    '[ -n "$found" ] || {{ echo "no RDMA device below {interfaces}" >&2; exit 1; }}; '
-    'export UCX_NET_DEVICES="$found"; exec "$@"'
-)
+USE_OWN_DEVICES_OF_UCX = HERE.joinpath("rank_ucx.sh").read_text()
 """The same for UCX, which finds the GID by itself and takes a port after each device."""
-
 SYSFS = "/sys/class/net"
 
 
@@ -54,10 +36,13 @@ def rank_script(workers: Workers, sysfs: str = SYSFS, root: str = "", *, ucx: bo
     """
     names = workers.host.pfs if workers.host else ("net*",)
     interfaces = " ".join(f"{sysfs}/{name}" for name in names)
-    shared = ",".join(f"{device}:1" if ucx else device for device in workers.shared_devices)
-    devices = (USE_OWN_DEVICES_OF_UCX if ucx else USE_OWN_DEVICES).format(
-        interfaces=interfaces, shared=shared
-    )
+    script, ending = USE_OWN_DEVICES, ""
+    if ucx:
+        script, ending = USE_OWN_DEVICES_OF_UCX, ":1"
+    shared = ",".join(f"{device}{ending}" for device in workers.shared_devices)
+    script = script.replace("@interfaces@", interfaces).replace("@shared@", shared)
+    # one line: it is a word of mpirun's command line, which people read in a plan
+    devices = " ".join(script.split())
     return (at_start(root) if workers.pvrdma else "") + devices
 
 
@@ -167,7 +152,7 @@ class MpiProgram:
     """Each node runs it alone, for at most so many seconds. None: one run over all nodes."""
 
 
-APART = Path(__file__).with_name("apart.sh").read_text()
+APART = HERE.joinpath("apart.sh").read_text()
 """One mpirun for each line of the operator's hostfile, as many at once as the launcher has memory
 for.
 

@@ -6,6 +6,8 @@ At the end of its build, and when a job's rank starts.
 have nothing else.
 """
 
+from pathlib import Path
+
 PROVIDER = "vmw_pvrdma"
 REFUSED = "this image does not support PVRDMA"
 """The beginning of the message, by which a log is searched."""
@@ -17,21 +19,8 @@ VENDOR = "mlnx|mofed|doca"
 VENDOR_FOLDER = "/opt/mellanox/DEBS"
 """NGC's entrypoint installs packages from here that fit the host's driver, over those of the
 image."""
-_LOOK = (
-    'why="{unfound}"',
-    "for library in {root}/usr/lib/*/libibverbs.so.1 {root}/usr/lib64/libibverbs.so.1",
-    'do [ -e "$library" ] || continue',
-    # the suffix of the providers that it loads is a string in the library itself
-    "abi=$(grep -ao 'rdmav[0-9][0-9]*' \"$library\" | sort -u | tail -n 1) || abi=",
-    'provider="${{library%.so.1}}/lib{provider}-${{abi:-rdmav}}.so"',
-    'why="$library loads drivers of ${{abi:-rdmav}} only, and there is no $provider"',
-    '[ -e "$provider" ] || continue',
-    'why="/etc/libibverbs.d has no {provider}.driver"',
-    '[ ! -e {root}/etc/libibverbs.d/{provider}.driver ] || why=""',
-    "break",
-    "done",
-    '[ -z "$why" ] || {{ echo "{refused}: $why{more}" >&2; exit 1; }}',
-)
+_LOOK = Path(__file__).with_name("pvrdma.sh").read_text()
+"""The suffix of the providers that libibverbs loads is a string in the library itself."""
 
 
 def at_start(root: str = "") -> str:
@@ -76,4 +65,7 @@ def _look(unfound: str, more: str, root: str) -> list[str]:
         "provider": PROVIDER,
         "refused": REFUSED,
     }
-    return [line.format(**values) for line in _LOOK]
+    text = _LOOK
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text.splitlines()
