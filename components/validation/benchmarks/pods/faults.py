@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 
 from components.validation.benchmarks.pods.log import (
     AttachedNetwork,
@@ -15,6 +16,7 @@ from components.validation.benchmarks.pods.log import (
 from components.validation.benchmarks.pods.plan import PodPlan, PodRail
 from components.validation.records import PodFault, RailInPods
 from components.validation.summary import shortened
+from stacks.safe_yaml import load_yaml
 from stacks.words import plural, some
 
 AGENT_LABEL = "app.kubernetes.io/name"
@@ -41,10 +43,7 @@ NO_PLUGIN = re.compile(r'failed to find plugin "([^"]+)" in path \[([^\]]*)\]')
 NAMED_NETWORK = re.compile(
     r'error adding container to network "([^"]+)"|network-attachment-definition \(([^)]+)\)'
 )
-OWN_RESOURCE = (
-    "k8s.v1.cni.cncf.io/resourceName of the network has to be the rail's resource: pulumi up "
-    "--refresh renders both from the lab file"
-)
+HINTS: dict[str, str] = load_yaml(Path(__file__).with_name("hints.yaml").read_text())
 LONGEST = 220
 
 
@@ -59,13 +58,13 @@ class NodeState:
     holders: Mapping[str, Sequence[str]]
 
 
-def node_fault(code: str, node: str, what: str, hint: str = "") -> PodFault:
+def node_fault(code: str, node: str, what: str) -> PodFault:
     """A fault of all rails on a node."""
-    return PodFault(code=code, node=node, what=shortened(what, LONGEST), hint=hint)
+    return _on_rail(code, node, "", shortened(what, LONGEST))
 
 
-def _on_rail(code: str, node: str, rail: str, what: str, hint: str) -> PodFault:
-    return PodFault(code=code, node=node, rail=rail, what=what, hint=hint)
+def _on_rail(code: str, node: str, rail: str, what: str) -> PodFault:
+    return PodFault(code=code, node=node, rail=rail, what=what, hint=HINTS.get(code, ""))
 
 
 def unscheduled_faults(
@@ -77,8 +76,7 @@ def unscheduled_faults(
         if fault := _device_fault(plan, rail, node, state):
             yield fault
     if not lacking:
-        hint = "kubectl describe node; nodes.state: drained leaves it out"
-        yield node_fault("POD_NOT_SCHEDULED", node, message, hint)
+        yield node_fault("POD_NOT_SCHEDULED", node, message)
 
 
 def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault | None:
@@ -106,41 +104,24 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
             node,
             rail.name,
             f"{plugin} does not run: of {capacity or 'its'} {resource} none can be given to a pod",
-            "kubectl -n kube-system get pods -o wide; read the log of its pod on the node, then "
-            "delete it: its DaemonSet starts another",
         )
     if resource not in state.capacity:
         prefix = f"{resource.partition('/')[0]}/"
         unnamed = sorted({*state.capacity} - {other.resource for other in plan.rails})
         others = [name for name in unnamed if name.startswith(prefix)]
         if others:
-            return _on_rail(
-                "RESOURCE_NAME",
-                node,
-                rail.name,
-                f"the node offers {some(others, 3)} and no {resource}",
-                "the device plugin's configuration names another resource than the lab file "
-                "(kubectl get configmap -A), or two plugins on the node register over each other",
-            )
+            what = f"the node offers {some(others, 3)} and no {resource}"
+            return _on_rail("RESOURCE_NAME", node, rail.name, what)
     if not free:
-        return _on_rail(
-            "NO_VFS",
-            node,
-            rail.name,
-            f"the node offers no {resource}: its device plugin found no VF of this rail with RDMA",
-            "check sriov_numvfs of the rail's PF and the VFs' drivers; the log of the plugin's pod "
-            "in kube-system has the devices that it skipped",
+        what = (
+            f"the node offers no {resource}: its device plugin found no VF of this rail with RDMA"
         )
+        return _on_rail("NO_VFS", node, rail.name, what)
     holders = state.holders.get(resource, ())
     if not holders:
         return None
-    return _on_rail(
-        "DEVICES_HELD",
-        node,
-        rail.name,
-        f"all {free} {resource} are held by {some(holders, 2)}",
-        "wait until these pods end, or raise nodes[].pfs[].vfs",
-    )
+    what = f"all {free} {resource} are held by {some(holders, 2)}"
+    return _on_rail("DEVICES_HELD", node, rail.name, what)
 
 
 def sandbox_fault(
@@ -154,36 +135,22 @@ def sandbox_fault(
         if of_node.network.rpartition("/")[2] == network:
             rail = of_node.name
     if plugin := NO_PLUGIN.search(message):
-        return _on_rail(
-            "CNI_PLUGIN_MISSING",
-            node,
-            rail,
-            f"containerd or Multus finds no CNI plugin {plugin[1]} in {plugin[2]}",
-            "set bin_dir to /opt/cni/bin in /etc/containerd/config.toml and restart containerd; "
-            "see that the plugin's installer runs on the node",
-        )
+        what = f"containerd or Multus finds no CNI plugin {plugin[1]} in {plugin[2]}"
+        return _on_rail("CNI_PLUGIN_MISSING", node, rail, what)
     if all(text in message for text in MULTUS_AWAY) or "multus" in missing_agents:
         what = "Multus does not answer, so no pod starts on the node"
-        hint = "read the log of kube-multus there (kubectl -n kube-system), then delete its pod"
-        return node_fault("MULTUS_DOWN", node, what, hint)
+        return node_fault("MULTUS_DOWN", node, what)
     if any(text in message.lower() for text in FULL):
         where = f" on {rail}" if rail else ""
-        return _on_rail(
-            "POOL_FULL",
-            node,
-            rail,
-            f"no address is left for a pod{where}",
-            "look for addresses of pods that are gone (kubectl get ippools -A -o yaml), or widen "
-            "rails[].pod and addresses_per_node",
-        )
+        return _on_rail("POOL_FULL", node, rail, f"no address is left for a pod{where}")
     if NO_VF_PASSED in message:
         what = "Multus passed no VF to the SR-IOV plugin: the network names another resource"
-        return _on_rail("RESOURCE_NAME", node, rail, f"{what} than the pod", OWN_RESOURCE)
+        fault = _on_rail("RESOURCE_NAME", node, rail, f"{what} than the pod")
+        return fault.replace(hint=HINTS["WRONG_VF"])
     if NO_NETWORK in message:
-        hint = "pulumi up --refresh puts it back"
-        return _on_rail("NETWORK_MISSING", node, rail, f"there is no network {network}", hint)
+        return _on_rail("NETWORK_MISSING", node, rail, f"there is no network {network}")
     what = shortened(_innermost(message), LONGEST)
-    return _on_rail("POD_NETWORK_REFUSED", node, rail, what, "")
+    return _on_rail("POD_NETWORK_REFUSED", node, rail, what)
 
 
 def pod_faults(
@@ -191,76 +158,45 @@ def pod_faults(
 ) -> Iterator[PodFault]:
     """The faults of the rails in a running pod."""
     if not facts.ping:
-        hint = "build and push it again: rocelab image push"
-        yield node_fault("IMAGE_WITHOUT_PING", node, f"{plan.image} has no ping", hint)
+        yield node_fault("IMAGE_WITHOUT_PING", node, f"{plan.image} has no ping")
     by_name = {network.name: network for network in networks}
     for rail in plan.rails_of(node):
         in_pod = facts.rails.get(rail.name, PodRailFacts())
         if in_pod.interface and rail.network in by_name:
-            for code, what, hint in _of_interface(plan, rail, facts, by_name[rail.network].address):
-                yield _on_rail(code, node, rail.name, what, hint)
+            for code, what in _of_interface(plan, rail, facts, by_name[rail.network].address):
+                yield _on_rail(code, node, rail.name, what)
             continue
-        yield _on_rail(
-            "MULTUS_SKIPPED",
-            node,
-            rail.name,
+        what = (
             f"a pod that names {rail.network} has no interface on it: its network-status has "
-            f"{some(list(by_name), 3) or 'nothing'}",
-            "Multus' configuration was not the first in /etc/cni/net.d when the pod started: look "
-            "for 00-multus.conf, for another CNI that renames it (Cilium: cni.exclusive), and at "
-            "containerd's conf_dir",
+            f"{some(list(by_name), 3) or 'nothing'}"
         )
+        yield _on_rail("MULTUS_SKIPPED", node, rail.name, what)
 
 
 def _of_interface(
     plan: PodPlan, rail: PodRail, facts: PodFacts, address: IPv4Address | None
-) -> Iterator[tuple[str, str, str]]:
-    """Code, evidence and hint of each fault of a rail's interface in a pod."""
+) -> Iterator[tuple[str, str]]:
+    """Code and evidence of each fault of a rail's interface in a pod."""
     in_pod = facts.rails[rail.name]
     if address is None or address not in rail.subnet:
-        yield (
-            "POD_ADDRESS",
-            f"the pod got {address or 'no address'}, the rail's pods are in {rail.subnet}",
-            "check the pool that the network names, and whether a second IPAM serves it",
-        )
+        got = address or "no address"
+        yield "POD_ADDRESS", f"the pod got {got}, the rail's pods are in {rail.subnet}"
     if in_pod.mtu_bytes != rail.mtu_bytes:
-        yield (
-            "POD_MTU",
-            f"{in_pod.interface} has an MTU of {in_pod.mtu_bytes}, the rail {rail.mtu_bytes}",
-            "look for the tuning plugin in the network's chain, and at the PF's MTU",
-        )
+        has = f"{in_pod.interface} has an MTU of {in_pod.mtu_bytes}"
+        yield "POD_MTU", f"{has}, the rail {rail.mtu_bytes}"
     own = in_pod.devices
     if plan.own_vf:
         given = facts.given.get(variable_of(rail.resource), ())
         if in_pod.slot not in given:
-            yield (
-                "WRONG_VF",
-                (
-                    f"{in_pod.interface} is {in_pod.slot or 'no PCI function'}, the kubelet gave "
-                    f"{some(given, 2) or 'none'} as {rail.resource}"
-                ),
-                OWN_RESOURCE,
-            )
+            function = f"{in_pod.interface} is {in_pod.slot or 'no PCI function'}"
+            gave = some(given, 2) or "none"
+            yield "WRONG_VF", f"{function}, the kubelet gave {gave} as {rail.resource}"
         own = tuple(device for device in own if device.slot == in_pod.slot)
     usable = [device for device in own if device.usable]
     if not usable or (address is not None and not any(device.has(address) for device in usable)):
-        yield (
-            "NO_RDMA_DEVICE",
-            _no_device(in_pod, own, usable),
-            (
-                "isRdma in the device plugin's selectors, the RDMA CNI where namespaces are "
-                "exclusive, and the VF's driver: kubectl exec … -- ls /sys/class/infiniband"
-            ),
-        )
+        yield "NO_RDMA_DEVICE", _no_device(in_pod, own, usable)
     elif not facts.rdma_cm:
-        yield (
-            "NO_RDMA_CM",
-            "the pod has no /dev/infiniband/rdma_cm, so rdma_cm connects nothing",
-            (
-                "load rdma_ucm on the node; the device plugin then restarts, and new pods get the "
-                "file"
-            ),
-        )
+        yield "NO_RDMA_CM", "the pod has no /dev/infiniband/rdma_cm, so rdma_cm connects nothing"
 
 
 def _no_device(in_pod: PodRailFacts, own: Sequence[object], usable: Sequence[object]) -> str:
@@ -283,9 +219,8 @@ def shared_addresses(
                     by_address.setdefault(str(entry.address), []).append(node)
         for address, nodes in by_address.items():
             if len(nodes) > 1:
-                hint = "two IPAMs serve one range, or its records are stale: kubectl get ippools -A"
                 what = f"{address} was also given to the pod on {some(nodes[1:], 3)}"
-                yield _on_rail("ADDRESS_TWICE", nodes[0], rail.name, what, hint)
+                yield _on_rail("ADDRESS_TWICE", nodes[0], rail.name, what)
 
 
 def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterator[PodFault]:
@@ -352,11 +287,7 @@ def leak_faults(plan: PodPlan, facts: Mapping[str, PodFacts]) -> Iterator[PodFau
                     f"from VLAN {vlan_of[rail]} the pod on {peer} answers with its interface of "
                     f"{other}, which has VLAN {vlan_of[other]}"
                 )
-                hint = (
-                    "one of the two VFs has the other rail's VLAN (ip link show of both PFs), or "
-                    "the switch bridges both VLANs"
-                )
-                yield _on_rail("VLAN_LEAK", node, rail, what, hint)
+                yield _on_rail("VLAN_LEAK", node, rail, what)
 
 
 def rail_counts(
