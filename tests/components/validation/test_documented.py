@@ -11,6 +11,7 @@ from components.report.console import COLOUR, colour_of
 from components.validation import history, store
 from components.validation import summary as states
 from components.validation.benchmarks.verbs import judge as verbs
+from components.validation.benchmarks.verbs.transfer_findings import COUNTER_SIGNS
 from components.validation.search.located import CODES, CONGESTION
 from components.validation.summary import Function, Performance, Regression, Summary, closed
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
@@ -56,7 +57,8 @@ def quoted(text: str) -> set[str]:
 
 
 def codes() -> Iterator[str]:
-    """Every code that a judge can give: they are the only texts in capitals there."""
+    """Every code that a judge can give: they are the only texts in capitals there, and in its table of counters."""
+    yield from (sign.code for sign in COUNTER_SIGNS)
     for file in JUDGES:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value):

@@ -1,8 +1,9 @@
 """Findings from single transfers: path MTU, PCIe, counters, jitter."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from components.finding import Finding
@@ -20,6 +21,7 @@ from components.validation.benchmarks.verbs.plan import Stage
 from components.validation.records import Flow, RunRecord, TransferResult
 from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.summary import Performance, where_of
+from stacks.safe_yaml import load_yaml
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,77 +36,28 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CounterSign:
-    """Counters that mean the same, and how far they may grow during a transfer."""
+    """A row of counter_signs.yaml."""
 
     code: str
-    names: re.Pattern[str]
+    names: str
+    """Pattern of the counters' names."""
     state: Performance
-    """Of the test; a pass leaves it as it is, so that the finding is a hint."""
-    allowed: Callable[[Load], float]
     hint: str
+    at_least: float = 0.0
+    per_packet: float = 0.0
+    per_second: float = 0.0
+    per_bit: float = 0.0
+
+    def allowed(self, load: Load) -> float:
+        """How far the counters may grow under this load."""
+        of_packets, of_time = self.per_packet * load.packets, self.per_second * load.seconds
+        return max(self.at_least, of_packets + of_time + self.per_bit * load.line_bits)
 
 
-LOST_SHARE = 1e-5
-"""Share of lost packets that even a fabric without PFC stays below."""
-BIT_ERROR_RATIO = 1e-12
-"""That Ethernet and InfiniBand allow behind error correction (objective of IEEE 802.3ba;
-NVSentinel's nic-health-monitor.md for IBTA). mlx5 counts the symbols that the correction could not
-repair, or all where there is none (kernel commit 5db0a4f64c04)."""
-PAUSES_PER_S = 100
-"""From practice: a lower rate does no harm; the audit has the same bound."""
-COUNTER_SIGNS = (
-    CounterSign(
-        code="LINK_ERRORS",
-        names=re.compile("link_downed"),
-        state="fail",
-        allowed=lambda _: 0.0,
-        hint="the link went down during the test: check the cable, the transceiver and the switch "
-        "port's log",
-    ),
-    CounterSign(
-        code="LINK_ERRORS",
-        names=re.compile("symbol_errors?"),
-        state="fail",
-        # a single error proves no ratio
-        allowed=lambda load: max(1.0, BIT_ERROR_RATIO * load.line_bits),
-        hint="check the cable, the transceiver, FEC on both ends, and the switch port's own "
-        "counters",
-    ),
-    CounterSign(
-        code="PACKETS_LOST",
-        names=re.compile(
-            "packet_seq_err|roce_adp_retrans|local_ack_timeout_err|out_of_seq_request"
-        ),
-        state="warn",
-        allowed=lambda load: LOST_SHARE * load.packets,
-        hint="packets were sent again: check PFC and ECN on the traffic's class and the queues of "
-        "the switch; with adaptive routing, also that the NICs take packets out of order",
-    ),
-    CounterSign(
-        code="PACKETS_DROPPED",
-        names=re.compile("rx_discards_phy|rx_out_of_buffer"),
-        state="warn",
-        allowed=lambda load: LOST_SHARE * load.packets,
-        hint="the receiver had no buffer for packets: check its PCIe link, NUMA node and IOMMU, "
-        "and PFC",
-    ),
-    CounterSign(
-        code="PACKETS_REORDERED",
-        names=re.compile("out_of_sequence"),
-        state="pass",
-        allowed=lambda load: LOST_SHARE * load.packets,
-        hint="none was sent again, so none was lost: that is how adaptive routing looks. Without "
-        "it, look for a link aggregation that spreads the packets of a flow",
-    ),
-    CounterSign(
-        code="PAUSED",
-        names=re.compile("[rt]x_prio[0-7]_pause"),
-        state="pass",
-        allowed=lambda load: PAUSES_PER_S * load.seconds,
-        hint="tx: this host takes packets too slowly, so check its PCIe link, NUMA node and IOMMU; "
-        "rx: the switch holds this sender back. A lossy class has no pauses at all",
-    ),
-)
+COUNTER_SIGNS = [
+    CounterSign(**fields)
+    for fields in load_yaml(Path(__file__).with_name("counter_signs.yaml").read_text())
+]
 NOISE_SIGMAS = 5
 """Robust standard deviations below the rail's median that noise does not reach among the transfers
 of 256 nodes."""
@@ -229,7 +182,7 @@ def _finding(sign: CounterSign, transfers: Sequence[TransferResult]) -> Finding:
 def _counted(sign: CounterSign, transfer: TransferResult) -> dict[str, int]:
     """The counters of a sign that grew, of both ports."""
     counters = transfer.counters.items()
-    return {name: count for name, count in counters if sign.names.fullmatch(_plain(name))}
+    return {name: count for name, count in counters if re.fullmatch(sign.names, _plain(name))}
 
 
 def _plain(counter: str) -> str:
