@@ -9,7 +9,7 @@ import pytest
 
 from components.cli.app import main
 from components.report.page import anchor_of
-from components.validation.benchmarks.training.tf_cnn import parse_tf_cnn
+from components.validation.benchmarks.training.tf_cnn import total_of
 from components.validation.records import JobResult, TransferResult
 from components.validation.store import RAW, RunDocument, write_bundle, write_document
 from components.validation.summary import Summary
@@ -192,7 +192,7 @@ def with_jobs(folder: Path) -> str:
         log = (ROOT / "tests" / "samples" / file).read_text()
         raw = f"{program}-roce.{turn}.log"
         model.raw[raw] = log
-        told = parse_tf_cnn(log, 1).total if value is None else value
+        told = total_of(log, 1) if value is None else value
         fields = {"program": program, "transport": "roce", "outcome": "measured", "unit": "img/s", "raw": raw}
         jobs.append(JobResult.model_validate(fields | {"samples": (told,), "value": round(told, 4)}))
     run = model.record()

@@ -1,7 +1,8 @@
 """tf_cnn_benchmarks, the vSphere RDG's test, alone or under Horovod, where every rank prints."""
 
 import re
-from dataclasses import dataclass
+
+from pydantic import JsonValue
 
 from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
@@ -58,45 +59,13 @@ class TfCnnBenchmark(TrainingBenchmark):
         return MpiProgram(words=words, variables=horovod_variables(workers), tagged=True)
 
     def read(self, log: str, ranks: int) -> LogReading:
-        run = parse_tf_cnn(log, ranks)
-        return LogReading(
-            samples=(run.total / ranks,),
-            details={"total_img_s": round(run.total, 2), "ranks": ranks},
-        )
+        total = total_of(log, ranks)
+        details: dict[str, JsonValue] = {"total_img_s": round(total, 2), "ranks": ranks}
+        return LogReading(samples=(total / ranks,), details=details)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingStep:
-    """One progress line: the mean of one worker since the start. The line says it once."""
-
-    step: int
-    images_s: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TfCnn:
-    workers: int
-    """Ranks of the job."""
-    ranks: int
-    """How many printed a total."""
-    rank: str | None
-    """The first of them."""
-    steps: tuple[TrainingStep, ...]
-    printed_total: float
-    """Median over the ranks."""
-    per_worker: bool
-    """Whether the printed total is that of one worker, as in some versions."""
-
-    @property
-    def total(self) -> float:
-        """Images a second over all workers."""
-        if self.per_worker:
-            return self.printed_total * self.workers
-        return self.printed_total
-
-
-def parse_tf_cnn(text: str, workers: int) -> TfCnn:
-    """Reads a run; every rank prints its own lines, which the launcher tags.
+def total_of(text: str, workers: int) -> float:
+    """Images a second over all workers; every rank prints its own lines, which the launcher tags.
 
     Args:
         text: the log.
@@ -113,7 +82,7 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
                 raise ResultFormatError(
                     "two totals of one rank: two runs in one log, or ranks without tags"
                 )
-            totals[line.rank] = _value(_TOTAL, line)
+            totals[line.rank] = number(_matched(_TOTAL, line)[1], "total")
     if not totals:
         raise ResultFormatError(
             f"no total of tf_cnn_benchmarks among {plural(len(lines), 'line')}: it did not end"
@@ -123,49 +92,34 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
         raise ResultFormatError(
             f"totals from {values[0]} to {values[-1]} images a second: two runs, or a damaged one"
         )
-    steps = {}
-    for rank in totals:
-        steps[rank] = _steps([line for line in lines if line.rank == rank])
     _refuse_other_workers(lines, workers)
-    of_one = {
-        _is_one_worker_s(total, steps[rank][-1].images_s, workers) for rank, total in totals.items()
-    }
+    of_one = set()
+    for rank, total in totals.items():
+        last_step = _last_step([line for line in lines if line.rank == rank])
+        of_one.add(_is_one_worker_s(total, last_step, workers))
     if len(of_one) > 1:
         raise ResultFormatError(
             "by the steps of some ranks the total is that of all workers, by others' that of one"
         )
-    first = next(iter(totals))
-    return TfCnn(
-        workers=workers,
-        ranks=len(totals),
-        rank=first,
-        steps=steps[first],
-        printed_total=values[len(values) // 2],
-        per_worker=of_one.pop(),
-    )
+    middle = values[len(values) // 2]
+    return middle * workers if of_one.pop() else middle
 
 
-def _steps(lines: list[Line]) -> tuple[TrainingStep, ...]:
-    steps = []
+def _last_step(lines: list[Line]) -> float:
+    """The mean of one worker since the start, as the last of its progress lines has it."""
+    steps, images_s = [], 0.0
     for line in lines:
         if "images/sec:" in line.text and "total" not in line.text:
-            match = _STEP.match(line.text)
-            if match is None:
-                raise ResultFormatError(f"a damaged line of tf_cnn_benchmarks: {line.text[:80]!r}")
-            steps.append(
-                TrainingStep(
-                    step=integer(match[1], "step"),
-                    images_s=number(match[2], "images a second"),
-                )
-            )
+            match = _matched(_STEP, line)
+            steps.append(integer(match[1], "step"))
+            images_s = number(match[2], "images a second")
     if not steps:
         raise ResultFormatError("tf_cnn_benchmarks printed a total and no step: cut short")
-    numbers = [step.step for step in steps]
-    if numbers != sorted(set(numbers)):
+    if steps != sorted(set(steps)):
         raise ResultFormatError(
             "steps of tf_cnn_benchmarks do not grow: ranks without tags, or two runs"
         )
-    return tuple(steps)
+    return images_s
 
 
 def _refuse_other_workers(lines: list[Line], workers: int) -> None:
@@ -202,8 +156,8 @@ def _numbers(pattern: re.Pattern[str], lines: list[Line]) -> set[int]:
     return {integer(match[1], "batch size") for match in matches if match}
 
 
-def _value(pattern: re.Pattern[str], line: Line) -> float:
+def _matched(pattern: re.Pattern[str], line: Line) -> re.Match[str]:
     match = pattern.match(line.text)
     if match is None:
         raise ResultFormatError(f"a damaged line of tf_cnn_benchmarks: {line.text[:80]!r}")
-    return number(match[1], "total")
+    return match
