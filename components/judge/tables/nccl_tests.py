@@ -83,12 +83,14 @@ def _row(current: Result, match: re.Match[str]) -> None:
         current.damaged += 1
         return
     time, algbw, busbw = map(float, cells)
-    half = NcclPlacement(time_us=time, algbw_gbyte_s=algbw, busbw_gbyte_s=busbw, wrong=None)
     digits = Rounding(*map(rounding, cells))
+    half = NcclPlacement(
+        size_bytes=size, time_us=time, algbw_gbyte_s=algbw, busbw_gbyte_s=busbw, rounding=digits
+    )
     alone = busbw == 0 and algbw > ALONE_GBYTE_S
     if not alone:
         try:
-            refuse_contradictions([(size, half, digits)], None)
+            refuse_contradictions([half], None)
         except ResultFormatError as error:
             current.damaged += 1
             current.find("CONTRADICTION", str(error)[:200])

@@ -4,7 +4,7 @@ Judges nothing.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,18 +31,6 @@ ALIGNED_BYTES = 2**20
 SLACK = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NcclPlacement:
-    """One half of a row. GB are 10^9 bytes."""
-
-    time_us: float
-    """Bandwidth confirms it for large messages; small ones are in the log only once."""
-    algbw_gbyte_s: float
-    busbw_gbyte_s: float
-    wrong: int | None
-    """None in old tables, which print the largest error instead, and where nothing was checked."""
-
-
 class Rounding(NamedTuple):
     """Half of the last printed digit of each value of a placement."""
 
@@ -52,19 +40,32 @@ class Rounding(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NcclPlacement:
+    """One half of a row. GB are 10^9 bytes."""
+
+    size_bytes: int
+    time_us: float
+    """Bandwidth confirms it for large messages; small ones are in the log only once."""
+    algbw_gbyte_s: float
+    busbw_gbyte_s: float
+    rounding: Rounding
+    wrong: int | None = None
+    """None in old tables, which print the largest error instead, and where nothing was checked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NcclRow:
     """One message size."""
 
     size_bytes: int
-    out_of_place: NcclPlacement
-    in_place: NcclPlacement | None
+    count: int
+    """The size in elements, of one rank or of all."""
+    halves: tuple[NcclPlacement, ...]
+    """Out of place, and in place if that was measured."""
 
     @property
-    def halves(self) -> tuple[NcclPlacement, ...]:
-        """The measured placements."""
-        if self.in_place:
-            return (self.out_of_place, self.in_place)
-        return (self.out_of_place,)
+    def out_of_place(self) -> NcclPlacement:
+        return self.halves[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,50 +98,40 @@ class NcclTable:
         return self.rows[-1].out_of_place.busbw_gbyte_s
 
 
-Measured = tuple[int, NcclPlacement, Rounding]
-
-
-def refuse_contradictions(halves: list[Measured], ranks: int | None) -> None:
+def refuse_contradictions(halves: Sequence[NcclPlacement], ranks: int | None) -> None:
     """Each placement says its speed twice, and busbw is algbw times one factor in the whole table.
 
     Raises:
         ResultFormatError: naming the size whose values do not fit together, or the rest.
     """
     least, most = 0.0, 2.0
-    for size_bytes, half, half_digit in halves:
+    for half in halves:
+        size_bytes, off = half.size_bytes, half.rounding
         if half.time_us <= 0:
             raise ResultFormatError(f"{size_bytes} bytes in {half.time_us} us: not a measurement")
-        slow = size_bytes / (half.time_us + half_digit.time_us) / 1e3 * (1 - SLACK)
-        fast = (
-            size_bytes
-            / max(half.time_us - half_digit.time_us, half.time_us / 2)
-            / 1e3
-            * (1 + SLACK)
-        )
-        if (
-            not slow - half_digit.algbw_gbyte_s
-            <= half.algbw_gbyte_s
-            <= fast + half_digit.algbw_gbyte_s
-        ):
-            raise _contradiction(size_bytes, half)
+        least_us = max(half.time_us - off.time_us, half.time_us / 2)
+        slow = size_bytes / (half.time_us + off.time_us) / 1e3 * (1 - SLACK)
+        fast = size_bytes / least_us / 1e3 * (1 + SLACK)
+        if not slow - off.algbw_gbyte_s <= half.algbw_gbyte_s <= fast + off.algbw_gbyte_s:
+            raise _contradiction(half)
         if size_bytes:
-            least = max(least, (half.busbw_gbyte_s - half_digit.busbw_gbyte_s * (1 + SLACK)) / fast)
-            most = min(most, (half.busbw_gbyte_s + half_digit.busbw_gbyte_s * (1 + SLACK)) / slow)
+            off_busbw = off.busbw_gbyte_s * (1 + SLACK)
+            least = max(least, (half.busbw_gbyte_s - off_busbw) / fast)
+            most = min(most, (half.busbw_gbyte_s + off_busbw) / slow)
         elif half.busbw_gbyte_s:
-            raise _contradiction(size_bytes, half)
+            raise _contradiction(half)
         if least > most:
-            raise _contradiction(size_bytes, half)
+            raise _contradiction(half)
     if not _is_a_factor(least, most, ranks):
         raise ResultFormatError(
             f"no collective has a busbw of {least:.4f} to {most:.4f} times its algbw: contradict"
         )
 
 
-def _contradiction(size_bytes: int, half: NcclPlacement) -> ResultFormatError:
+def _contradiction(half: NcclPlacement) -> ResultFormatError:
     return ResultFormatError(
-        f"{size_bytes} bytes: {half.time_us} us, algbw {half.algbw_gbyte_s} and busbw "
-        f"{half.busbw_gbyte_s} "
-        "GB/s contradict each other or the rows before"
+        f"{half.size_bytes} bytes: {half.time_us} us, algbw {half.algbw_gbyte_s} and busbw "
+        f"{half.busbw_gbyte_s} GB/s contradict each other or the rows before"
     )
 
 
@@ -180,18 +171,20 @@ def refuse_gaps(sizes: list[int]) -> None:
         )
 
 
-def refuse_other_counts(rows: list[tuple[int, int]]) -> None:
-    """The count is the size in elements, of one rank or of all, but the same in the whole table.
+def refuse_other_counts(rows: list[NcclRow]) -> None:
+    """The count is that of one rank or of all, but the same in the whole table.
 
     Raises:
         ResultFormatError: naming the row that differs from the one before, or has no whole number
             of bytes an element.
     """
-    counted = [(size, count) for size, count in rows if count]
-    for size, count in counted:
-        if size % count or size * counted[0][1] != counted[0][0] * count:
+    counted = [row for row in rows if row.count]
+    for row in counted:
+        same = row.size_bytes * counted[0].count == counted[0].size_bytes * row.count
+        if row.size_bytes % row.count or not same:
             raise ResultFormatError(
-                f"{size} bytes and {count} elements contradict each other or the rows before"
+                f"{row.size_bytes} bytes and {row.count} elements contradict each other or the "
+                "rows before"
             )
 
 
@@ -200,24 +193,24 @@ def _alike(values: list[float] | list[int]) -> bool:
 
 
 def refuse_wrong_footers(
-    halves: list[Measured], average_gbyte_s: float, average_rounding: float, out_of_bounds: int
+    halves: list[NcclPlacement],
+    average_gbyte_s: float,
+    average_rounding: float,
+    out_of_bounds: int,
 ) -> None:
     """The footer's mean is over all rows, and it counts wrong results if and only if a row does.
 
     Raises:
         ResultFormatError: when rows and footers contradict each other.
     """
-    mean = sum(half.busbw_gbyte_s for _, half, _ in halves) / len(halves)
-    allowed = (
-        sum(half_digit.busbw_gbyte_s for _, _, half_digit in halves) / len(halves)
-        + average_rounding
-    )
+    mean = sum(half.busbw_gbyte_s for half in halves) / len(halves)
+    allowed = sum(half.rounding.busbw_gbyte_s for half in halves) / len(halves) + average_rounding
     if abs(mean - average_gbyte_s) > allowed * 1.001:
         raise ResultFormatError(
             f"the rows' mean busbw is {mean:.4f}, the footer says {average_gbyte_s}: rows are "
             "missing"
         )
-    counts = [half.wrong for _, half, _ in halves if half.wrong is not None]
+    counts = [half.wrong for half in halves if half.wrong is not None]
     if counts and (sum(counts) > 0) != (out_of_bounds > 0):
         raise ResultFormatError(
             f"{sum(counts)} wrong elements in the rows and {out_of_bounds} out of bounds in the "
@@ -280,11 +273,11 @@ def _table(lines: list[Line], head: int) -> NcclTable:
     printed = of_one_rank(
         [line for line in lines[head + 1 :] if _LIKE_A_ROW.match(line.text)], "rows"
     )
-    read = [_row(columns, starts, line.text) for line in printed]
-    if not read:
+    rows = [_row(columns, starts, line.text) for line in printed]
+    if not rows:
         raise ResultFormatError("the nccl-tests table has no row: the job ended before it measured")
-    bounds = _footer(_BOUNDS, lines[head:], len(read))
-    average = _footer(_AVERAGE, lines[head:], len(read))
+    bounds = _footer(_BOUNDS, lines[head:], len(rows))
+    average = _footer(_AVERAGE, lines[head:], len(rows))
     out_of_bounds = integer(bounds[1], "out of bounds values")
     if (bounds[2] == "FAILED") != (out_of_bounds > 0):
         raise ResultFormatError(
@@ -294,19 +287,16 @@ def _table(lines: list[Line], head: int) -> NcclTable:
     memory = []
     for limit in _matches(_MEMORY, lines):
         memory.append(integer(limit[1], "memory limitation"))
-    halves = [half for _, halves in read for half in halves]
-    refuse_gaps([row.size_bytes for row, _ in read])
-    counts = [integer(line.text.split()[1], "count") for line in printed]
-    refuse_other_counts(
-        [(row.size_bytes, count) for (row, _), count in zip(read, counts, strict=True)]
-    )
+    halves = [half for row in rows for half in row.halves]
+    refuse_gaps([row.size_bytes for row in rows])
+    refuse_other_counts(rows)
     refuse_contradictions(halves, ranks)
     average_gbyte_s = number(average[1], "average bus bandwidth")
     # printed with six digits, whatever their number behind the point
     refuse_wrong_footers(halves, average_gbyte_s, max(rounding(average[1]), 0.5e-6), out_of_bounds)
     return NcclTable(
         ranks=ranks,
-        rows=tuple(row for row, _ in read),
+        rows=tuple(rows),
         average_busbw_gbyte_s=average_gbyte_s,
         out_of_bounds=out_of_bounds,
         memory_bytes=min(memory, default=None),
@@ -337,7 +327,7 @@ def _blocks(columns: list[str]) -> list[int]:
     return starts
 
 
-def _row(columns: list[str], starts: list[int], text: str) -> tuple[NcclRow, list[Measured]]:
+def _row(columns: list[str], starts: list[int], text: str) -> NcclRow:
     cells = text.split()
     if columns[-1] == "timestamp" and _STAMP.match(" ".join(cells[-2:])):
         cells = [*cells[:-2], " ".join(cells[-2:])]  # its one column holds a date and a time
@@ -347,21 +337,15 @@ def _row(columns: list[str], starts: list[int], text: str) -> tuple[NcclRow, lis
             f"{' '.join(cells)[:80]}"
         )
     size_bytes = integer(cells[0], "size")
-    halves = list(_measured(size_bytes, columns, starts, cells))
+    halves = tuple(_measured(size_bytes, columns, starts, cells))
     if cells[starts[0]] == "N/A":
         raise ResultFormatError(f"no out-of-place value: {' '.join(cells)[:80]}")
-    in_place = halves[1][1] if len(halves) > 1 else None
-    row = NcclRow(
-        size_bytes=size_bytes,
-        out_of_place=halves[0][1],
-        in_place=in_place,
-    )
-    return row, halves
+    return NcclRow(size_bytes=size_bytes, count=integer(cells[1], "count"), halves=halves)
 
 
 def _measured(
     size_bytes: int, columns: list[str], starts: list[int], cells: list[str]
-) -> Iterator[Measured]:
+) -> Iterator[NcclPlacement]:
     """The halves of a row that were measured; some collectives have no in-place form."""
     for start in starts:
         time, algbw, busbw, wrong = cells[start : start + 4]
@@ -378,15 +362,16 @@ def _measured(
         count = None
         if counted and wrong != "N/A":
             count = int(number(wrong, what))
-        half = NcclPlacement(
+        if min(numbers[1], numbers[2], count or 0) < 0:
+            raise ResultFormatError(f"{what}: less than nothing")
+        yield NcclPlacement(
+            size_bytes=size_bytes,
             time_us=numbers[0],
             algbw_gbyte_s=numbers[1],
             busbw_gbyte_s=numbers[2],
+            rounding=Rounding(rounding(time), rounding(algbw), rounding(busbw)),
             wrong=count,
         )
-        if min(half.algbw_gbyte_s, half.busbw_gbyte_s, half.wrong or 0) < 0:
-            raise ResultFormatError(f"{what}: less than nothing")
-        yield size_bytes, half, Rounding(rounding(time), rounding(algbw), rounding(busbw))
 
 
 def _lost_digits(time: str, algbw: str, busbw: str) -> bool:

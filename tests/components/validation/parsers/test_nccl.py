@@ -89,9 +89,15 @@ def test_what_gives_no_number_is_refused_with_a_reason(text: str, reason: str) -
 
 def refused_factor(factor: float, ranks: int) -> bool:
     """Whether a table is refused whose busbw is always this many times its algbw, here 100 GB/s."""
-    row = NcclPlacement(time_us=10_000.0, algbw_gbyte_s=100.0, busbw_gbyte_s=100 * factor, wrong=0)
+    row = NcclPlacement(
+        size_bytes=10**9,
+        time_us=10_000.0,
+        algbw_gbyte_s=100.0,
+        busbw_gbyte_s=100 * factor,
+        rounding=Rounding(0.5, 0.005, 0.005),
+    )
     try:
-        refuse_contradictions([(10**9, row, Rounding(0.5, 0.005, 0.005))], ranks)
+        refuse_contradictions([row], ranks)
     except ResultFormatError:
         return True
     return False
