@@ -327,11 +327,7 @@ def _attachments(
             "transport host: the containers are unprivileged, so a device plugin must give them "
             "/dev/infiniband; name its resource: --device-resource rdma/<name>"
         )
-    # attachments are in the cluster's namespaces; other namespaces use their full name
-    if request.namespace in cluster.namespaces:
-        home = request.namespace
-    else:
-        home = cluster.namespaces[0]
+    home = home_of_networks(cluster, request.namespace)
     attachments = []
     for rail in rails:
         network: str | None = f"{home}/{rail.network_name}"
@@ -340,6 +336,13 @@ def _attachments(
             network, resource = None, request.device_resource or rail.resource
         attachments.append(RailAttachment(rail=rail.name, network=network, resource=resource))
     return tuple(attachments)
+
+
+def home_of_networks(cluster: Cluster, namespace: str) -> str:
+    """Networks are in the cluster's namespaces; pods in other ones use their full name."""
+    if namespace in cluster.namespaces:
+        return namespace
+    return cluster.namespaces[0]
 
 
 def _host(lab: Lab, cluster: Cluster, nodes: list[Node]) -> HostNetwork:

@@ -5,7 +5,8 @@ A row counts only if it confirms itself. What is missing is named; a contradicti
 
 import re
 
-from components.judge.results import LogSoFar, Result, ResultRow
+from components.judge.log_so_far import LogSoFar
+from components.judge.results import Result, ResultRow
 from components.judge.tables import claim, mpi, nccl_tests, perftest, training, ucx
 from components.validation.parsers import NUMBER
 from stacks.words import plural
@@ -32,11 +33,8 @@ NOTED = (
 )
 """Words of lines that may show a cause. A search for words is ten times as fast as a pattern."""
 NOTED_AS_WRITTEN = ("ACS", "ECE")
-NCCL_KEPT = re.compile("NET|Using|version| set |WARN|cudaDriver|nNodes|GPU Direct|speed")
 GPU_BUFFER = re.compile(r"--use_(?:cuda|rocm)|allocated GPU buffer|initializing CUDA")
-ADAPTER = re.compile(r"\[\d{1,3}\]\s?([A-Za-z][\w.-]{0,63}):\S*?(RoCE|IB)\b")
-SPEED = re.compile(r"NET/IB ?: \[\d{1,3}\] (\w\S*?):\S* .*\bspeed=(\d{3,7})\b")
-MOST_NOTES, MOST_NCCL_LINES, MOST_RESULTS, LONGEST_LINE = 400, 5000, 64, 2000
+MOST_NOTES, MOST_RESULTS, LONGEST_LINE = 400, 64, 2000
 MOST_CLAIMS = 20
 LONGEST_SENTENCES = 20_000
 """A longer text is a log, and a number in one of its sentences is no claim."""
@@ -52,6 +50,10 @@ def text_of(data: bytes) -> str:
 
 class Reader(LogSoFar):
     """Reads line by line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.training: list[str] = []
 
     def read(self, text: str) -> list[Result]:
         cut = bool(text) and not text.endswith(("\n", "\r", "`"))
@@ -70,35 +72,15 @@ class Reader(LogSoFar):
         if "\x1b" in line:
             line = ANSI.sub("", line)
         if "NCCL " in line and "NCCL_" not in line.partition("NCCL ")[0]:
-            self._nccl_line(line)
+            if self.nccl.counts(line):
+                line = PREFIX.sub("", line, count=1)
+                self.nccl.take(line, self.facts)
+                self._note(line)
             return
         if line[:1] != "#" and any(mark in line for mark in PREFIX_MARKS):
             line = PREFIX.sub("", line, count=1)
         if line and not FENCE.match(line):
             self._line(line, number, last=last)
-
-    def _nccl_line(self, line: str) -> None:
-        """Keeps one line of each kind: a large job prints the same of thousands of channels."""
-        before, _, text = line.partition("NCCL ")
-        if "Using [0]" in text and "NET/IB" in text:
-            host = before.split(":")[0].strip()
-            self.adapters[host] = dict(ADAPTER.findall(text))
-        kind = text
-        if " via " in text:
-            kind = text.rpartition(" via ")[2]
-        if kind in self.channels or len(self.channels) >= MOST_NCCL_LINES:
-            return
-        self.channels.add(kind)
-        line = PREFIX.sub("", line, count=1)
-        if " via " in text or NCCL_KEPT.search(text):
-            self.nccl_lines.append(line)
-        self._note(line)
-        if nodes := re.search(r"\bnNodes (\d{1,6})\b", text):
-            self.facts.nodes = int(nodes[1])
-        if speed := SPEED.search(text):
-            self.speeds[speed[1]] = float(speed[2]) / 1e3
-        if speeds := re.findall(r"NET\[(\d{1,4}\.\d)\]", text):
-            self.facts.nic_gbit_s = float(speeds[0]) * 8
 
     def _note(self, line: str) -> None:
         if len(self.notes) >= MOST_NOTES:
@@ -161,16 +143,16 @@ class Reader(LogSoFar):
         if self.results:
             last = self.results[-1]
             last.notes = [*last.notes, *self.notes]
-            last.network = last.network or self.network()
+            last.network = last.network or self.nccl.network
         if self.training:
             self.results.append(training.result_of(self.training, text.count("\n") + 1))
         results = _without_doubles(self.results)
-        if not results and not self.nccl_lines and len(text) < LONGEST_SENTENCES:
+        if not results and not self.nccl.lines and len(text) < LONGEST_SENTENCES:
             results = self.claims
         if not results:
-            self.count_nics()
+            self.nccl.count_nics(self.facts)
             result = Result(program="", kind="unknown", line=1, facts=self.facts, notes=self.notes)
-            result.network = self.network()
+            result.network = self.nccl.network
             result.gaps.append("a table of results")
             results = [result]
         for result in results:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from components.finding import Finding, plain
 from components.physics.ceilings import Framing
-from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log
+from components.validation.benchmarks.nccl.log import NcclNetwork
 
 Kind = Literal["bandwidth", "latency", "collective", "training", "unknown"]
 
@@ -84,6 +84,8 @@ class Result:
     open: bool = False
     footer: bool = False
     damaged: int = 0
+    gids: dict[str, str] = field(default_factory=dict)
+    """GID of each end of perftest."""
     factors: tuple[float, float] = (0.0, 2.0)
     """busbw divided by algbw, as narrow as the digits of all rows allow."""
 
@@ -97,54 +99,3 @@ class Result:
             self.findings.append(
                 Finding(code=code, where=where, evidence=plain(evidence), hint=hint)
             )
-
-
-class LogSoFar:
-    """What was read of a log up to here; what comes before a table belongs to it."""
-
-    def __init__(self) -> None:
-        self.results: list[Result] = []
-        self.claims: list[Result] = []
-        self.current: Result | None = None
-        self.collective, self.point_to_point, self.ucx_operation = "", "", ""
-        self.training: list[str] = []
-        self._clear()
-
-    def _clear(self) -> None:
-        self.facts = Facts()
-        self.notes: list[str] = []
-        self.nccl_lines: list[str] = []
-        self.channels: set[str] = set()
-        self.gid_of = ""
-        self.gids: dict[str, str] = {}
-        self.adapters: dict[str, dict[str, str]] = {}
-        self.speeds: dict[str, float] = {}
-
-    def begin(self, program: str, kind: Kind, number: int) -> Result:
-        """A new table."""
-        self.count_nics()
-        result = Result(program=program, kind=kind, line=number, facts=self.facts, open=True)
-        result.notes, result.network = self.notes, self.network()
-        self.results.append(result)
-        self.current = result
-        self._clear()
-        return result
-
-    def network(self) -> NcclNetwork | None:
-        """What NCCL says of its network."""
-        if not self.nccl_lines:
-            return None
-        return parse_nccl_log("\n".join(self.nccl_lines))
-
-    def count_nics(self) -> None:
-        """The NICs that NCCL uses, if every host uses as many of the same kind."""
-        counts = {len(adapters) for adapters in self.adapters.values()}
-        links = {link for adapters in self.adapters.values() for link in adapters.values()}
-        if len(counts) == 1:
-            self.facts.nics_per_node = counts.pop()
-        if links == {"IB"}:
-            self.facts.framing = "infiniband"
-        elif links == {"RoCE"}:
-            self.facts.framing = "roce_v2"
-        if self.speeds and len(set(self.speeds.values())) == 1:
-            self.facts.nic_gbit_s = next(iter(self.speeds.values()))

@@ -56,11 +56,6 @@ class Collective:
     ranks: int
     nodes: int
 
-    @property
-    def factor(self) -> float:
-        """The busbw divided by algbw (nccl-tests doc/PERFORMANCE.md)."""
-        return busbw_factor(self.name, self.ranks)
-
     def ring_gbyte_s(self, node_gbyte_s: float) -> float:
         """The busbw of a ring when each node has this much to the others, each way.
 
@@ -96,7 +91,7 @@ class Collective:
 
 
 def busbw_factor(name: str, ranks: int) -> float:
-    """The busbw divided by algbw."""
+    """The busbw divided by algbw (nccl-tests doc/PERFORMANCE.md)."""
     if name == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if name in ("all_gather", "reduce_scatter", "alltoall"):

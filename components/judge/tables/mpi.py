@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from components.judge.results import Kind, LogSoFar, Result, ResultRow
+from components.judge.log_so_far import LogSoFar
+from components.judge.results import Kind, Result, ResultRow
 from components.physics.collectives import busbw_factor
 
 OSU = re.compile(r"^# OSU (?:MPI|OpenSHMEM|NCCL)\S* (.+?) (?:Latency )?Test")

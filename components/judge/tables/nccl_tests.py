@@ -2,7 +2,8 @@
 
 import re
 
-from components.judge.results import LogSoFar, Result, ResultRow
+from components.judge.log_so_far import LogSoFar
+from components.judge.results import Result, ResultRow
 from components.physics.collectives import busbw_factor, ranks_of
 from components.validation.benchmarks.nccl.table import (
     NcclPlacement,

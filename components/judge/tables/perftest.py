@@ -2,7 +2,8 @@
 
 import re
 
-from components.judge.results import Facts, Kind, LogSoFar, Result, ResultRow
+from components.judge.log_so_far import LogSoFar
+from components.judge.results import Facts, Kind, Result, ResultRow
 from components.physics.ceilings import PATH_MTUS_BYTES, Framing
 from components.validation.benchmarks.verbs.perftest import FACTOR_OF_UNIT
 from components.validation.parsers import NUMBER, decimals, rounding
@@ -44,11 +45,11 @@ def take(log: LogSoFar, line: str, number: int) -> bool:
     for label, value in LABEL.findall(line):
         _label(current.facts, label, value)
     if "address:" in line:
-        log.gid_of = line.strip()[:6]
-    elif line.strip().startswith("GID:"):
-        log.gids[log.gid_of] = line.strip()
-        same = len(set(log.gids.values())) == 1
-        current.facts.loopback = len(log.gids) == 2 and same
+        current.gids[line.split(maxsplit=1)[0]] = ""
+    elif line.strip().startswith("GID:") and current.gids:
+        last_end = next(reversed(current.gids))
+        current.gids[last_end] = line.strip()
+        current.facts.loopback = len(current.gids) == 2 and len({*current.gids.values()}) == 1
     return False
 
 

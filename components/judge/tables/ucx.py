@@ -2,7 +2,8 @@
 
 import re
 
-from components.judge.results import LogSoFar, ResultRow
+from components.judge.log_so_far import LogSoFar
+from components.judge.results import ResultRow
 from components.validation.benchmarks.verbs.perftest import MIB_S_IN_GBIT_S
 from components.validation.parsers import NUMBER
 

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, job_name
 from components.jobs.rail_pod import rail_pod
-from components.jobs.workers import PodPlacement, RailAttachment, placement_of
+from components.jobs.workers import PodPlacement, RailAttachment, home_of_networks, placement_of
 from components.validation.records import Frozen
 from stacks.delivery import Pvrdma, SriovPlain
 from stacks.lab import Lab
@@ -127,11 +127,7 @@ def pods_of(lab: Lab) -> PodPlan | None:
     cluster, benchmarks = lab.cluster, lab.benchmarks
     if cluster is None or benchmarks is None or isinstance(cluster.delivery, Pvrdma):
         return None
-    home = (
-        benchmarks.namespace
-        if benchmarks.namespace in cluster.namespaces
-        else cluster.namespaces[0]
-    )
+    home = home_of_networks(cluster, benchmarks.namespace)
     planned = [_rail(lab, rail, home) for rail in lab.rails]
     rails = tuple(rail for rail in planned if rail)
     if not rails:

@@ -132,11 +132,10 @@ def parse_training(text: str) -> Training:
         printed_spread=number(means[0][3], "spread"),
         printed_total=number(totals[0][3], "total"),
     )
-    said_devices = _first(_DEVICES, text)
-    if training.devices < 1 or (said_devices is not None and int(said_devices) != training.devices):
-        raise ResultFormatError(
-            f"{training.devices} and {said_devices} devices contradict each other"
-        )
+    counts = [match[1] for match in (_DEVICES.match(line.text) for line in lines) if match]
+    if training.devices < 1 or (counts and int(counts[0]) != training.devices):
+        listed = counts[0] if counts else None
+        raise ResultFormatError(f"{training.devices} and {listed} devices contradict each other")
     _refuse_contradictions(training, number(totals[0][4], "spread of the total"))
     return training
 
@@ -168,11 +167,3 @@ def _only(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     if match is None:
         raise ResultFormatError(f"a damaged line of a training benchmark: {text[:80]!r}")
     return match
-
-
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    for line in lines_of(text):
-        match = pattern.match(line.text)
-        if match:
-            return match[1]
-    return None
