@@ -4,21 +4,29 @@ import os
 import stat
 import subprocess
 import time
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
-from components.jobs.rail_pod import LIMIT_S, PEERS, SCRIPT, rail_pod, script_words
-from components.jobs.workers import PodPlacement, RailAttachment
+from components.jobs.rail_pod import LIMIT_S, PEERS, SCRIPT, script_words
 from components.validation.benchmarks.pods.log import PodFacts, parse_pod
+from components.validation.benchmarks.pods.plan import PodPlan, PodRail
 
 VF = "0000:18:00.2"
 
 
-ATTACHMENTS = (
-    RailAttachment(rail="rail-a", network="default/sriov111", resource="intel.com/sriov_111"),
-    RailAttachment(rail="rail-b", network="default/sriov112", resource="intel.com/sriov_112"),
-)
+def rail(letter: str, vlan: int) -> PodRail:
+    return PodRail(
+        name=f"rail-{letter}",
+        network=f"default/sriov{vlan}",
+        resource=f"intel.com/sriov_{vlan}",
+        subnet=IPv4Network(f"10.56.{vlan}.0/24"),
+        mtu_bytes=9000,
+        vlan_id=vlan,
+        routed=False,
+        nodes=("gpu01", "gpu02"),
+    )
 
 
 class Inside:
@@ -179,9 +187,9 @@ def test_an_image_without_ping_says_so(inside: Inside, monkeypatch: pytest.Monke
 
 
 def test_the_pod_ends_by_itself_and_holds_what_a_job_s_worker_would() -> None:
-    document = rail_pod(
-        "bench-r1-gpu01", "gpu01", ATTACHMENTS, PodPlacement(), {}, namespace="bench", image="registry:5000/nccl:1"
-    )
+    rails = (rail("a", 111), rail("b", 112))
+    plan = PodPlan(namespace="bench", image="registry:5000/nccl:1", own_vf=True, rails=rails)
+    document = plan.document("gpu01", "lab", "r1")
     metadata, spec = document["metadata"], document["spec"]
     assert isinstance(metadata, dict)
     assert isinstance(spec, dict)

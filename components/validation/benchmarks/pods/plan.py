@@ -6,9 +6,10 @@ from itertools import combinations
 
 from pydantic import Field, JsonValue
 
-from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, job_name
-from components.jobs.rail_pod import rail_pod
-from components.jobs.workers import PodPlacement, RailAttachment, home_of_networks, placement_of
+from components.cluster.manifests import render
+from components.jobs.mpijob import LAB_LABEL, NETWORKS, RUN_LABEL, job_name
+from components.jobs.rail_pod import CHECK_LABEL, LIMIT_S, PEERS, SCRIPT, script_words
+from components.jobs.workers import PodPlacement, home_of_networks, placement_of
 from components.validation.records import Frozen
 from stacks.delivery import Pvrdma, SriovPlain
 from stacks.lab import Lab
@@ -32,10 +33,6 @@ class PodRail(Frozen):
     routed: bool
     """Whether it has a router, behind which other rails may be."""
     nodes: tuple[str, ...]
-
-    @property
-    def attachment(self) -> RailAttachment:
-        return RailAttachment(rail=self.name, network=self.network, resource=self.resource)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -76,15 +73,24 @@ class PodPlan(Frozen):
 
     def document(self, node: str, lab: str, run_id: str) -> dict[str, JsonValue]:
         """The pod on a node."""
-        return rail_pod(
-            self.pod_name(run_id, node),
-            node,
-            [rail.attachment for rail in self.rails_of(node)],
-            self.placement,
-            {LAB_LABEL: lab, RUN_LABEL: run_id},
+        rails, placement = self.rails_of(node), self.placement
+        labels = {LAB_LABEL: lab, RUN_LABEL: run_id, CHECK_LABEL: "rails"}
+        networks = {NETWORKS: ",".join(rail.network for rail in rails)}
+        return render(
+            "jobs/manifests/rail_pod",
+            name=self.pod_name(run_id, node),
+            node=node,
             namespace=self.namespace,
             image=self.image,
             pull_secret=self.pull_secret,
+            labels={**placement.labels, **labels},
+            annotations={**placement.annotations, **networks},
+            tolerations=placement.taints,
+            command=["sh", "-c", SCRIPT, "sh", *script_words([rail.name for rail in rails])],
+            limits={"memory": "128Mi", **{rail.resource: "1" for rail in rails}},
+            limit_s=LIMIT_S,
+            limit_text=str(LIMIT_S),
+            peers_field=f"metadata.annotations['{PEERS}']",
         )
 
     def on(self, names: Collection[str]) -> "PodPlan | None":
