@@ -127,27 +127,23 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
 
     One that gives no number is a failed result, a rotated one proves nothing.
     """
+    result = NcclResult(outcome="failed", job=name, replayed=replayed, raw=NCCL_LOG)
     # a recorded log may be a table alone
     if not replayed and lost_its_beginning(log):
-        return NcclResult(outcome="error", job=name, reasons=(ROTATED,), raw=NCCL_LOG)
+        return result.replace(outcome="error", reasons=(ROTATED,))
     try:
         table = parse_nccl(log)
     except LabError as error:
-        reasons = (str(error), *reasons_in(log))
-        return NcclResult(
-            outcome="failed", job=name, replayed=replayed, reasons=reasons, raw=NCCL_LOG
-        )
+        return result.replace(reasons=(str(error), *reasons_in(log)))
     network = parse_nccl_log(log)
     # a recorded log comes from other machines, so it cannot contradict this lab's plan
     if replayed:
         faults = []
     else:
         faults = faults_of_table(table, network, "roce", plan.largest_bytes)
-    return NcclResult(
+    return result.replace(
         outcome=outcome_of(faults),
         reasons=tuple(faults),
-        job=name,
-        replayed=replayed,
         busbw_gbyte_s=table.busbw_gbyte_s,
         average_busbw_gbyte_s=table.average_busbw_gbyte_s,
         wrong=table.wrong,
@@ -155,7 +151,6 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
         network=network_details(network),
         **rails_of_channels(network),
         curve=curve_of(table),
-        raw=NCCL_LOG,
     )
 
 

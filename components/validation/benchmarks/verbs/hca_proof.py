@@ -139,22 +139,17 @@ def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
     sums: Sums,
     why: str,
 ) -> HcaCount:
+    count = HcaCount(machine=node, way=way)
     before, after = (look.get((rail, node)) for look in looks)
     if before is None or after is None:
-        return HcaCount(machine=node, way=way, why=why or "the vCenter reports no counters for it")
-    where = f"{before.host} {before.device}".strip()
+        return count.replace(why=why or "the vCenter reports no counters for it")
+    count = count.replace(hca=f"{before.host} {before.device}".strip())
     if (before.host, before.device) != (after.host, after.device):
-        return HcaCount(
-            machine=node, way=way, hca=where, why=f"it moved to {after.host or 'an unknown host'}"
-        )
-    was, is_now = (
-        (hca.sent_bytes if way == "sent" else hca.received_bytes) for hca in (before, after)
-    )
+        return count.replace(why=f"it moved to {after.host or 'an unknown host'}")
+    was, is_now = before.received_bytes, after.received_bytes
+    if way == "sent":
+        was, is_now = before.sent_bytes, after.sent_bytes
     if was is None or is_now is None:
-        return HcaCount(
-            machine=node, way=way, hca=where, why=before.why or after.why or "not readable"
-        )
+        return count.replace(why=before.why or after.why or "not readable")
     written = sums.get((before.host, before.device, way), 0)
-    return HcaCount(
-        machine=node, way=way, hca=where, written_bytes=written, counted_bytes=is_now - was
-    )
+    return count.replace(written_bytes=written, counted_bytes=is_now - was)
