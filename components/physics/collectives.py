@@ -25,10 +25,8 @@ class GpuModel:
     """NVLink joins nodes of one rack (NVL72)."""
 
 
-GPU_MODELS = [
-    GpuModel(**fields)
-    for fields in load_yaml(Path(__file__).with_name("gpu_models.yaml").read_text())
-]
+_ROWS = load_yaml(Path(__file__).with_name("gpu_models.yaml").read_text())
+GPU_MODELS = [GpuModel(**row) for row in _ROWS]
 MOST_RANKS = 1 << 20
 OVER_ALL_NICS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Collectives whose rings share all NICs of a node."""

@@ -18,9 +18,8 @@ class LogSign:
     hint: str = ""
 
 
-LOG_SIGNS = [
-    LogSign(**fields) for fields in load_yaml(Path(__file__).with_name("signs.yaml").read_text())
-]
+_ROWS = load_yaml(Path(__file__).with_name("signs.yaml").read_text())
+LOG_SIGNS = [LogSign(**row) for row in _ROWS]
 GPUDIRECT_HINT = next(sign.hint for sign in LOG_SIGNS if sign.code == "GPUDIRECT_OFF")
 GPU_PEERS_HINT = (
     "check nvidia-smi topo -p2p r, ACS and IOMMU, and NCCL_P2P_DISABLE or NCCL_P2P_LEVEL"

@@ -249,34 +249,34 @@ class Sources:
 
     def listed(self, material: Material) -> Shown:
         """Every output with its digest and the command that made it, by group."""
-        brief, room, groups = len(self.files) > MOST_COMMANDS, MOST_LISTED, []
-        for group, names in self.groups.items():
-            commands = 1 if brief else len(names)
-            title = f"{test_name(group[0], group[1])} on {group[2]}"
-            title += f": {plural(len(names), 'output')} of clients"
-            groups.append(self._listed(anchor_of(*group), title, names[:room], commands))
-            groups[-1]["more"] = max(len(names) - room, 0)
-            room -= min(room, len(names))
         used = set[str]().union(*self.groups.values())
         others = [name for name in self.files if name not in used]
+        parts: list[tuple[str, str, list[str], int]] = []
+        for group, names in self.groups.items():
+            title = f"{test_name(group[0], group[1])} on {group[2]}"
+            title += f": {plural(len(names), 'output')} of clients"
+            parts.append((anchor_of(*group), title, names, 1))
         if others:
-            commands = 0 if brief else len(others)
             title = f"{plural(len(others), 'other output')}: "
             title += "ends of servers, logs of jobs, looks at hosts"
-            groups.append(self._listed(anchor_of(OTHERS), title, others[:room], commands))
-            groups[-1]["more"] = max(len(others) - room, 0)
+            parts.append((anchor_of(OTHERS), title, others, 0))
+        room, groups = MOST_LISTED, []
+        for anchor, title, names, brief in parts:
+            commands = len(names) if len(self.files) <= MOST_COMMANDS else brief
+            rows, more = self._rows(names[:room], commands), max(len(names) - room, 0)
+            groups.append({"anchor": anchor, "title": title, "rows": rows, "more": more})
+            room -= min(room, len(names))
         return {"count": len(self.files), "bundle": material.bundle, "groups": groups}
 
-    def _listed(
-        self, anchor: str, title: str, names: list[str], commands: int
-    ) -> dict[str, object]:
-        rows: list[tuple[str, RawFile | None, str]] = []
+    def _rows(self, names: list[str], commands: int) -> list[tuple[str, RawFile | None, str]]:
+        """Each output, the first of them with the commands that made them."""
+        rows = []
         for at, name in enumerate(names):
             file, command = self.files.get(name), ""
             if file and at < commands:
                 command = file.command or "command not recorded"
             rows.append((name, file, command))
-        return {"anchor": anchor, "title": title, "rows": rows}
+        return rows
 
     def _log(self, name: str) -> str:
         return anchor_of(OTHERS) if name in self.files else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from components.jobs.image.pvrdma_inside import refusal_in
 from components.jobs.mpijob import (
@@ -121,13 +121,13 @@ def run_job(cluster: ClusterRun, job: JobToRun[T]) -> T:
         return _without_pods(cluster, job)
     try:
         with KubernetesApi(cluster.kubeconfig or "") as api:
-            jobs = MpiJobs(api, cluster, job.workers)
+            running = MpiJob(api, cluster, job)
             if not cluster.simulated:  # a simulated node pulls nothing
                 refuse_missing_image(job.workers, cluster.say, job.image)
             if job.alone:
-                jobs.sweep()
-            with jobs.created(job):
-                result = _result(jobs, cluster, job)
+                running.sweep()
+            with running.created():
+                result = _result(running, cluster, job)
                 if not job.sound(result) and not cluster.stop.is_set():
                     cluster.raw.update(evidence_of(api, job.workers.namespace, job.name))
                 return result
@@ -148,9 +148,9 @@ def _without_pods(cluster: ClusterRun, job: JobToRun[T]) -> T:
         return job.failed(str(error))
 
 
-def _result(jobs: "MpiJobs", cluster: ClusterRun, job: JobToRun[T]) -> T:
+def _result(running: "MpiJob", cluster: ClusterRun, job: JobToRun[T]) -> T:
     try:
-        finished = jobs.finished(job.name, job.what)
+        finished = running.finished()
         if finished.log:
             cluster.raw[job.log_name] = finished.log
         return job.read(finished)
@@ -181,13 +181,14 @@ class JobError(LabError):
         self.log = log
 
 
-class MpiJobs:
-    """The MPIJobs of one lab over the same workers."""
+class MpiJob:
+    """One MPIJob in the cluster."""
 
-    def __init__(self, api: KubernetesApi, cluster: ClusterRun, workers: Workers) -> None:
-        self._api, self._cluster, self._workers = api, cluster, workers
-        self._jobs = f"/apis/{GROUP}/{VERSION}/namespaces/{workers.namespace}/{PLURAL}"
-        self._core = f"/api/v1/namespaces/{workers.namespace}"
+    def __init__(self, api: KubernetesApi, cluster: ClusterRun, job: JobToRun[Any]) -> None:
+        self._api, self._cluster, self._job = api, cluster, job
+        self._name, self._workers = job.name, job.workers
+        self._jobs = f"/apis/{GROUP}/{VERSION}/namespaces/{job.workers.namespace}/{PLURAL}"
+        self._core = f"/api/v1/namespaces/{job.workers.namespace}"
 
     def sweep(self) -> None:
         """Deletes jobs of a killed run: the holder of the lease is the lab's only run."""
@@ -197,22 +198,23 @@ class MpiJobs:
             self._cluster.say(f"job {job.name} of a killed run deleted")
 
     @contextmanager
-    def created(self, job: "JobToRun[T]") -> Iterator[None]:
-        """Creates a job that exists within the block.
+    def created(self) -> Iterator[None]:
+        """Creates the job, which exists within the block.
 
         If it cannot be deleted, the next run does it.
         """
         labels = {LAB_LABEL: self._cluster.lab, RUN_LABEL: self._cluster.run_id}
-        self._api.create(self._jobs, mpi_job(job.name, job.workers, job.program, labels))
+        document = mpi_job(self._name, self._workers, self._job.program, labels)
+        self._api.create(self._jobs, document)
         try:
             yield
         finally:
             try:
-                self._delete(job.name)
+                self._delete(self._name)
             except LabError as error:
-                self._cluster.say(f"{error}; the next run deletes job {job.name}")
+                self._cluster.say(f"{error}; the next run deletes job {self._name}")
 
-    def finished(self, name: str, what: str) -> FinishedJob:
+    def finished(self) -> FinishedJob:
         """Waits until the job has succeeded or cannot succeed.
 
         Raises:
@@ -220,51 +222,50 @@ class MpiJobs:
                 image: the operator knows only that the launcher failed.
         """
         try:
-            node_of = self._wait(name, what)
+            node_of = self._wait()
         except JobError as error:
-            log = self._log(name) if error.ran else ""
+            log = self._log() if error.ran else ""
             refusal = refusal_in(log)
             text = f"{error}; {refusal}" if refusal else str(error)
             raise JobError(text, ran=error.ran, log=log) from None
-        return FinishedJob(log=self._log(name), replayed=self._replayed(name), node_of=node_of)
+        return FinishedJob(log=self._log(), replayed=self._replayed(), node_of=node_of)
 
-    def _wait(self, name: str, what: str) -> dict[str, str]:
+    def _wait(self) -> dict[str, str]:
         """Waits for the end; returns the node of each worker, which the operator deletes then."""
-        begun = time.monotonic()
+        begun, what = time.monotonic(), self._job.what
         announced_s, running, node_of = 0.0, False, dict[str, str]()
         start_s = START_S[self._cluster.simulated]
         kubelet_known = start_s <= PLAYED_S
         while not self._cluster.stop.wait(POLL_S):
-            conditions, waited_s = self._conditions(name), time.monotonic() - begun
+            conditions, waited_s = self._conditions(), time.monotonic() - begun
             if "Succeeded" in conditions:
                 return node_of
             if "Running" in conditions and not running:
-                running, node_of = True, self._node_of(name)
+                running, node_of = True, self._node_of()
                 self._cluster.say(f"{what}: {len(self._workers.nodes)} workers run")
-            self._refuse_hopeless(name, conditions, running=running)
+            self._refuse_hopeless(conditions, running=running)
             if waited_s >= announced_s + ANNOUNCE_S:
                 announced_s, why = waited_s, "runs"
                 if not running:
-                    why = f"has not started: {self._waiting_for(name)}"
+                    why = f"has not started: {self._waiting_for()}"
                 self._cluster.say(f"{what}: {why}, for {waited_s:.0f} s now")
             if not running and not kubelet_known and waited_s > PLAYED_S:
                 kubelet_known = True
-                if self._replayed(name):
+                if self._replayed():
                     start_s = PLAYED_S
-            self._refuse_late(name, conditions, waited_s, start_s, running=running)
+            self._refuse_late(conditions, waited_s, start_s, running=running)
         raise JobError("the run was stopped", ran=False)
 
-    def _refuse_hopeless(self, name: str, conditions: dict[str, str], *, running: bool) -> None:
+    def _refuse_hopeless(self, conditions: dict[str, str], *, running: bool) -> None:
         if "Failed" in conditions:
             raise JobError(f"the job failed: {conditions['Failed'][:200]}", ran=True)
-        if not conditions and (refused := self._refused(name)):
+        if not conditions and (refused := self._refused()):
             raise JobError(f"the operator refused the job: {refused[:200]}", ran=False)
-        if not running and (fault := self._pull_fault(name)) and fault.final:
+        if not running and (fault := self._pull_fault()) and fault.final:
             raise JobError(fault.text, ran=False)
 
     def _refuse_late(
         self,
-        name: str,
         conditions: dict[str, str],
         waited_s: float,
         start_s: float,
@@ -274,69 +275,69 @@ class MpiJobs:
         if not running and waited_s > start_s:
             why = "the MPI operator ignores it: is it running?"
             if conditions:
-                why = self._waiting_for(name)
+                why = self._waiting_for()
             raise JobError(f"not started after {waited_s:.0f} s: {why}", ran=False)
         if waited_s > start_s + self._workers.timeout_s:
             raise JobError(f"no end after {waited_s:.0f} s", ran=True)
 
-    def _conditions(self, name: str) -> dict[str, str]:
+    def _conditions(self) -> dict[str, str]:
         """Message of each condition that is true."""
-        document = self._api.get(f"{self._jobs}/{name}")
+        document = self._api.get(f"{self._jobs}/{self._name}")
         if document is None:
-            raise ApiError(404, f"job {name} is gone")
+            raise ApiError(404, f"job {self._name} is gone")
         job = Job.model_validate(document)
         return {c.type: c.message for c in job.conditions if c.status == "True"}
 
-    def _refused(self, name: str) -> str:
+    def _refused(self) -> str:
         """Why the operator refuses the job: it says so only in an event, and the job stays idle."""
-        selector = {"fieldSelector": f"involvedObject.name={name}"}
+        selector = {"fieldSelector": f"involvedObject.name={self._name}"}
         for event in objects(self._api, f"{self._core}/events", Event, selector):
             if event.reason == "ValidationError":
                 return event.message
         return ""
 
-    def _pull_fault(self, name: str) -> PullFault | None:
+    def _pull_fault(self) -> PullFault | None:
         """Why a pod does not get its image."""
-        return pull_fault(self._pods(name), self._workers.image)
+        return pull_fault(self._pods(), self._workers.image)
 
-    def _waiting_for(self, name: str) -> str:
+    def _waiting_for(self) -> str:
         """Why the job's pods do not run."""
-        if fault := self._pull_fault(name):
+        if fault := self._pull_fault():
             return fault.text
-        for pod in self._pods(name):
+        for pod in self._pods():
             for condition in pod.conditions:
                 if condition.status == "False" and condition.message:
                     return f"{pod.name}: {condition.message[:200]}"
-        if "Suspended" in self._conditions(name):
+        if "Suspended" in self._conditions():
             return "the job is suspended, so its queue has not admitted it (kubectl get workloads)"
         return "no pod reports why"
 
-    def _log(self, name: str) -> str:
+    def _log(self) -> str:
         """The newest launcher's log."""
-        launchers = self._pods(name, "launcher")
+        launchers = self._pods("launcher")
         if not launchers:
             raise LabError("the launcher's pod is gone, and its log with it")
         newest = max(launchers, key=lambda pod: pod.created or LONG_AGO)
         path = f"{self._core}/pods/{newest.name}/log"
         return self._api.text(path, {"limitBytes": str(LARGEST_LOG_BYTES)})
 
-    def _node_of(self, name: str) -> dict[str, str]:
-        return {pod.name: pod.node for pod in self._pods(name, "worker") if pod.node}
+    def _node_of(self) -> dict[str, str]:
+        return {pod.name: pod.node for pod in self._pods("worker") if pod.node}
 
-    def _replayed(self, name: str) -> bool:
+    def _replayed(self) -> bool:
         """Whether any node that the job may run on shows recorded logs.
 
         One is enough to distrust the log.
         """
-        nodes = {pod.node for pod in self._pods(name)}
+        nodes = {pod.node for pod in self._pods()}
         return replayed_on(self._api, nodes | set(self._workers.nodes))
 
     def _delete(self, name: str) -> None:
         """Deletes the job with all its pods."""
         self._api.delete(f"{self._jobs}/{name}")
 
-    def _pods(self, name: str, role: str = "") -> list[Pod]:
-        selector = f"training.kubeflow.org/job-name={name}"
+    def _pods(self, role: str = "") -> list[Pod]:
+        selector = f"training.kubeflow.org/job-name={self._name}"
         if role:
             selector += f",training.kubeflow.org/job-role={role}"
         return objects(self._api, f"{self._core}/pods", Pod, {"labelSelector": selector})

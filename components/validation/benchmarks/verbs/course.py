@@ -153,14 +153,11 @@ class Course:
         except LabError as error:
             self.bench.unreachable[node] = f"{node}: {error}"
             return {}
-        rows = []
-        for line in done.out.splitlines():
-            if line.startswith("reached "):
-                rows.append(line.split())
         answer_of = {}
-        for words in rows:
-            if len(words) == 4:
-                answer_of[(words[1], words[2])] = words[3]
+        for line in done.out.splitlines():
+            words = line.split()
+            if len(words) == 4 and words[0] == "reached":
+                answer_of[words[1], words[2]] = words[3]
         answers = {}
         for flow, (interface, address, _) in zip(peers, targets, strict=True):
             answers[flow] = answer_of.get((interface, str(address)), "unknown")

@@ -54,10 +54,8 @@ class CounterSign:
         return max(self.at_least, of_packets + of_time + self.per_bit * load.line_bits)
 
 
-COUNTER_SIGNS = [
-    CounterSign(**fields)
-    for fields in load_yaml(Path(__file__).with_name("counter_signs.yaml").read_text())
-]
+_ROWS = load_yaml(Path(__file__).with_name("counter_signs.yaml").read_text())
+COUNTER_SIGNS = [CounterSign(**row) for row in _ROWS]
 NOISE_SIGMAS = 5
 """Robust standard deviations below the rail's median that noise does not reach among the transfers
 of 256 nodes."""
