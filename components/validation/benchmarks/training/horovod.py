@@ -19,6 +19,7 @@ from components.validation.benchmarks.training import (
 )
 from components.validation.parsers import (
     INTEGER,
+    Line,
     ResultFormatError,
     integer,
     lines_of,
@@ -132,9 +133,8 @@ def parse_training(text: str) -> Training:
         printed_spread=number(means[0][3], "spread"),
         printed_total=number(totals[0][3], "total"),
     )
-    counts = [match[1] for match in (_DEVICES.match(line.text) for line in lines) if match]
-    if training.devices < 1 or (counts and int(counts[0]) != training.devices):
-        listed = counts[0] if counts else None
+    listed = _listed_devices(lines)
+    if training.devices < 1 or listed not in (None, training.devices):
         raise ResultFormatError(f"{training.devices} and {listed} devices contradict each other")
     _refuse_contradictions(training, number(totals[0][4], "spread of the total"))
     return training
@@ -160,6 +160,14 @@ def _refuse_contradictions(training: Training, total_spread: float) -> None:
             raise ResultFormatError(
                 f"{what}: {printed} printed and {computed:.2f} computed contradict each other"
             )
+
+
+def _listed_devices(lines: list[Line]) -> int | None:
+    for line in lines:
+        match = _DEVICES.match(line.text)
+        if match:
+            return int(match[1])
+    return None
 
 
 def _only(pattern: re.Pattern[str], text: str) -> re.Match[str]:
