@@ -20,17 +20,10 @@ def judge(result: Result, known: KnownHardware) -> Assessment:
         gaps=list(result.gaps),
         rows=result.rows,
     )
-    of_log = KnownHardware(
-        nic_gbit_s=result.facts.nic_gbit_s,
-        nics_per_node=result.facts.nics_per_node,
-        path_mtu_bytes=result.facts.path_mtu_bytes,
-        framing=result.facts.framing,
-        nodes=result.facts.nodes,
-        gpu=result.facts.gpu,
-    )
-    case = Judged(result=result, options=known, facts=known.over(of_log), assessment=assessment)
+    facts = known.over(result.facts)
+    case = Judged(result=result, options=known, facts=facts, assessment=assessment)
     _find_signs(case)
-    _find_differences(case, of_log)
+    _find_differences(case)
     if result.rows:
         JUDGES[result.kind](case)
     else:
@@ -79,8 +72,9 @@ def _nothing_measured(case: Judged) -> None:
     assessment.leave_open(why, "the whole output of the test, from its first line to its last")
 
 
-def _find_differences(case: Judged, of_log: KnownHardware) -> None:
+def _find_differences(case: Judged) -> None:
     """Options win over the log, but not silently."""
+    of_log = case.result.facts
     pairs = (
         ("line rate of a NIC", of_log.nic_gbit_s, case.options.nic_gbit_s),
         ("number of NICs per node", of_log.nics_per_node, case.options.nics_per_node),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from components.physics.ceilings import Framing
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stacks.lab import Lab
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class KnownHardware:
     """None is unknown, and stays so: a ceiling that needs it is not computed."""
 
@@ -34,10 +34,10 @@ class KnownHardware:
     def over(self, weaker: "KnownHardware") -> "KnownHardware":
         """These facts, and where they are silent the other ones."""
         values = {}
-        for name in self.__slots__:
-            if getattr(self, name) is not None:
-                values[name] = getattr(self, name)
-        return replace(weaker, **values)
+        for name in KnownHardware.__slots__:
+            own = getattr(self, name)
+            values[name] = getattr(weaker, name) if own is None else own
+        return KnownHardware(**values)
 
 
 def nic_gbit_s(text: str) -> float:

@@ -8,7 +8,7 @@ import re
 from components.judge.log_so_far import LogSoFar
 from components.judge.results import Result, ResultRow
 from components.judge.tables import claim, mpi, nccl_tests, perftest, training, ucx
-from components.validation.parsers import NUMBER
+from components.validation.parsers import ANSI, NUMBER
 from stacks.words import plural
 
 TABLES = (perftest.take, nccl_tests.take, mpi.take, ucx.take)
@@ -20,7 +20,6 @@ PREFIX = re.compile(
     r"[\w.-]{1,80} +\| (?=[\s#]*\S))+"
 )
 PREFIX_MARKS = (": ", "] ", "]<", "| ", "> ", "Z ")
-ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 FENCE = re.compile(r"^\s*(?:```|~~~)")
 NUMBERS = re.compile(rf"^\s*\d{{1,19}}(?:\s+{NUMBER})+\s*$")
 BEGINS_WITH_NUMBER = re.compile(r"^\s*\d+\s")

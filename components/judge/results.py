@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from components.finding import Finding, plain
-from components.physics.ceilings import Framing
+from components.judge.known import KnownHardware
 from components.validation.benchmarks.nccl.log import NcclNetwork
 
 Kind = Literal["bandwidth", "latency", "collective", "training", "unknown"]
@@ -26,24 +26,18 @@ class ResultRow:
 
 
 @dataclass(kw_only=True, slots=True)
-class Facts:
+class Facts(KnownHardware):
     """What a log says of its hardware and run; None and empty where it does not."""
 
     device: str | None = None
-    path_mtu_bytes: int | None = None
-    framing: Framing | None = None
     queue_pairs: int | None = None
     rdma_cm: bool = False
     both_ways: bool = False
     gpu_memory: bool = False
     loopback: bool = False
     ranks: int | None = None
-    nodes: int | None = None
-    gpu: str | None = None
     listed_ranks: list[tuple[int, str]] = field(default_factory=list)
     """Number and host, in the order of the log."""
-    nic_gbit_s: float | None = None
-    nics_per_node: int | None = None
     algorithm: str | None = None
     """What NCCL_ALGO pins."""
     sockets: bool = False

@@ -19,7 +19,7 @@ class Line:
     """Who printed it, as the launcher's tag says: `1,0` of `[1,0]<stdout>:`; None without a tag."""
 
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
+ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 _STAMP = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,}(?:Z|[+-][0-9]{2}:[0-9]{2}) ")
 """Of `kubectl logs --timestamps`."""
 _POD = re.compile(r"^\[pod/[^\]]{1,300}\] ")
@@ -45,7 +45,7 @@ def lines_of(text: str) -> list[Line]:
 
 
 def _line(raw: str) -> Line:
-    text = _ANSI.sub("", raw) if "\x1b" in raw else raw
+    text = ANSI.sub("", raw) if "\x1b" in raw else raw
     # most lines have neither, and a run of a large lab has hundreds of thousands of lines
     if text.startswith("[pod/"):
         text = _POD.sub("", text, count=1)
