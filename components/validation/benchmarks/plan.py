@@ -178,11 +178,6 @@ class Plan(Frozen):
         return turn(rounds, ends, verbs.first_port)
 
     @property
-    def rounds(self) -> list[list[Transfer]]:
-        """The schedule of the first stage, by which rails are compared."""
-        return self.rounds_of(self.verbs.stages[0])
-
-    @property
     def gpu_memory(self) -> list[list[Transfer]]:
         """The transfers between GPU memories: each NIC sends once and receives once."""
         if self.write_stage is None:

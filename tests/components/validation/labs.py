@@ -1,6 +1,7 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
 from components.validation.benchmarks.plan import Plan, plan_of
+from components.validation.benchmarks.verbs.plan import Transfer
 from components.validation.records import (
     GpuTransfer,
     Loopback,
@@ -20,6 +21,11 @@ from stacks.lab import Lab
 
 NVLINK_GBYTE_S = 359.5
 """A ring of four H200 of one host, as tests/samples/nccl/one_node_ring_4xH200.txt has it."""
+
+
+def first_rounds(plan: Plan) -> list[list[Transfer]]:
+    """The schedule of the first stage, by which rails are compared."""
+    return plan.rounds_of(plan.verbs.stages[0])
 
 
 def plan_for(lab: Lab) -> Plan:

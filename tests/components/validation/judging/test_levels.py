@@ -10,7 +10,17 @@ from components.validation.search.located import Located
 from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.lab import Lab
-from tests.components.validation.labs import changed, hardware, measured, paired, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import (
+    changed,
+    first_rounds,
+    hardware,
+    measured,
+    paired,
+    plan_for,
+    record,
+    reduced,
+    with_nodes,
+)
 from tests.messages import states
 
 OLD = ("gpu02", "gpu05")
@@ -28,7 +38,7 @@ def line_rate(client: str, server: str) -> float:
 def mixed(plan: Plan, slow: Sequence[str] = ()) -> list[TransferResult]:
     """Every pair of the main test at 99 % of its own ceiling, those of slow nodes at 60 %, repeated once."""
     found = []
-    for transfers in plan.rounds:
+    for transfers in first_rounds(plan):
         for t in transfers:
             line = line_rate(t.client, t.server)
             value = 0.9801 * line * (0.6 if {t.client, t.server} & set(slow) else 0.99)
@@ -105,7 +115,7 @@ def test_a_paravirtual_rail_is_measured_by_its_own_best_paths(lab: Lab) -> None:
     real = eight(lab)
     rails = tuple(rail.model_copy(update={"pvrdma": True}) for rail in plan_for(real).rails)
     plan = plan_for(real).model_copy(update={"rails": rails})
-    level = [measured(t.rail, t.client, t.server, 86.0) for transfers in plan.rounds for t in transfers]
+    level = [measured(t.rail, t.client, t.server, 86.0) for transfers in first_rounds(plan) for t in transfers]
     bad = [
         t.model_copy(update={"samples": (60.0,), "retest": (60.0,)}) if "gpu04" in (t.client, t.server) else t
         for t in level

@@ -9,7 +9,16 @@ from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import UNSTABLE_SHARE, Summary, closed
 from components.validation.verdict import judge
 from stacks.lab import Lab
-from tests.components.validation.labs import function_of, hardware, measured, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import (
+    first_rounds,
+    function_of,
+    hardware,
+    measured,
+    plan_for,
+    record,
+    reduced,
+    with_nodes,
+)
 from tests.messages import states
 
 REASON = "failed: gpu02: no end in time"
@@ -17,7 +26,7 @@ REASON = "failed: gpu02: no end in time"
 
 def second_tries(lab: Lab, count: int, *, at_once: int = 4, value: float = 97.0) -> list[TransferResult]:
     """The first transfers of rail-a, each measured at its second try only."""
-    transfers = [t for transfers in plan_for(lab).rounds for t in transfers if t.rail == "rail-a"][:count]
+    transfers = [t for transfers in first_rounds(plan_for(lab)) for t in transfers if t.rail == "rail-a"][:count]
     told = {"failed_once": REASON, "failed_at_once": 8, "at_once": at_once}
     return [measured(t.rail, t.client, t.server, value, **told) for t in transfers]
 

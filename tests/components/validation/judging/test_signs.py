@@ -8,7 +8,7 @@ from components.validation.benchmarks.plan import Plan
 from components.validation.benchmarks.verbs.transfer_findings import mtu_findings
 from components.validation.records import TransferResult
 from stacks.lab import Lab
-from tests.components.validation.labs import hardware, measured, paired, plan_for, record, with_nodes
+from tests.components.validation.labs import first_rounds, hardware, measured, paired, plan_for, record, with_nodes
 
 CEILING = 0.9801
 AT_1024 = 0.924
@@ -22,7 +22,7 @@ def noisy(plan: Plan, cv: float, small: str = "") -> list[TransferResult]:
         measured(t.rail, t.client, t.server, min(100 * CEILING, 98 * draw.gauss(CEILING, CEILING * cv)), 100.0)
         if small not in (t.client, t.server)
         else measured(t.rail, t.client, t.server, 100 * AT_1024 * draw.uniform(0.995, 1.0), 100.0)
-        for transfers in plan.rounds
+        for transfers in first_rounds(plan)
         for t in transfers
     ]
 
