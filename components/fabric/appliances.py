@@ -2,19 +2,18 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
 import pulumi
 import pulumi_vsphere as vsphere
 
-from components.fabric.machines import MANAGEMENT, PVRDMA, network_interfaces, set_up
 from components.fabric.ovf import Descriptor, Property, read_descriptor
+from components.fabric.site import Site
 from stacks.base import LabError
 from stacks.bitfusion import ADAPTER, Bitfusion, BitfusionServer
 from stacks.fabric import Fabric
-from stacks.lab import Lab
 from stacks.machines import LINUX_64
 from stacks.nodes import SEVERAL_PVRDMA
 
@@ -170,26 +169,15 @@ GUEST_NET_MINUTES = 15
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AppliancesArgs:
-    lab: Lab
-    fabric: Fabric
+    site: Site
     bitfusion: Bitfusion
     root: Path
     """The checkout; the OVA's path is relative to it."""
-    datacenter: pulumi.Input[str]
-    port_groups: Mapping[str, pulumi.Input[str]]
-    """Managed object id by rail."""
     password: pulumi.Input[str]
-    lookups: pulumi.InvokeOutputOptions
-    preflight: pulumi.Resource
-    settings: Mapping[str, pulumi.Resource] = field(default_factory=dict)
-    """PVRDMA's settings by ESXi host, as for `Machines`."""
 
 
 class Appliances(pulumi.ComponentResource):
     """All servers. The first registers itself in the vCenter, and the others wait for it."""
-
-    addresses: Mapping[str, str]
-    """Management address by name."""
 
     def __init__(
         self, name: str, args: AppliancesArgs, opts: pulumi.ResourceOptions | None = None
@@ -199,7 +187,7 @@ class Appliances(pulumi.ComponentResource):
         first, *others = args.bitfusion.servers
         declared = {}
         for server in (first, *others):
-            declared[server.name] = properties_of(args.bitfusion, server, args.fabric)
+            declared[server.name] = properties_of(args.bitfusion, server, args.site.fabric)
         try:
             descriptor = checked_descriptor(args.bitfusion, args.root)
             self._refuse_what_the_ova_rejects(declared, descriptor)
@@ -208,8 +196,7 @@ class Appliances(pulumi.ComponentResource):
         made = self._server(first, declared[first.name], descriptor, [])
         for server in others:
             self._server(server, declared[server.name], descriptor, [made])
-        self.addresses = {server.name: str(server.address.ip) for server in (first, *others)}
-        self.register_outputs({"addresses": self.addresses})
+        self.register_outputs({})
 
     def _refuse_what_the_ova_rejects(
         self, declared: Mapping[str, Mapping[str, str]], descriptor: Descriptor
@@ -237,57 +224,45 @@ class Appliances(pulumi.ComponentResource):
         descriptor: Descriptor,
         after: list[pulumi.Resource],
     ) -> vsphere.VirtualMachine:
-        args = self._args
-        datacenter, lookups = args.datacenter, args.lookups
+        args, site = self._args, self._args.site
         if len(server.adapters) > 1 and (descriptor.hardware_version or 0) < SEVERAL_PVRDMA:
             pulumi.log.warn(
                 f"{server.name} has {len(server.adapters)} PVRDMA adapters: the Bitfusion article "
                 "allows three, VMware's KB 328676 (written for 6.5) one per VM. rocelab cannot "
                 "tell which holds for your version"
             )
-        host = vsphere.get_host_output(name=server.host, datacenter_id=datacenter, opts=lookups)
-        management = vsphere.get_network_output(
-            name=args.bitfusion.management_network, datacenter_id=datacenter, opts=lookups
-        ).id
-        adapters = [
-            (MANAGEMENT, management),
-            *((PVRDMA, args.port_groups[adapter.rail]) for adapter in server.adapters),
-        ]
+        host, network = site.host(server.host), args.bitfusion.management_network
         key = self._password_key(server)
         properties = {**spelled_out(declared, descriptor), **({key: args.password} if key else {})}
-        wait_for_guest_net_timeout = GUEST_NET_MINUTES
-        if args.lab.simulated:
-            wait_for_guest_net_timeout = 0
-        protect = None if args.lab.simulated else True
         additional_secret_outputs = ["vapp"] if key else None
         return vsphere.VirtualMachine(
             f"{self._name}-{server.name}",
             name=server.name,
-            annotation=f"made by rocelab for lab {args.lab.name}",
-            datacenter_id=datacenter,
+            annotation=f"made by rocelab for lab {site.lab.name}",
+            datacenter_id=site.datacenter,
             resource_pool_id=host.resource_pool_id,
             host_system_id=host.id,
-            datastore_id=vsphere.get_datastore_output(
-                name=server.datastore, datacenter_id=datacenter, opts=lookups
-            ).id,
+            datastore_id=site.datastore(server.datastore),
             num_cpus=server.cpus,
             # the three go together: the provider drops the lock when the first two differ
             memory=server.memory_mbytes,
             memory_reservation=server.memory_mbytes,
             memory_reservation_locked_to_max=True,
             # the OVA has the first; the provider adds the others before it powers the VM on
-            network_interfaces=network_interfaces(adapters),
+            network_interfaces=site.adapters(
+                network, [adapter.rail for adapter in server.adapters]
+            ),
             ovf_deploy=vsphere.VirtualMachineOvfDeployArgs(
                 local_ovf_path=str((args.root / args.bitfusion.ova).absolute()),
                 disk_provisioning="thin",
-                ovf_network_map=dict.fromkeys(descriptor.networks, management),
+                ovf_network_map=dict.fromkeys(descriptor.networks, site.network(network)),
             ),
             vapp=vsphere.VirtualMachineVappArgs(properties=properties),
-            wait_for_guest_net_timeout=wait_for_guest_net_timeout,
+            wait_for_guest_net_timeout=site.guest_net_minutes(GUEST_NET_MINUTES),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[*set_up([server.host], args.preflight, args.settings), *after],
-                protect=protect,
+                depends_on=[*site.set_up([server.host]), *after],
+                protect=site.protect,
                 # a moved or replaced file must not replace servers; GPUs that were passed through
                 # by hand stay; and vCenter does not return a password
                 ignore_changes=[

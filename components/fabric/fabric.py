@@ -23,9 +23,11 @@ from components.fabric.inspection import Inspection
 from components.fabric.machines import Machines, MachinesArgs
 from components.fabric.preflight.claims import taken_address
 from components.fabric.settings import HostSettings
+from components.fabric.site import Site
 from components.fabric.uplink import Uplink
 from components.fabric.vcenter import client, session
 from components.fabric.vcenter.objects import MEMBER
+from components.outputs import REST, short
 from components.provider.program import Declaration
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
@@ -69,7 +71,7 @@ class VsphereFabric(pulumi.ComponentResource):
         self, name: str, args: VsphereFabricArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("rocelab:fabric:VsphereFabric", name, None, opts)
-        self._name, self._lab, self._fabric = name, args.lab, args.fabric
+        self._name, self._fabric = name, args.fabric
         fabric = args.fabric
         refuse_another_peer(fabric)
         self.provider = vsphere.Provider(
@@ -86,40 +88,30 @@ class VsphereFabric(pulumi.ComponentResource):
         self.inspection = Declaration(
             Inspection, f"{name}-preflight", place, pulumi.ResourceOptions(parent=self)
         )
-        self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
-        self._datacenter = vsphere.get_datacenter_output(
-            name=fabric.datacenter, opts=self._lookups
-        ).id
-        self._settings: dict[str, Declaration] = {}
+        lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
+        self._site = Site(
+            lab=args.lab,
+            fabric=fabric,
+            datacenter=vsphere.get_datacenter_output(name=fabric.datacenter, opts=lookups).id,
+            lookups=lookups,
+            preflight=self.inspection,
+        )
         self._made: list[pulumi.Resource] = []
         self._password = args.password
-        self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
+        self.port_groups = self._site.port_groups
+        for switch in fabric.switches:
+            self.port_groups[switch.rail] = self._place(switch)
         self.places = pulumi.Output.from_input({})
         inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
         if args.lab.vms:
-            machines = MachinesArgs(
-                lab=args.lab,
-                fabric=fabric,
-                datacenter=self._datacenter,
-                port_groups=self.port_groups,
-                lookups=self._lookups,
-                preflight=self.inspection,
-                settings=self._settings,
-                keys=args.machine_keys,
-            )
+            machines = MachinesArgs(site=self._site, keys=args.machine_keys)
             self.places = Machines(f"{name}-machines", machines, inside).places
         if args.lab.bitfusion is not None:
             servers = AppliancesArgs(
-                lab=args.lab,
-                fabric=fabric,
+                site=self._site,
                 bitfusion=args.lab.bitfusion,
                 root=Path.cwd(),
-                datacenter=self._datacenter,
-                port_groups=self.port_groups,
                 password=args.password,
-                lookups=self._lookups,
-                preflight=self.inspection,
-                settings=self._settings,
             )
             Appliances(f"{name}-bitfusion", servers, inside)
         self.outline = self._outline()
@@ -127,7 +119,7 @@ class VsphereFabric(pulumi.ComponentResource):
 
     def _outline(self) -> pulumi.Output[dict[str, object]]:
         vmkernels = pulumi.Output.all(
-            **{host: settings.vmknic for host, settings in self._settings.items()}
+            **{host: settings.vmknic for host, settings in self._site.settings.items()}
         )
         groups, inspection = pulumi.Output.all(**self.port_groups), self.inspection
         return pulumi.Output.all(
@@ -222,7 +214,7 @@ class VsphereFabric(pulumi.ComponentResource):
         return vsphere.DistributedVirtualSwitch(
             f"{self._name}-{switch.rail}-switch",
             name=switch.name,
-            datacenter_id=self._datacenter,
+            datacenter_id=self._site.datacenter,
             version=switch.version,
             max_mtu=switch.mtu_bytes,
             uplinks=[UPLINK],
@@ -332,14 +324,12 @@ class VsphereFabric(pulumi.ComponentResource):
         after = pulumi.ResourceOptions(
             parent=self, depends_on=[baseline, self.inspection, *adapter]
         )
-        self._settings[host.name] = Declaration(
+        self._site.settings[host.name] = Declaration(
             HostSettings, f"{self._name}-{host.name}-settings", inputs, after
         )
 
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
-        return vsphere.get_host_output(
-            name=host.name, datacenter_id=self._datacenter, opts=self._lookups
-        ).id
+        return self._site.host(host.name).id
 
     def _child(
         self,
@@ -349,7 +339,7 @@ class VsphereFabric(pulumi.ComponentResource):
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> pulumi.ResourceOptions:
         of_vsphere = self.provider if provider else None
-        protect = True if provider and not self._lab.simulated else None
+        protect = self._site.protect if provider else None
         return pulumi.ResourceOptions(
             parent=self,
             provider=of_vsphere,
@@ -396,7 +386,6 @@ def refuse_another_peer(fabric: Fabric) -> None:
 
 LARGEST_BYTES = 900
 """Of hosts, VMs and warnings together: other stacks fetch all outputs to read one."""
-LONGEST_WARNING = 120
 MOST_WARNINGS = 2
 
 
@@ -418,19 +407,14 @@ def fabric_outline(
     lines = {}
     for host, line in hosts.items():
         lines[host] = ", ".join(filter(None, [line, vmkernels.get(host, "")]))
-    shortened = []
-    for text in warnings:
-        cut_text = f"{text[: LONGEST_WARNING - 3]}..."
-        shown = cut_text if len(text) > LONGEST_WARNING else text
-        shortened.append(shown)
+    shown_warnings: list[JsonValue] = [short(text) for text in warnings[:MOST_WARNINGS]]
+    if len(warnings) > MOST_WARNINGS:
+        shown_warnings.append(f"{len(warnings) - MOST_WARNINGS} more")
     for count in range(max(len(lines), len(places)), -1, -1):
         cut: dict[str, JsonValue] = {
             "hosts": _first(lines, count),
             "machines": _first(places, count),
-            "warnings": [
-                *shortened[:MOST_WARNINGS],
-                *([f"{len(shortened) - MOST_WARNINGS} more"] if shortened[MOST_WARNINGS:] else []),
-            ],
+            "warnings": shown_warnings,
         }
         if len(json.dumps(cut).encode()) <= LARGEST_BYTES:
             return cut
@@ -439,4 +423,6 @@ def fabric_outline(
 
 def _first(lines: Mapping[str, str], count: int) -> dict[str, JsonValue]:
     shown: dict[str, JsonValue] = dict(list(lines.items())[:count])
-    return shown | ({"...": f"{len(lines) - count} more"} if len(lines) > count else {})
+    if len(lines) > count:
+        shown[REST] = f"{len(lines) - count} more"
+    return shown

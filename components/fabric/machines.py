@@ -5,7 +5,7 @@ Cloned from a template, or existing ones, with PVRDMA on every rail and one work
 Existing VMs get no DRS rule, and nothing changes or moves them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
@@ -14,36 +14,22 @@ import pulumi_vsphere as vsphere
 from components.fabric.machine_hardware import MachineHardware
 from components.fabric.placement import Placement
 from components.fabric.referenced_machines import ReferencedMachines
+from components.fabric.site import Site
 from components.fabric.vms.existing import ALL, OPTION, RESERVATION, VGPUS, DeclaredMachine
 from components.fabric.vms.guestinfo import SECRET, SETTINGS, guestinfo
 from components.provider.program import Declaration
-from stacks.fabric import Fabric
 from stacks.host_keys import HostKey
-from stacks.lab import Lab
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import VsphereVm
 from stacks.rules.machines import hardware_needed
 
-MANAGEMENT = "vmxnet3"
-PVRDMA = "vmxnet3vrdma"
-"""The provider's own text says `vrdma`, which its code refuses."""
 RULES = {"apart": "workers", "planes-apart": "control-planes"}
 """The VMs that each rule keeps apart, as vCenter shows its name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachinesArgs:
-    lab: Lab
-    fabric: Fabric
-    datacenter: pulumi.Input[str]
-    port_groups: Mapping[str, pulumi.Input[str]]
-    """Managed object id by rail."""
-    lookups: pulumi.InvokeOutputOptions
-    preflight: pulumi.Resource
-    """No VM is created before it has passed."""
-    settings: Mapping[str, pulumi.Resource] = field(default_factory=dict)
-    """PVRDMA's settings by ESXi host: a VM that starts before them silently falls back to TCP, and
-    one that still runs when they are restored loses its connections."""
+    site: Site
     keys: Mapping[str, HostKey] = field(default_factory=dict)
     """SSH host key of each VM, by node; without one the VM generates a key that rocelab does not
     know."""
@@ -59,11 +45,12 @@ class Machines(pulumi.ComponentResource):
         self, name: str, args: MachinesArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("rocelab:fabric:Machines", name, None, opts)
-        self._name, self._args = name, args
+        site = args.site
+        self._name, self._site, self._keys = name, site, args.keys
         self._cluster = vsphere.get_compute_cluster_output(
-            name=args.fabric.cluster, datacenter_id=args.datacenter, opts=args.lookups
+            name=site.fabric.cluster, datacenter_id=site.datacenter, opts=site.lookups
         )
-        nodes = args.lab.vms
+        nodes = site.lab.vms
         made = {}
         for node in nodes:
             if isinstance(node.machine, Machine):
@@ -73,7 +60,7 @@ class Machines(pulumi.ComponentResource):
         planes = [node for node in new if node.role == "control_plane"]
         # an override belongs to the cluster, and a control plane may be with the management hosts
         # outside of it
-        inside = {host.name for switch in args.fabric.switches for host in switch.hosts}
+        inside = {host.name for switch in site.fabric.switches for host in switch.hosts}
         rules = self._stay([node for node in new if node.machine.host in inside], made)
         movable = apart if free(apart) else []
         rules += [
@@ -94,12 +81,12 @@ class Machines(pulumi.ComponentResource):
                 uuids[node_name] = referenced.uuids[node_name]
             complete.append(referenced)
         placed = {
-            "cluster": args.fabric.cluster,
+            "cluster": site.fabric.cluster,
             "machines": pulumi.Output.all(**{node.name: uuids[node.name] for node in nodes}),
             "apart": [node.name for node in nodes if node.role == "worker" and node.machine.apart],
             "pinned": {node.name: node.machine.host for node in nodes if node.machine.host},
             "ruled": list(made),
-            "patient": not args.lab.simulated,
+            "patient": not site.lab.simulated,
         }
         # a VM may move when it gets its vGPUs, and when DRS applies a rule
         after = pulumi.ResourceOptions(parent=self, depends_on=[*rules, *complete])
@@ -119,7 +106,7 @@ class Machines(pulumi.ComponentResource):
             return []
         rule = vsphere.ComputeClusterVmAntiAffinityRule(
             f"{self._name}-{key}",
-            name=f"rocelab-{self._args.lab.name}-{RULES[key]}",
+            name=f"rocelab-{self._site.lab.name}-{RULES[key]}",
             compute_cluster_id=self._cluster.id,
             virtual_machine_ids=[made[node.name].id for node in nodes],
             mandatory=mandatory,
@@ -149,11 +136,11 @@ class Machines(pulumi.ComponentResource):
         self, node: VsphereVm, machine: vsphere.VirtualMachine, rules: Sequence[pulumi.Resource]
     ) -> Declaration:
         """What the provider cannot set. It restarts the VM, so that DRS applies its rules."""
-        lab = self._args.lab
+        lab = self._site.lab
         inputs = {
             "name": node.name,
             "machine": machine.id,
-            "hosts": self._args.fabric.hosts_of(node),
+            "hosts": self._site.fabric.hosts_of(node),
             "vgpus": [node.vgpu.profile] * node.vgpu.count if node.vgpu else [],
             "roce_version": node.machine.roce_version or "",
             "may_restart": lab.hosts.reboot == "roll",
@@ -169,13 +156,13 @@ class Machines(pulumi.ComponentResource):
         return Declaration(MachineHardware, f"{self._name}-{node.name}-hardware", inputs, options)
 
     def _referenced(self, nodes: Sequence[VsphereVm]) -> Declaration:
-        args, fabric = self._args, self._args.fabric
+        site, fabric = self._site, self._site.fabric
         machines = {}
         for node in nodes:
             machine = node.machine
             if not isinstance(machine, ExistingMachine):
                 continue
-            least, needs = hardware_needed(node, args.lab.nodes, args.lab.hosts)
+            least, needs = hardware_needed(node, site.lab.nodes, site.lab.hosts)
             machines[node.name] = DeclaredMachine(
                 path=f"{fabric.datacenter}/{machine.existing}",
                 fields=declared(node, machine),
@@ -195,61 +182,38 @@ class Machines(pulumi.ComponentResource):
             "machines": machines,
             "port_groups": groups,
             "networks": (
-                pulumi.Output.all(**{rail: args.port_groups[rail] for rail in rails})
+                pulumi.Output.all(**{rail: site.port_groups[rail] for rail in rails})
                 if rails
                 else {}
             ),
         }
-        opts = pulumi.ResourceOptions(parent=self, depends_on=[args.preflight])
+        opts = pulumi.ResourceOptions(parent=self, depends_on=[site.preflight])
         return Declaration(ReferencedMachines, f"{self._name}-existing", inputs, opts)
 
     def _machine(self, node: VsphereVm, declared: Machine) -> vsphere.VirtualMachine:
-        args = self._args
-        datacenter, lookups = args.datacenter, args.lookups
-        host = None
-        if declared.host:
-            host = vsphere.get_host_output(
-                name=declared.host, datacenter_id=datacenter, opts=lookups
-            )
-        management = vsphere.get_network_output(
-            name=declared.management_network, datacenter_id=datacenter, opts=lookups
-        ).id
-        adapters = [
-            (MANAGEMENT, management),
-            *((PVRDMA, args.port_groups[pf.rail]) for pf in node.pfs),
-        ]
-        if len(adapters) > 2 and not node.knows_several_pvrdma:
+        site = self._site
+        host = site.host(declared.host) if declared.host else None
+        if len(node.pfs) > 1 and not node.knows_several_pvrdma:
             pulumi.log.warn(
-                f"{node.name} has {len(adapters) - 1} PVRDMA adapters: VMware's KB 328676 allows "
+                f"{node.name} has {len(node.pfs)} PVRDMA adapters: VMware's KB 328676 allows "
                 "one per VM, the Bitfusion article three. rocelab cannot tell which holds for "
                 "your version; watch its vmware.log"
             )
         reserved = 0
         if node.pfs or node.vgpu:
             reserved = declared.memory_mbytes
-        if host:
-            resource_pool_id = host.resource_pool_id
-        else:
-            resource_pool_id = self._cluster.resource_pool_id
         host_system_id = host.id if host else None
-        if args.lab.simulated:
-            wait_for_guest_net_timeout = 0
-        else:
-            wait_for_guest_net_timeout = declared.address_timeout_minutes
-        protect = None if args.lab.simulated else True
         additional_secret_outputs = None
-        if node.name in args.keys:
+        if node.name in self._keys:
             additional_secret_outputs = ["extraConfig"]
         return vsphere.VirtualMachine(
             f"{self._name}-{node.name}",
             name=node.name,
-            annotation=f"made by rocelab for lab {args.lab.name}",
+            annotation=f"made by rocelab for lab {site.lab.name}",
             # a host outside the cluster, such as a management host, has its own pool
-            resource_pool_id=resource_pool_id,
+            resource_pool_id=(host or self._cluster).resource_pool_id,
             host_system_id=host_system_id,
-            datastore_id=vsphere.get_datastore_output(
-                name=declared.datastore, datacenter_id=datacenter, opts=lookups
-            ).id,
+            datastore_id=site.datastore(declared.datastore),
             guest_id=declared.guest_id,
             firmware=declared.firmware,
             hardware_version=declared.hardware_version,
@@ -259,23 +223,23 @@ class Machines(pulumi.ComponentResource):
             memory_reservation=reserved,
             memory_reservation_locked_to_max=bool(reserved),
             extra_config=self._extra_config(node) or None,
-            network_interfaces=network_interfaces(adapters),
-            disks=[vsphere.VirtualMachineDiskArgs(label="system", size=declared.disk_gbytes)],
-            clone=clone_of(
-                node,
-                declared,
-                vsphere.get_virtual_machine_output(
-                    name=declared.template, datacenter_id=datacenter, opts=lookups
-                ).id,
+            network_interfaces=site.adapters(
+                declared.management_network, [pf.rail for pf in node.pfs]
             ),
-            # of a simulated machine the power-on ends only when its guest, if it has one, has
-            # reported an address
-            wait_for_guest_net_timeout=wait_for_guest_net_timeout,
+            disks=[vsphere.VirtualMachineDiskArgs(label="system", size=declared.disk_gbytes)],
+            clone=vsphere.VirtualMachineCloneArgs(
+                template_uuid=vsphere.get_virtual_machine_output(
+                    name=declared.template, datacenter_id=site.datacenter, opts=site.lookups
+                ).id,
+                timeout=declared.clone_timeout_minutes,
+                customize=_customization(node, declared),
+            ),
+            wait_for_guest_net_timeout=site.guest_net_minutes(declared.address_timeout_minutes),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=set_up(args.fabric.hosts_of(node), args.preflight, args.settings),
+                depends_on=site.set_up(site.fabric.hosts_of(node)),
                 aliases=self._before(node, ""),
-                protect=protect,
+                protect=site.protect,
                 # A newer template must not replace VMs that were cloned from the old one. And a VM
                 # reads its settings only at its first start: changing them later would restart it
                 # for nothing.
@@ -292,7 +256,7 @@ class Machines(pulumi.ComponentResource):
             # space above 4 GB for the memory of its vGPUs (VMware's rule for large GPUs)
             settings["pciPassthru.use64bitMMIO"] = "TRUE"
             settings["pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_space_gbytes)
-        if key := self._args.keys.get(node.name):
+        if key := self._keys.get(node.name):
             for name, value in guestinfo(node, key).items():
                 settings[name] = pulumi.Output.secret(value) if name in SECRET else value
         return settings
@@ -302,32 +266,6 @@ class Machines(pulumi.ComponentResource):
         if node.formerly:
             return [pulumi.Alias(name=f"{self._name}-{node.formerly}{suffix}")]
         return []
-
-
-def network_interfaces(
-    adapters: Iterable[tuple[str, pulumi.Input[str]]],
-) -> list[vsphere.VirtualMachineNetworkInterfaceArgs]:
-    """Adapters by kind and network, in their order."""
-    interface = vsphere.VirtualMachineNetworkInterfaceArgs
-    return [interface(network_id=network, adapter_type=kind) for kind, network in adapters]
-
-
-def set_up(
-    hosts: Iterable[str], preflight: pulumi.Resource, settings: Mapping[str, pulumi.Resource]
-) -> list[pulumi.Resource]:
-    """What must exist before a VM starts on one of the hosts, and as long as the VM exists."""
-    return [preflight, *(settings[host] for host in hosts if host in settings)]
-
-
-def clone_of(
-    node: VsphereVm, declared: Machine, template: pulumi.Input[str]
-) -> vsphere.VirtualMachineCloneArgs:
-    """How a VM is cloned; `template` is the template's UUID."""
-    return vsphere.VirtualMachineCloneArgs(
-        template_uuid=template,
-        timeout=declared.clone_timeout_minutes,
-        customize=_customization(node, declared),
-    )
 
 
 def _customization(node: VsphereVm, declared: Machine) -> vsphere.VirtualMachineCloneCustomizeArgs:
