@@ -127,12 +127,12 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     """
     host_names: set[str] = set()
     for node in lab.vms:
-        if node.vgpu is not None:
-            if isinstance(node.machine, ExistingMachine):
-                anywhere = set()
-            else:
-                anywhere = set(hosts)
-            host_names |= {node.machine.host} if node.machine.host else anywhere
+        if node.vgpu is None:
+            continue
+        if node.machine.host:
+            host_names.add(node.machine.host)
+        elif not isinstance(node.machine, ExistingMachine):
+            host_names.update(hosts)
     return frozenset(host_names)
 
 

@@ -56,10 +56,7 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
         return [Failure("vgpus", reason)] if reason else []
 
     async def diff(self, old: HardwareState, new: HardwareInputs) -> list[str]:
-        names = []
-        for name in changed(old, new):
-            if name == "machine":
-                names.append(name)
+        names = [name for name in changed(old, new) if name == "machine"]
         if old.now.vgpus != new.vgpus:
             names.append("vgpus")
             before, after = list(old.now.vgpus), list(new.vgpus)
@@ -89,9 +86,11 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
     async def update(self, old: HardwareState, new: HardwareInputs) -> HardwareState:
         """Sets what differs; a VM that may not be restarted keeps what it has."""
         with login.configured_session(self.config) as vcenter:
-            kept = keep_running(vcenter, new)
+            kept = kept_running(vcenter, new)
             if kept is None:
                 _put(vcenter, new, new=False)
+            else:
+                log.warn(f"{new.name} was changed by hand: {restart_text(new.hardware)}")
         return HardwareState(**dict(new), now=_compared(kept or new.hardware, new))
 
     async def delete(self, old: HardwareState) -> None:
@@ -109,26 +108,19 @@ def refusal(vcenter: VCenter, old: HardwareInputs | None, new: HardwareInputs) -
     """Why the VM cannot get this hardware; empty when it can."""
     if reason := refuse_unknown_profiles(vcenter, new.name, new.vgpus, new.hosts):
         return reason
-    if new.may_restart or not _declaration_changed(old, new):
-        return ""
-    machine = find(vcenter, new.machine)
-    if machine is None or not is_on(vcenter, machine):
-        return ""
-    now = observe(vcenter, new.machine)
-    if now is None or satisfied(now, new.hardware):
-        return ""
-    return f"{new.name} is running, but {restart_text(new.hardware)}"
+    if _declaration_changed(old, new) and kept_running(vcenter, new):
+        return f"{new.name} is running, but {restart_text(new.hardware)}"
+    return ""
 
 
-def keep_running(vcenter: VCenter, new: HardwareInputs) -> Hardware | None:
-    """The hardware that a running VM keeps because it may not be restarted; None when it may."""
+def kept_running(vcenter: VCenter, new: HardwareInputs) -> Hardware | None:
+    """The other hardware of a running VM that may not be restarted; None when nothing keeps it."""
     machine = find(vcenter, new.machine)
     if new.may_restart or machine is None or not is_on(vcenter, machine):
         return None
     now = observe(vcenter, new.machine)
     if now is None or satisfied(now, new.hardware):
         return None
-    log.warn(f"{new.name} was changed by hand: {restart_text(new.hardware)}")
     return now
 
 

@@ -106,7 +106,7 @@ def shut(vcenter: VCenter, settings: SettingsInputs) -> str:
         return ""
     host = vcenter.host(settings.host)
     ruleset = vcenter.ruleset(host, RULESET)
-    if ruleset.enabled or (ruleset.changeable and not ruleset.required):
+    if ruleset.enabled or not ruleset.locked:
         return ""
     return (
         f"{host.name}: firewall ruleset {RULESET} (TCP 28250 to 28761) is closed and locked; "

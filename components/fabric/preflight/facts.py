@@ -1,35 +1,13 @@
 """What a vCenter reports before anything changes, and what each ESXi release supports."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.fabric.vcenter.nics import Nic
 
 ONE_NODE = "on its NUMA node"
 ACROSS = "on another NUMA node"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pcie:
-    """A host's PCIe devices by address, such as `0000:3b:00.0`."""
-
-    numa_nodes: Mapping[str, int] = field(default_factory=dict)
-
-    def way(self, device: str, other: str) -> str:
-        """Where the second device is, seen from the first; empty when unknown."""
-        nodes = []
-        for address in (device, other):
-            nodes.append(self.numa_nodes.get(address))
-        if None in nodes:
-            return ""
-        return ONE_NODE if nodes[0] == nodes[1] else ACROSS
-
-    def ways(self, device: str, others: Iterable[str]) -> str:
-        """All others, seen from the first, such as `2 on its NUMA node, 2 on another NUMA node`."""
-        counted = Counter(self.way(device, other) for other in others)
-        known = [way for way in (ONE_NODE, ACROSS) if counted[way]]
-        return ", ".join(f"{counted[way]} {way}" for way in known)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +32,8 @@ class HostFacts:
     """Default graphics type, such as `sharedDirect`; empty: unknown."""
     gpus: tuple[str, ...] = ()
     """PCI addresses of the NVIDIA GPUs, sorted."""
-    pcie: Pcie = field(default_factory=Pcie)
-    """Where NICs and GPUs are plugged in."""
+    numa_nodes: Mapping[str, int] = field(default_factory=dict)
+    """Of NICs and GPUs, by PCI address, such as `0000:3b:00.0`."""
     vgpu_profiles: frozenset[str] = frozenset()
     """What NVIDIA's host driver offers; empty: the driver (a VIB) is not there, or found no GPU."""
     vgpu_driver: str = ""
@@ -74,6 +52,25 @@ class HostFacts:
             if nic.name == name:
                 return nic
         return None
+
+    def gpu_ways(self, nic: Nic) -> list[str]:
+        """Where each GPU is, seen from a NIC, without those of which that is unknown."""
+        own = self.numa_nodes.get(nic.pci)
+        ways = []
+        for gpu in self.gpus:
+            node = self.numa_nodes.get(gpu)
+            if own is None or node is None:
+                continue
+            if node == own:
+                ways.append(ONE_NODE)
+            else:
+                ways.append(ACROSS)
+        return ways
+
+    def gpus_from(self, nic: Nic) -> str:
+        """The same in words, such as `2 on its NUMA node, 2 on another NUMA node`."""
+        counted = Counter(self.gpu_ways(nic))
+        return ", ".join(f"{counted[way]} {way}" for way in (ONE_NODE, ACROSS) if counted[way])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

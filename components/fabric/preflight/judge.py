@@ -201,28 +201,21 @@ def _vmkernels(
     switches: Sequence[DistributedSwitch], facts: FabricFacts, rail_mtu_bytes: Mapping[str, int]
 ) -> Iterator[str]:
     for switch in switches:
+        mtu_bytes = rail_mtu_bytes[switch.rail]
         for declared in switch.hosts:
-            host, name = (
-                facts.hosts.get(declared.name),
-                (declared.vmkernel.existing if declared.vmkernel else None),
-            )
-            vmkernel = None
-            if host is not None and name is not None:
-                vmkernel = host.vmkernels.get(name)
-            adopted = declared.vmkernel is not None and declared.vmkernel.use == "adopt"
-            if (
-                vmkernel is not None
-                and not adopted
-                and vmkernel.mtu_bytes < rail_mtu_bytes[switch.rail]
-            ):
+            host, vmkernel = facts.hosts.get(declared.name), declared.vmkernel
+            if host is None or vmkernel is None or vmkernel.use == "adopt":
+                continue
+            there = host.vmkernels.get(vmkernel.existing or "")
+            if there and there.mtu_bytes < mtu_bytes:
                 yield (
-                    f"{declared.name}: {name} has an MTU of {vmkernel.mtu_bytes}, the rail "
-                    f"{rail_mtu_bytes[switch.rail]}"
+                    f"{host.name}: {vmkernel.existing} has an MTU of {there.mtu_bytes}, the rail "
+                    f"{mtu_bytes}"
                 )
 
 
 def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
-    if host.gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in host.gpus):
+    if host.gpus and host.gpu_ways(nic) == [ACROSS] * len(host.gpus):
         yield (
             f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than "
             f"GPU {some(host.gpus, 3)}, which slows vGPU VMs; choose a NIC on the GPUs' node"
@@ -230,14 +223,13 @@ def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
 
 
 def _line(host: HostFacts, nic: Nic | None = None) -> str:
-    uplink = ""
-    if nic:
-        uplink = f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}"
-    speed = f" {nic.speed_mbit} Mbit/s" if nic else ""
-    ways = host.pcie.ways(nic.pci, host.gpus) if nic else ""
-    return (
-        f"ESXi {host.version} build {host.build}{uplink}{speed}{', GPUs: ' if ways else ''}{ways}"
-    )
+    line = f"ESXi {host.version} build {host.build}"
+    if nic is None:
+        return line
+    uplink = f"{nic.name} {nic.driver} {nic.driver_version}".rstrip()
+    line += f", {uplink} at {nic.pci} {nic.speed_mbit} Mbit/s"
+    gpus = host.gpus_from(nic)
+    return f"{line}, GPUs: {gpus}" if gpus else line
 
 
 def _once(sentences: Sequence[str]) -> tuple[str, ...]:
@@ -259,7 +251,7 @@ ALIKE: Mapping[str, Kinds] = {
 }
 ALIKE_WITH_GPUS: Mapping[str, Kinds] = {
     "PCIe placement of the GPUs": lambda host, _: ", ".join(host.gpus),
-    "way from the uplink to the GPUs": lambda host, nic: host.pcie.ways(nic.pci, host.gpus),
+    "way from the uplink to the GPUs": lambda host, nic: host.gpus_from(nic),
 }
 """Compared only between ESXi hosts that may get a VM with a vGPU; GPUs of other ESXi hosts may
 differ."""

@@ -12,7 +12,6 @@ from components.fabric.preflight.facts import (
     FabricFacts,
     HostFacts,
     MachineFacts,
-    Pcie,
     SwitchFacts,
     VmkernelFacts,
 )
@@ -71,9 +70,11 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     host_names = set(scope.hosts)
     known_hosts = collect_all(content, vim.HostSystem, HOST_PATHS, place)
     rows = [host_row for host_row in known_hosts if host_row[1]["name"] in host_names]
-    cards = pcie_of(content, [entity for entity, _ in rows]) if scope.gpus else [None] * len(rows)
+    numa_nodes: list[Mapping[str, int]] = [{}] * len(rows)
+    if scope.gpus:
+        numa_nodes = numa_nodes_of(content, [entity for entity, _ in rows])
     with ThreadPoolExecutor(ABREAST) as pool:
-        hosts = list(pool.map(partial(_host, vcenter, scope), rows, cards))
+        hosts = list(pool.map(partial(_host, vcenter, scope), rows, numa_nodes))
     networks = collect_all(content, vim.Network, ["name"], place)
     datastores = collect_all(content, vim.Datastore, ["name"], place)
     machines = _machines(content, place) if scope.machines else {}
@@ -89,7 +90,10 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
 
 
 def _host(
-    vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], cards: Pcie | None
+    vcenter: VCenter,
+    scope: Scope,
+    row: tuple[vim.HostSystem, Found],
+    numa_nodes: Mapping[str, int],
 ) -> HostFacts:
     entity, properties = row
     name, network = str(properties["name"]), properties.get("config.network")
@@ -130,7 +134,7 @@ def _host(
         gpus=tuple(sorted(gpus)),
         vgpu_profiles=frozenset(properties.get("config.sharedPassthruGpuTypes") or ()),
         vgpu_driver=vgpu_driver,
-        pcie=cards or Pcie(),
+        numa_nodes=numa_nodes,
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
         pvrdma_allows=allowed(getattr(properties.get("config.firewall"), "ruleset", None) or ()),
@@ -233,16 +237,18 @@ def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
 NIC_GET = "network nic get"
 
 
-def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
+def numa_nodes_of(
+    content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]
+) -> list[Mapping[str, int]]:
     """NUMA node of each host's devices, in one call."""
-    places = []
+    places: list[Mapping[str, int]] = []
     for properties in collect(content, hosts, ["hardware.numaInfo"]):
         numa = properties.get("hardware.numaInfo")
         numa_nodes = {}
         for node in (numa.numaNode if numa is not None else None) or ():
             for address in node.pciId or ():
                 numa_nodes[str(address)] = int(node.typeId)
-        places.append(Pcie(numa_nodes=numa_nodes))
+        places.append(numa_nodes)
     return places
 
 

@@ -61,10 +61,8 @@ class Ruleset:
     """A firewall ruleset of an ESXi host."""
 
     enabled: bool
-    required: bool
-    """The host requires it, so it cannot be closed."""
-    changeable: bool
-    """False: users may not change it, as vCenter 8.0.2 and newer reports."""
+    locked: bool
+    """The host requires it, or users may not change it, as vCenter 8.0.2 and newer reports."""
 
 
 PVRDMA = vim.vm.device.VirtualVmxnet3Vrdma
@@ -202,12 +200,9 @@ class VCenter:
         """
         for ruleset in known(host, "configManager.firewallSystem.firewallInfo.ruleset"):
             if ruleset.key == key:
-                changeable = getattr(ruleset, "userControllable", None)
-                return Ruleset(
-                    enabled=ruleset.enabled,
-                    required=ruleset.required,
-                    changeable=changeable in (None, True),
-                )
+                controllable = getattr(ruleset, "userControllable", None)
+                locked = ruleset.required or controllable is False
+                return Ruleset(enabled=ruleset.enabled, locked=locked)
         raise LabError(f"{host.name}: its firewall has no ruleset {key}")
 
     def set_ruleset(self, host: vim.HostSystem, key: str, *, enabled: bool) -> None:
@@ -219,7 +214,7 @@ class VCenter:
         is_open = self.ruleset(host, key)
         if is_open.enabled == enabled:
             return
-        if is_open.required or not is_open.changeable:
+        if is_open.locked:
             raise LabError(
                 f"{host.name}: the host locks ruleset {key}, which is "
                 f"{_word(enabled=is_open.enabled)}"

@@ -78,7 +78,7 @@ class Settable(Answering):
         self.calls.append(("option", value))
 
     def ruleset(self, _host, _key):
-        return Ruleset(enabled=self.is_open, required=False, changeable=True)
+        return Ruleset(enabled=self.is_open, locked=False)
 
     def set_ruleset(self, _host, _key, *, enabled):
         self.calls.append(("ruleset", enabled))
@@ -192,11 +192,10 @@ def test_an_adapter_that_is_still_to_be_made_is_refused_where_machines_run_over_
 @pytest.mark.parametrize(
     ("found", "asked", "refused"),
     [
-        (Ruleset(enabled=False, required=False, changeable=False), True, True),
-        (Ruleset(enabled=False, required=True, changeable=True), True, True),
-        (Ruleset(enabled=False, required=False, changeable=False), False, False),
-        (Ruleset(enabled=True, required=True, changeable=False), True, False),
-        (Ruleset(enabled=False, required=False, changeable=True), True, False),
+        (Ruleset(enabled=False, locked=True), True, True),
+        (Ruleset(enabled=False, locked=True), False, False),
+        (Ruleset(enabled=True, locked=True), True, False),
+        (Ruleset(enabled=False, locked=False), True, False),
     ],
 )
 def test_a_ruleset_that_the_host_keeps_closed_is_refused_in_the_preview(found, asked, refused, monkeypatch):
@@ -211,8 +210,9 @@ def test_a_ruleset_that_the_host_keeps_closed_is_refused_in_the_preview(found, a
         assert all(states(one.reason, "esx1", "ruleset pvrdma", "closed", "locked") for one in failures)
 
 
-def test_a_ruleset_that_the_host_fixes_is_never_tried(monkeypatch):
-    rulesets = [SimpleNamespace(key=RULESET, enabled=False, required=False, userControllable=False)]
+@pytest.mark.parametrize(("required", "controllable"), [(False, False), (True, True), (True, None)])
+def test_a_ruleset_that_the_host_fixes_is_never_tried(required, controllable, monkeypatch):
+    rulesets = [SimpleNamespace(key=RULESET, enabled=False, required=required, userControllable=controllable)]
     monkeypatch.setattr(client, "known", lambda _host, _path: rulesets)
     vcenter = VCenter.__new__(VCenter)
 

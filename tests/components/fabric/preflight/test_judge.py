@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from components.fabric.preflight.facts import FabricFacts, Pcie, SwitchFacts
+from components.fabric.preflight.facts import FabricFacts, SwitchFacts
 from components.fabric.preflight.judge import judge
 from tests.components.fabric.preflight.facts import EXISTING, HOST, NIC, a_switch
 from tests.messages import states
@@ -82,8 +82,8 @@ def test_what_is_only_odd_is_a_warning(change, said):
 
 def with_gpus(*gpus, numa_node=0, **others):
     """The host with GPUs at these addresses, all at one processor; its NIC stands at the first."""
-    pcie = Pcie(numa_nodes={NIC.pci: 0} | dict.fromkeys(gpus, numa_node))
-    return replace(HOST, gpus=gpus, pcie=pcie, **others)
+    numa_nodes = {NIC.pci: 0} | dict.fromkeys(gpus, numa_node)
+    return replace(HOST, gpus=gpus, numa_nodes=numa_nodes, **others)
 
 
 def test_the_gpus_of_a_host_are_listed_with_their_way_from_its_uplink():
