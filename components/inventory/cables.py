@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from string import ascii_letters
 
-from components.inventory.model import Host, Inventory, Neighbour, Pf, Switch
+from components.inventory.model import Host, Inventory, Pf, Switch
+from components.switches.settings import Announcement
 
 MAC = re.compile(r"(?i)([0-9a-f]{2}[:.]?){6}")
 
@@ -57,7 +58,7 @@ class Cables:
         leaves = leaves or by_switch
         return next(iter(leaves)) if len(leaves) == 1 else None
 
-    def _leaf(self, heard: Neighbour, by_switch: set[LeafPort]) -> LeafPort:
+    def _leaf(self, heard: Announcement, by_switch: set[LeafPort]) -> LeafPort:
         system, chassis = heard.system or heard.chassis_id, heard.chassis_id
         several = len(self._announced.get(system, ())) > 1
         # a switch's own name may differ from the one in the lab file

@@ -12,21 +12,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from components.inventory.reading import NOT_READ, Reading
+from components.switches.settings import Announcement, LearnedMac
 
 SCHEMA = 1
 """Rises when a field changes its meaning or name; new fields do not raise it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Neighbour:
-    """What LLDP heard on a port."""
-
-    system: str = ""
-    """Name that the other end gives itself; empty when it gives none."""
-    chassis_id: str = ""
-    port_id: str = ""
-    """Interface name or MAC, whatever the other end announces."""
-    port_description: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,7 +193,7 @@ class Pf:
     eswitch_mode: Reading[str] = NOT_READ
     """`legacy` or `switchdev`; empty where the driver has no such mode."""
     qos: Qos = field(default_factory=Qos)
-    lldp: Reading[tuple[Neighbour, ...]] = NOT_READ
+    lldp: Reading[tuple[Announcement, ...]] = NOT_READ
     config_files: Reading[tuple[ConfigFile, ...]] = NOT_READ
     """Files that name its interface or MAC."""
     counters: Reading[Counters] = NOT_READ
@@ -439,7 +428,7 @@ class SwitchPort:
     """A port of a switch."""
 
     name: str
-    neighbours: Reading[tuple[Neighbour, ...]] = NOT_READ
+    neighbours: Reading[tuple[Announcement, ...]] = NOT_READ
     speed_mbit_s: Reading[int] = NOT_READ
     mtu_bytes: Reading[int] = NOT_READ
     vlans: Reading[tuple[int, ...]] = NOT_READ
@@ -451,15 +440,6 @@ class SwitchPort:
     pfc_priorities: Reading[tuple[int, ...]] = NOT_READ
     ecn: Reading[dict[int, str]] = NOT_READ
     """Marking by traffic class, such as `150-1500 kB`; a class that is not there does not mark."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MacEntry:
-    """One line of a switch's MAC table."""
-
-    mac: str
-    port: str
-    vlan_id: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -475,7 +455,7 @@ class Switch:
     chassis_id: Reading[str] = NOT_READ
     """What it announces by LLDP: two switches of one system name differ in it."""
     ports: Reading[tuple[SwitchPort, ...]] = NOT_READ
-    macs: Reading[tuple[MacEntry, ...]] = NOT_READ
+    macs: Reading[tuple[LearnedMac, ...]] = NOT_READ
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -43,10 +43,6 @@ class Reading(Generic[T_co]):
             return Reading(source=self.source, unknown=self.unknown)
         return Reading(change(self.value), self.source)
 
-    def fold(self, known: Callable[[T_co], R], unknown: Callable[[str], R]) -> R:
-        """One result for both cases; `unknown` gets the reason."""
-        return unknown(self.unknown) if self.value is None else known(self.value)
-
 
 def known(value: T, source: str) -> Reading[T]:
     """A value that was read."""

@@ -2,18 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Any, TypeVar
 
 from components.inventory.hosts import UNPINNED, pinned
-from components.inventory.model import MacEntry, Neighbour, Switch, SwitchPort
+from components.inventory.model import Switch, SwitchPort
 from components.inventory.reading import Reading, known, unknown
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, in_short, offered_key
 from components.switches.dialect import AnswerError, Dialect, RefusedError, numbers_in
 from components.switches.os import default_dialect
-from components.switches.settings import PortSettings
+from components.switches.settings import Announcement, PortSettings
 from components.switches.talk import Talk, talking
 from stacks.access import KnownHosts
 
@@ -116,9 +116,6 @@ async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
             except RefusedError as error:
                 refused[command] = str(error)[:160]
 
-    def macs(table: str) -> tuple[MacEntry, ...]:
-        return tuple(MacEntry(**asdict(entry)) for entry in dialect.learned_macs(table))
-
     chassis = dialect.chassis_id(answers[listing])
     chassis_id: Reading[str] = unknown("the answer has no chassis ID", listing)
     if chassis:
@@ -127,7 +124,7 @@ async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
         switch,
         chassis_id=chassis_id,
         ports=known(tuple(_port(dialect, name, answers, refused) for name in names), listing),
-        macs=_read(dialect.mac_table, answers, refused, macs, NO_MACS),
+        macs=_read(dialect.mac_table, answers, refused, dialect.learned_macs, NO_MACS),
     )
 
 
@@ -135,21 +132,21 @@ def _read(
     command: str,
     answers: Answers,
     refused: Mapping[str, str],
-    take: Callable[[str], T],
+    take: Callable[[str], Sequence[T]],
     not_asked: str,
-) -> Reading[T]:
+) -> Reading[tuple[T, ...]]:
     """What `take` makes of an answer; `not_asked` is the reason on systems without this command."""
     if not command or command in refused:
         return unknown(refused.get(command, not_asked), command)
     try:
-        return known(take(answers[command]), command)
+        return known(tuple(take(answers[command])), command)
     except MALFORMED as error:
         return unknown(f"the answer has an unknown format: {error}"[:160], command)
 
 
 def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, str]) -> SwitchPort:
-    def neighbours(table: str) -> tuple[Neighbour, ...]:
-        return tuple(Neighbour(**asdict(entry)) for entry in dialect.announcements(table, name))
+    def neighbours(table: str) -> list[Announcement]:
+        return dialect.announcements(table, name)
 
     port = SwitchPort(
         name=name, neighbours=_read(dialect.lldp_table, answers, refused, neighbours, NO_LLDP)
@@ -163,7 +160,6 @@ def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, s
             return _unread_port(port, refused[question], source)
     try:
         settings = dialect.facts(name, answers, EVERYTHING).settings
-        marking = dialect.marking(name, answers, settings)
     except (AnswerError, *MALFORMED) as error:
         return _unread_port(port, str(error)[:160], source)
     paused = known(tuple(sorted(priority for priority, on in settings.pfc.items() if on)), source)
@@ -179,10 +175,17 @@ def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, s
         trust=known(settings.trust or "", source),
         dscp_priority=known(dict(settings.dscp_priority), source),
         pfc_priorities=paused,
-        ecn=known(
-            {tc: f"{ecn.min_kbytes}-{ecn.max_kbytes} kB" for tc, ecn in marking.items()}, source
-        ),
+        ecn=known(_marking(settings), source),
     )
+
+
+def _marking(settings: PortSettings) -> dict[int, str]:
+    """Thresholds by traffic class, of those that mark."""
+    marking = {}
+    for tc, ecn in settings.ecn.items():
+        if ecn:
+            marking[tc] = f"{ecn.min_kbytes}-{ecn.max_kbytes} kB"
+    return marking
 
 
 def _unread_port(port: SwitchPort, reason: str, source: str) -> SwitchPort:

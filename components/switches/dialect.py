@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from components.switches.settings import (
     WATCHDOG,
     Announcement,
-    Ecn,
     LearnedMac,
     PortFacts,
     PortSettings,
@@ -252,16 +251,6 @@ class Dialect(ABC):
         """The entries in the answer to `mac_table`."""
         del answer
         return []
-
-    def marking(
-        self, port: str, answers: Mapping[str, str], settings: PortSettings
-    ) -> dict[int, Ecn]:
-        """The traffic classes that mark.
-
-        An OS whose `facts` looks at one class only reads the others here.
-        """
-        del port, answers
-        return {tc: ecn for tc, ecn in settings.ecn.items() if ecn}
 
     def speed_mbit_s(self, port: str, answers: Mapping[str, str]) -> int | None:
         """Speed of a port; None if the answers do not include it."""

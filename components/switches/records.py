@@ -82,7 +82,7 @@ def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | 
         session=record.session,
         ports=ports,
         cables=cables,
-        interfaces=(interfaces),
+        interfaces=interfaces,
         vlans=vlans_of(cables),
         global_lines=record.global_lines,
         save=record.switch.save,

@@ -141,8 +141,10 @@ class Announcement:
     """What one neighbor announces by LLDP; empty where it announces nothing."""
 
     system: str = ""
+    """Name that it gives itself."""
     chassis_id: str = ""
     port_id: str = ""
+    """Interface name or MAC, whatever it announces."""
     port_description: str = ""
 
     @property
@@ -157,7 +159,7 @@ class LearnedMac:
 
     mac: str
     port: str
-    vlan_id: int
+    vlan_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

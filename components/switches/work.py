@@ -88,20 +88,16 @@ def _whose(change: PendingChange) -> str:
 
 def _free(name: str, known: set[str]) -> str:
     """A session name that is not in the switch's list, where ended sessions stay for a while."""
-    numbered = (f"{name}-{number}" for number in range(2, len(known) + 3))
-    return next(candidate for candidate in (name, *numbered) if candidate not in known)
+    number, free = 1, name
+    while free in known:
+        number += 1
+        free = f"{name}-{number}"
+    return free
 
 
 def _with_name(session: ConfigSession, name: str) -> ConfigSession:
-    def renamed(commands: Sequence[str]) -> tuple[str, ...]:
-        lines = []
-        for command in commands:
-            words = command.split(" ")
-            for place, word in enumerate(words):
-                if word == session.name:
-                    words[place] = name
-            lines.append(" ".join(words))
-        return tuple(lines)
+    def renamed(commands: Sequence[str]) -> list[str]:
+        return [command.replace(session.name, name) for command in commands]
 
     return replace(
         session,

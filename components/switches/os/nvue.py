@@ -207,7 +207,7 @@ class Nvue(Dialect):
                 json_in(answers, PROFILES), kind, profiles[kind] or "default-global"
             )
         member = object_at(interface, "bridge", "domain", self._bridge)
-        tagged = [int(vlan) for text in object_at(member, "vlan") for vlan in _expanded(text)]
+        tagged = numbers_in(",".join(object_at(member, "vlan")))
         native = member.get("untagged", member.get("access"))
         if "untagged" in member or tagged:
             mode = "trunk"
@@ -359,13 +359,6 @@ def _profile(lab: str, settings: PortSettings, kind: str) -> str:
     if kind == "pfc" and not any(settings.pfc.values()):
         return ""
     return f"rocelab-{lab}"
-
-
-def _expanded(text: str) -> list[str]:
-    first, _, last = text.partition("-")
-    if first.isdigit():
-        return [str(vlan) for vlan in range(int(first), int(last or first) + 1)]
-    return []
 
 
 def _enabled(about: Object) -> bool:

@@ -144,6 +144,7 @@ class Sonic(Dialect):
             profiles["scheduler"] = _reference(
                 object_at(database, "QUEUE", f"{port}|{tc}").get("scheduler")
             )
+        marking = _marking(database, port)
         points = object_at(database, "DSCP_TO_TC_MAP", profiles["dscp_to_tc_map"])
         paused = numbers_in(str(quality.get("pfc_enable", "")))
         strict = (
@@ -163,10 +164,7 @@ class Sonic(Dialect):
             ),
             trust=trust,
             dscp_priority={point: _priority(points, point) for point in declared.dscp_priority},
-            ecn=dict.fromkeys(
-                declared.ecn,
-                _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", ""))),
-            ),
+            ecn={tc: marking.get(tc) for tc in declared.ecn},
             pfc={priority: priority in paused for priority in declared.pfc},
             scheduling=dict.fromkeys(declared.scheduling, schedule),
             watchdog=watchdog,
@@ -220,25 +218,6 @@ class Sonic(Dialect):
         return [
             LearnedMac(mac=mac.lower(), port=port, vlan_id=int(vlan)) for vlan, mac, port in lines
         ]
-
-    def marking(
-        self, port: str, answers: Mapping[str, str], settings: PortSettings
-    ) -> dict[int, Ecn]:
-        """Read from the queues of the port; one key may name several."""
-        del settings
-        database = json.loads(answers[DATABASE])
-        marking: dict[int, Ecn] = {}
-        for key, about in database.get("QUEUE", {}).items():
-            member, _, classes = key.rpartition("|")
-            profile = database.get("WRED_PROFILE", {}).get(
-                _reference(about.get("wred_profile")), {}
-            )
-            if member == port and profile.get("ecn", "ecn_none") != "ecn_none":
-                low, high = (
-                    int(profile[f"green_{which}_threshold"]) // 1000 for which in ("min", "max")
-                )
-                marking |= dict.fromkeys(numbers_in(classes), Ecn(min_kbytes=low, max_kbytes=high))
-        return marking
 
     def speed_mbit_s(self, port: str, answers: Mapping[str, str]) -> int | None:
         with suppress(ValueError, KeyError, TypeError):
@@ -371,6 +350,19 @@ def _headroom(database: Object, port: str, group: int) -> bool:
         if name == port and group in numbers_in(groups):
             return profile == "NULL" or "xon" in object_at(database, "BUFFER_PROFILE", profile)
     return False
+
+
+def _marking(database: Object, port: str) -> dict[int, Ecn | None]:
+    """Thresholds by traffic class. A key names one, or several as `Ethernet0|3-4`."""
+    marking: dict[int, Ecn | None] = {}
+    queues = object_at(database, "QUEUE")
+    for key in sorted(queues, key=len, reverse=True):  # that of one class last: it counts
+        member, _, classes = key.rpartition("|")
+        name = _reference(object_at(queues, key).get("wred_profile"))
+        if member == port and name:
+            ecn = _thresholds(object_at(database, "WRED_PROFILE", name))
+            marking |= dict.fromkeys(numbers_in(classes), ecn)
+    return marking
 
 
 def _thresholds(profile: Object) -> Ecn | None:

@@ -6,8 +6,9 @@ from typing import Any
 
 from components.discovery.candidates import ports_of
 from components.discovery.infer_rails import Inference, infer_rails
-from components.inventory.model import Host, Inventory, NearestGpus, Neighbour, Pf, System
+from components.inventory.model import Host, Inventory, NearestGpus, Pf, System
 from components.inventory.reading import known, unknown
+from components.switches.settings import Announcement
 from tests.components.inventory.fabricate import fabricate
 
 UNREAD = unknown("lldpctl is not installed")
@@ -51,7 +52,7 @@ def without(*kinds: str) -> Callable[[int, int, Pf], Pf]:
 
 
 def leaf(name: str, chassis: str = "", port: str = "Ethernet0") -> Any:
-    return known((Neighbour(system=name, chassis_id=chassis or f"id of {name}", port_id=port),), "lldpctl -f json0")
+    return known((Announcement(system=name, chassis_id=chassis or f"id of {name}", port_id=port),), "lldpctl -f json0")
 
 
 def address(text: str) -> Any:

@@ -9,8 +9,9 @@ import yaml
 
 from components.discovery.candidates import ports_of
 from components.discovery.questions import Question
-from components.inventory.model import Link, MacEntry, Neighbour, Pf, Route, Switch, SwitchPort
+from components.inventory.model import Link, Pf, Route, Switch, SwitchPort
 from components.inventory.reading import known, unknown
+from components.switches.settings import Announcement, LearnedMac
 from stacks.base import LabError
 from tests.components.discovery.spoilt import (
     UNREAD,
@@ -308,7 +309,7 @@ def test_a_switch_that_receives_interface_names_and_one_chassis_per_host_shows_t
     hosts = each_pf(bare(3, 2), without("gpu", "leaf", "subnet"))
 
     def port(n: int, k: int) -> SwitchPort:
-        heard = Neighbour(system=f"gpu{n:02}.lab.example", chassis_id=mac_of(1, n), port_id=f"ens{k}np0")
+        heard = Announcement(system=f"gpu{n:02}.lab.example", chassis_id=mac_of(1, n), port_id=f"ens{k}np0")
         return SwitchPort(name=f"1/{2 * n + k}", neighbours=known((heard,), "show lldp"))
 
     leaf1 = Switch(
@@ -327,8 +328,8 @@ def test_a_switch_that_receives_interface_names_and_one_chassis_per_host_shows_t
 
 def test_a_mac_table_shows_the_leaf_except_on_ports_that_lead_to_other_switches() -> None:
     hosts = each_pf(bare(3, 2), without("gpu", "leaf", "subnet"))
-    own = {k: tuple(MacEntry(mac=mac_of(k, n), port=f"Ethernet{n}") for n in (1, 2, 3)) for k in (1, 2)}
-    others = {k: tuple(MacEntry(mac=mac_of(3 - k, n), port="Ethernet64") for n in (1, 2, 3)) for k in (1, 2)}
+    own = {k: tuple(LearnedMac(mac=mac_of(k, n), port=f"Ethernet{n}") for n in (1, 2, 3)) for k in (1, 2)}
+    others = {k: tuple(LearnedMac(mac=mac_of(3 - k, n), port="Ethernet64") for n in (1, 2, 3)) for k in (1, 2)}
     leaves = tuple(
         Switch(
             name=f"leaf{k}",
@@ -460,7 +461,9 @@ def test_interfaces_called_otherwise_on_one_node_change_nothing() -> None:
 
 
 def test_two_neighbours_on_one_port_are_no_evidence() -> None:
-    both = known((Neighbour(system="leaf1", chassis_id="1"), Neighbour(system="phone", chassis_id="2")), "lldpctl")
+    both = known(
+        (Announcement(system="leaf1", chassis_id="1"), Announcement(system="phone", chassis_id="2")), "lldpctl"
+    )
     inventory = each_pf(bare(3, 1), without("gpu", "subnet"))
 
     found = inferred(each_pf(inventory, lambda *given: replace(given[2], lldp=both)))

@@ -24,9 +24,7 @@ from components.inventory.model import (
     Inventory,
     KubeNode,
     Link,
-    MacEntry,
     NearestGpus,
-    Neighbour,
     Network,
     Peer,
     Pf,
@@ -39,6 +37,7 @@ from components.inventory.model import (
     Vf,
 )
 from components.inventory.reading import known
+from components.switches.settings import Announcement, LearnedMac
 
 READ_AT = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 VFS = 4
@@ -197,7 +196,9 @@ def management_pf(n: int) -> Pf:
         rdma=known((), f"{net}/device/infiniband"),
         vfs_num=known(0, f"{net}/device/sriov_numvfs"),
         vfs=known((), f"{net}/device"),
-        lldp=known((Neighbour(system="oob1", chassis_id="02:aa:00:00:00:01", port_id=f"Eth{n}"),), "lldpctl -f json0"),
+        lldp=known(
+            (Announcement(system="oob1", chassis_id="02:aa:00:00:00:01", port_id=f"Eth{n}"),), "lldpctl -f json0"
+        ),
     )
 
 
@@ -322,15 +323,15 @@ def gpu(k: int) -> Gpu:
     )
 
 
-def switch_neighbour(k: int, n: int) -> Neighbour:
-    return Neighbour(system=f"leaf{k}", chassis_id=mac_of(200 + k % 50, 0), port_id=f"Ethernet{4 * (n - 1)}")
+def switch_neighbour(k: int, n: int) -> Announcement:
+    return Announcement(system=f"leaf{k}", chassis_id=mac_of(200 + k % 50, 0), port_id=f"Ethernet{4 * (n - 1)}")
 
 
 def leaf(k: int, hosts: int, first: str) -> Switch:
     config, table = "sonic-cfggen -d --print-data", "show mac"
 
     def port(n: int) -> SwitchPort:
-        heard = Neighbour(system=f"{first}{n:02}", port_id=mac_of(k, n), port_description=f"ens{k}np0")
+        heard = Announcement(system=f"{first}{n:02}", port_id=mac_of(k, n), port_description=f"ens{k}np0")
         return SwitchPort(
             name=f"Ethernet{4 * (n - 1)}",
             neighbours=known((heard,), "lldpctl -f json0"),
@@ -354,7 +355,7 @@ def leaf(k: int, hosts: int, first: str) -> Switch:
         ports=known(tuple(port(n) for n in range(1, hosts + 1)), config),
         macs=known(
             tuple(
-                MacEntry(mac=mac_of(k, n), port=f"Ethernet{4 * (n - 1)}", vlan_id=10 + k) for n in range(1, hosts + 1)
+                LearnedMac(mac=mac_of(k, n), port=f"Ethernet{4 * (n - 1)}", vlan_id=10 + k) for n in range(1, hosts + 1)
             ),
             table,
         ),

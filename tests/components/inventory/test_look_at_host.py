@@ -18,19 +18,9 @@ from components.hosts.program.look.run import look
 from components.hosts.program.look.system import complaints, containerd_memlock, version_on_disk
 from components.inventory.answer import host_of
 from components.inventory.hosts import command
-from components.inventory.model import (
-    ConfigFile,
-    Gid,
-    Host,
-    NearestGpus,
-    Neighbour,
-    PendingSetting,
-    Pf,
-    Route,
-    Rule,
-    Xid,
-)
+from components.inventory.model import ConfigFile, Gid, Host, NearestGpus, PendingSetting, Pf, Route, Rule, Xid
 from components.inventory.reading import NOT_READ, known
+from components.switches.settings import Announcement
 from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree, connectx
 from tests.conftest import ROOT
 from tests.messages import states
@@ -168,7 +158,7 @@ def test_quality_of_service_neighbour_counters_and_files_are_read(tree: Tree) ->
     assert (pf.qos.cnp_dscp.value, pf.qos.cnp_priority.value) == (48, 6)
     assert pf.qos.pause_rx.value is True
     assert pf.lldp.value == (
-        Neighbour(
+        Announcement(
             system="leaf1", chassis_id="aa:bb:cc:00:00:01", port_id="Ethernet12", port_description="gpu01 rail-1"
         ),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from components.inventory.model import MacEntry, Neighbour, Switch
+from components.inventory.model import Switch
 from components.inventory.reading import known
 from components.inventory.switches import NO_LLDP, NO_MACS, NO_PORTS, read_switch
 from components.switches.dialect import Dialect, RefusedError
@@ -14,11 +14,12 @@ from components.switches.os import SWITCH_OSES, default_dialect
 from components.switches.os.eos import Eos
 from components.switches.os.nvue import Nvue
 from components.switches.os.sonic import Sonic
+from components.switches.settings import Announcement, LearnedMac
 from stacks.switches import SonicSwitch
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "switches"
-HEARD = Neighbour(system="gpu01", chassis_id="aa:bb:cc:dd:ee:01", port_id="enp5s0", port_description="enp5s0")
+HEARD = Announcement(system="gpu01", chassis_id="aa:bb:cc:dd:ee:01", port_id="enp5s0", port_description="enp5s0")
 
 
 class Recorded:
@@ -68,7 +69,7 @@ def test_sonic_reports_ports_neighbors_and_macs() -> None:
     assert second.mtu_bytes.value == 9100, "SONiC's default"
     assert second.pfc_priorities.value == (3, 4)
     assert first.neighbours.or_else(())[0].system == "gpu01"
-    assert switch.macs.value == (MacEntry(mac="02:00:00:00:00:0a", port="Ethernet0", vlan_id=111),)
+    assert switch.macs.value == (LearnedMac(mac="02:00:00:00:00:0a", port="Ethernet0", vlan_id=111),)
 
 
 def test_nvue_reports_ports_neighbors_and_macs() -> None:
@@ -89,12 +90,12 @@ def test_nvue_reports_ports_neighbors_and_macs() -> None:
 
     assert (first.name, first.vlans.value, second.vlans.value) == ("swp1", (111, 4094), (10,))
     assert first.neighbours.value == (
-        Neighbour(
+        Announcement(
             system="gpu01", chassis_id="aa:bb:cc:dd:ee:01", port_id="aa:bb:cc:dd:ee:02", port_description="enp5s0"
         ),
     )
     assert second.neighbours.value == ()
-    assert switch.macs.value == (MacEntry(mac="02:00:00:00:00:0a", port="swp1", vlan_id=111),)
+    assert switch.macs.value == (LearnedMac(mac="02:00:00:00:00:0a", port="swp1", vlan_id=111),)
 
 
 def test_onyx_reports_ports_and_neighbors_and_no_macs() -> None:

@@ -275,7 +275,19 @@ def test_what_a_look_asks_is_read_if_the_os_can_be_asked(system: str) -> None:
             LearnedMac(mac="02:00:00:00:00:01", port=port, vlan_id=111)
         ]
     assert dialect.speed_mbit_s(port, answers) in (None, 100_000)
-    assert dialect.marking(port, answers, facts(system).settings) == {3: Ecn(min_kbytes=150, max_kbytes=1500)}
+
+
+def test_a_queue_of_sonic_may_have_its_marking_under_a_key_of_several() -> None:
+    answers = answers_of("sonic")
+    [[command, text]] = [row for row in answers.items() if "WRED_PROFILE" in row[1]]
+    database = json.loads(text)
+    queues = {"Ethernet0|2-4": {"wred_profile": "AZURE_LOSSLESS"}, "Ethernet0|3": {"wred_profile": "rocelab_lab"}}
+    database["QUEUE"] = queues
+    everything = facts("sonic").settings.model_copy(update={"ecn": dict.fromkeys(range(8))})
+
+    marking = default_dialect("sonic").facts("Ethernet0", {command: json.dumps(database)}, everything).settings.ecn
+
+    assert {tc: ecn.min_kbytes for tc, ecn in marking.items() if ecn} == {2: 1048, 3: 150, 4: 1048}
 
 
 @pytest.mark.parametrize("system", PORTS)
