@@ -32,6 +32,7 @@ from stacks.cluster import Cluster
 from stacks.drivers import NicDriver
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
+from tests.components.cluster.rendered import objects_of
 from tests.components.hosts.host_runs import fewer_vfs, made, run
 from tests.components.hosts.kernel import PFS, FakeHost
 from tests.components.jobs.jobs import rendered
@@ -247,7 +248,7 @@ def test_the_number_of_vfs_belongs_to_a_pf(lab: Lab) -> None:
 @pytest.mark.row("A 219-234")
 def test_vfs_are_chosen_by_the_name_of_their_pf_never_by_a_device_id(lab: Lab) -> None:
     """101e is the VF of several ConnectX generations: chosen by it, two rails are mixed."""
-    text = json.dumps([program.objects() for program in programs(lab, cluster_of(lab)).values()])
+    text = json.dumps([objects_of(program) for program in programs(lab, cluster_of(lab)).values()])
 
     assert "pfNames" in text
     assert "enp5s0" in text

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from components.cluster.operators import Owner, place
+from components.cluster.operators import place
 from components.cluster.profiles import networks, pools
 from components.cluster.rails import pod_side, populated_rails
 from stacks.cluster import Cluster
@@ -17,7 +17,6 @@ from stacks.lab import Lab
 class AttachmentsArgs:
     lab: Lab
     cluster: Cluster
-    owner: Owner
     networks_after: Sequence[pulumi.Resource]
     """The kind of the networks, or the operator's policies."""
     pools_after: Sequence[pulumi.Resource]
@@ -42,7 +41,7 @@ class Attachments(pulumi.ComponentResource):
         for rendered, after in kinds:
             child = pulumi.ResourceOptions(parent=self, depends_on=list(after))
             for key, manifest in rendered(args.lab, args.cluster).items():
-                placed.append(place(f"{name}-{key}", manifest, args.owner, child))
+                placed.append(place(f"{name}-{key}", manifest, args.lab.name, child))
         self.placed = placed
         self.register_outputs({})
 

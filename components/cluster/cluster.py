@@ -14,7 +14,7 @@ from components.cluster.device_plugins import LAYOUT_ANNOTATION
 from components.cluster.foundations import place_foundations
 from components.cluster.node_checks import gate_spec
 from components.cluster.node_gate import NodeGate
-from components.cluster.operators import Operator, OperatorArgs, Owner
+from components.cluster.operators import Operator, OperatorArgs
 from components.cluster.preconditions import preconditions
 from components.cluster.profiles import DEVICE_PLUGIN, programs
 from components.cluster.roll_out import announce
@@ -68,7 +68,6 @@ class RdmaCluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__("rocelab:cluster:RdmaCluster", name, None, opts)
         lab, cluster = args.lab, _section(args.lab)
-        owner = Owner(lab=lab.name)
         # what the kubeconfig opens is no secret, and stays the same when its login is renewed
         identity = pulumi.Output.unsecret(
             pulumi.Output.from_input(args.kubeconfig).apply(identity_of)
@@ -91,7 +90,7 @@ class RdmaCluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[claim]),
         )
         child = pulumi.ResourceOptions(parent=self, provider=self.provider)
-        after = place_foundations(name, lab, cluster, owner, child)
+        after = place_foundations(name, lab, cluster, child)
         roll_out = None if lab.has_real_pods else ROLL_OUT
         running: dict[str, pulumi.CustomResource] = {}
         for key, program in programs(lab, cluster).items():
@@ -100,7 +99,7 @@ class RdmaCluster(pulumi.ComponentResource):
                 restarts = {LAYOUT_ANNOTATION: args.vf_layout}
             operator_args = OperatorArgs(
                 program=program,
-                owner=owner,
+                lab=lab.name,
                 after=after.get(key, []),
                 roll_out=roll_out,
                 pod_annotations=restarts,
@@ -111,7 +110,6 @@ class RdmaCluster(pulumi.ComponentResource):
             AttachmentsArgs(
                 lab=lab,
                 cluster=cluster,
-                owner=owner,
                 networks_after=after["networks"],
                 pools_after=after["pools"],
             ),

@@ -9,7 +9,7 @@ import pulumi
 
 from components.cluster.gpus import OWNER_S_FIELDS
 from components.cluster.manifests import Manifest
-from components.cluster.operators import Owner, place
+from components.cluster.operators import place
 from components.cluster.profiles import (
     MPI_NAMESPACE,
     kinds,
@@ -28,14 +28,15 @@ Waits = Mapping[str, list[pulumi.CustomResource]]
 
 
 def place_foundations(
-    name: str, lab: Lab, cluster: Cluster, owner: Owner, child: pulumi.ResourceOptions
+    name: str, lab: Lab, cluster: Cluster, child: pulumi.ResourceOptions
 ) -> Waits:
     """Places all of them with the options `child`, and returns what each program waits for."""
 
     def placed(
         key: str, manifest: Manifest, also: pulumi.ResourceOptions | None = None
     ) -> pulumi.CustomResource:
-        return place(f"{name}-{key}", manifest, owner, pulumi.ResourceOptions.merge(child, also))
+        merged = pulumi.ResourceOptions.merge(child, also)
+        return place(f"{name}-{key}", manifest, lab.name, merged)
 
     namespaces, defined = {}, {}
     for key, manifest in render_namespaces(lab, cluster).items():

@@ -8,44 +8,27 @@ import pulumi
 from components.cluster.manifests import Manifest, Program, part, path_of
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
-LAB_LABEL = "rocelab.dev/lab"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Owner:
-    """The lab that an object belongs to, as its labels say."""
-
-    lab: str
-
-    @property
-    def manager(self) -> str:
-        """Field manager of the whole lab.
-
-        The provider's default is random per object, so the run after an interrupted one would
-        conflict with it. Nothing is forced: if another manager sets a field differently, the error
-        names that manager.
-        """
-        return f"rocelab-{self.lab}"
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """What `kubectl get -l` finds the lab's objects by."""
-        return {"app.kubernetes.io/managed-by": "rocelab", LAB_LABEL: self.lab}
+LAB_LABEL, MANAGED_BY = "rocelab.dev/lab", "app.kubernetes.io/managed-by"
+"""What `kubectl get -l` finds the lab's objects by."""
 
 
 def place(
-    name: str, manifest: Mapping[str, object], owner: Owner, opts: pulumi.ResourceOptions
+    name: str, manifest: Mapping[str, object], lab: str, opts: pulumi.ResourceOptions
 ) -> pulumi.CustomResource:
-    """One object, passed to the provider as rendered, with its owner's labels.
+    """One object, passed to the provider as rendered, with the labels of the lab.
 
     The SDK's classes would rename keys (`x-kubernetes-…`, `roleRef`); the provider takes the API's
     own.
+
+    The lab has one field manager. The provider's default is random per object, so the run after an
+    interrupted one would conflict with it. Nothing is forced: if another manager sets a field
+    differently, the error names that manager.
     """
     metadata = manifest["metadata"]
     if not isinstance(metadata, Mapping):
         raise TypeError(f"{name}: the manifest has no metadata")
-    annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: owner.manager}
-    labels = {**metadata.get("labels", {}), **owner.labels}
+    annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: f"rocelab-{lab}"}
+    labels = {**metadata.get("labels", {}), MANAGED_BY: "rocelab", LAB_LABEL: lab}
     owned = {**manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
     api_version = manifest["apiVersion"]
     group = "core/v1" if api_version == "v1" else api_version
@@ -70,7 +53,7 @@ def with_pod_annotations(
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperatorArgs:
     program: Program
-    owner: Owner
+    lab: str
     after: Sequence[pulumi.Resource] = ()
     """The namespace it lives in and the kinds that it watches."""
     pod_annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
@@ -96,7 +79,7 @@ class Operator(pulumi.ComponentResource):
         below = _child(self, args.after)
         needed = []
         for key, manifest in args.program.needs.items():
-            needed.append(place(f"{name}-{key}", manifest, args.owner, below))
+            needed.append(place(f"{name}-{key}", manifest, args.lab, below))
         # without account, rights, settings and kinds, a pod restarts with growing delays
         below = _child(self, [*args.after, *needed])
         below.custom_timeouts = args.roll_out
@@ -105,7 +88,7 @@ class Operator(pulumi.ComponentResource):
             restarting: Mapping[str, object] = manifest
             if args.pod_annotations:
                 restarting = with_pod_annotations(manifest, args.pod_annotations)
-            running = place(f"{name}-{key}", restarting, args.owner, below)
+            running = place(f"{name}-{key}", restarting, args.lab, below)
             self.running[path_of(manifest)] = running
         self.register_outputs({})
 

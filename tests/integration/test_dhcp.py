@@ -18,6 +18,7 @@ from components.cluster.profiles import networks
 from stacks.rails import PodSide, Rail
 from stacks.read import read_stack_file
 from tests.components.cluster.conftest import PROFILES, profiled
+from tests.components.cluster.rendered import objects_of
 from tests.conftest import ROOT
 from tests.integration.namespaces import BIN, Machine, debian, installed, plug
 
@@ -41,7 +42,7 @@ def rendered() -> tuple[Rail, dict[str, Any], list[str]]:
     config = json.loads(attachment["spec"]["config"])
     program = address_source(lab.cluster).program()
     assert program is not None
-    [daemon] = program.objects()
+    [daemon] = objects_of(program)
     pod: Any = daemon["spec"]
     [container] = pod["template"]["spec"]["containers"]
     plugin = {"cniVersion": config["cniVersion"], "name": config["name"], **config["plugins"][0]}

@@ -40,10 +40,6 @@ class Program:
     runs: Mapping[str, Manifest]
     """DaemonSets and Deployments."""
 
-    def objects(self) -> list[Manifest]:
-        """All objects in the order of their placing."""
-        return [*self.needs.values(), *self.runs.values()]
-
 
 def render_program(*templates: str, **values: object) -> Program:
     """The program of templates in this folder, such as `multus/rbac` and `multus/daemonset`."""

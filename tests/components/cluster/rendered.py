@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.cluster.manifests import Manifest
+from components.cluster.manifests import Manifest, Program
 from components.cluster.profiles import kinds, networks, policies, pools, programs, render_namespaces
 from stacks.bill import Upstream
 from stacks.cluster import Cluster
@@ -15,7 +15,7 @@ def everything(lab: Lab) -> dict[str, list[Manifest]]:
     cluster = cluster_of(lab)
     own = {key: kind for key, kind in kinds(cluster).items() if not isinstance(kind, Upstream)}
     found = {
-        **{name: program.objects() for name, program in programs(lab, cluster).items()},
+        **{name: objects_of(program) for name, program in programs(lab, cluster).items()},
         "namespaces": list(render_namespaces(lab, cluster).values()),
         "pool-definitions": list(own.values()),
         "policies": list(policies(lab, cluster).values()),
@@ -23,6 +23,10 @@ def everything(lab: Lab) -> dict[str, list[Manifest]]:
         "networks": list(networks(lab, cluster).values()),
     }
     return {name: manifests for name, manifests in found.items() if manifests}
+
+
+def objects_of(program: Program) -> list[Manifest]:
+    return [*program.needs.values(), *program.runs.values()]
 
 
 def cluster_of(lab: Lab) -> Cluster:

@@ -14,6 +14,7 @@ from components.hosts.bootstrap.join import new_invitation
 from simulator.plane.api import Api
 from simulator.plane.layout import Layout
 from tests.components.cluster.readback import kinds_of, missing, path_of
+from tests.components.cluster.rendered import objects_of
 from tests.components.hosts.bootstrap.kubeadm_labs import KUBEADM, ONE
 
 pytestmark = pytest.mark.sim
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.sim
 def test_flannel_is_taken_whole(api: Api) -> None:
     assert ONE.cluster is not None
     kinds = kinds_of(api)
-    for manifest in programs(ONE, ONE.cluster)["flannel"].objects():
+    for manifest in objects_of(programs(ONE, ONE.cluster)["flannel"]):
         found: Any = manifest
         live = api.apply(path_of(found, kinds), found, dry_run=True)
         assert list(missing(found, live)) == [], found["kind"]

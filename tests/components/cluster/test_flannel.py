@@ -6,6 +6,7 @@ from typing import Any
 from components.cluster.profiles import programs
 from stacks.lab import Lab
 from tests.components.cluster.conftest import parts
+from tests.components.cluster.rendered import objects_of
 from tests.labs import made_here
 
 
@@ -36,7 +37,7 @@ def test_it_goes_through_the_lab_s_registry_and_renders_nothing_empty():
     given["cluster"]["registry"] = {"mirrors": {"ghcr.io": "registry.lab:5000/ghcr"}}
     lab = Lab.model_validate_json(json.dumps(given))
     assert lab.cluster is not None
-    objects = programs(lab, lab.cluster)["flannel"].objects()
+    objects = objects_of(programs(lab, lab.cluster)["flannel"])
     images = {value for manifest in objects for path, value in parts(manifest) if path.endswith(".image")}
     empty = [path for manifest in objects for path, value in parts(manifest) if value in ({}, [], None)]
 

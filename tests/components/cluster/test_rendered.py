@@ -7,7 +7,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from components.cluster.ipam import address_source
-from components.cluster.manifests import Program
 from components.cluster.profiles import programs, render_namespaces
 from stacks.base import members
 from stacks.cluster import Cluster
@@ -244,9 +243,3 @@ def test_namespaces_of_the_users_are_never_made_here(lab: Lab, cluster: Cluster)
 
     assert set(render_namespaces(lab, cluster)) == {"mpi-operator", "rocelab-bench"}
     assert set(render_namespaces(lab, theirs)) == {"mpi-operator"}
-
-
-def test_a_program_lists_what_it_needs_before_what_runs() -> None:
-    program = Program(needs={"account": {"kind": "a"}}, runs={"daemonset": {"kind": "b"}})
-
-    assert [manifest["kind"] for manifest in program.objects()] == ["a", "b"]
