@@ -12,6 +12,17 @@ from components.audit.view import View
 
 PRACTICE = "practice"
 """Source of what we know from practice alone."""
+COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
+MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
+THRESHOLDS = (
+    "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
+)
+OPTIMIZED = "https://github.com/Mellanox/nic-configuration-operator"
+CUMULUS = (
+    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/"
+    "Layer-1-and-Switch-Ports/"
+    "Quality-of-Service/RDMA-over-Converged-Ethernet-RoCE"
+)
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 Judge = Callable[[View], Faults]

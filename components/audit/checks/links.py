@@ -4,14 +4,8 @@ from collections.abc import Iterator
 
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
-from components.audit.registry import PRACTICE, check
+from components.audit.registry import COUNTERS, MONITOR, PRACTICE, THRESHOLDS, check
 from components.audit.view import View, fault
-
-MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
-THRESHOLDS = (
-    "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
-)
-COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
 
 FLAP_CHANGES = 2
 """Changes of carrier that are one interruption: down and up."""

@@ -5,13 +5,8 @@ from statistics import median
 
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
-from components.audit.registry import PRACTICE, check
+from components.audit.registry import COUNTERS, PRACTICE, THRESHOLDS, check
 from components.audit.view import View
-
-COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
-THRESHOLDS = (
-    "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
-)
 
 MOST_TIMEOUTS_PER_S = 1
 """Of `local_ack_timeout_err`, as NVSentinel has it."""

@@ -1,11 +1,10 @@
 """MTU from pod to switch: PF, VF, pod, RDMA and switch port."""
 
 from components.audit.findings import Faults, Severity
-from components.audit.registry import check
+from components.audit.registry import COUNTERS, check
 from components.audit.view import View, fault
 from components.inventory.model import Attachment
 
-COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
 VF_MTU = "https://github.com/k8snetworkplumbingwg/sriov-cni/issues/123"
 CHAIN = "https://github.com/spidernet-io/spiderpool/pull/5795"
 IB_ADDR = "https://github.com/torvalds/linux/blob/master/include/rdma/ib_addr.h"

@@ -5,17 +5,14 @@ from collections import Counter
 
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
-from components.audit.registry import check
+from components.audit.registry import COUNTERS, MONITOR, OPTIMIZED, check
 from components.audit.view import View, fault
 from components.hosts.program.look.pci import ACS_REMEDY, HYPERVISORS
 from components.inventory.model import Host
 
-COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
-MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
 NCCL_DOCS = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs"
 NCCL = f"{NCCL_DOCS}/troubleshooting/gpu_troubleshooting.html"
 NCCL_ENV = f"{NCCL_DOCS}/env.html"
-OPTIMIZED = "https://github.com/Mellanox/nic-configuration-operator"
 LINUX = "https://github.com/torvalds/linux/blob/master"
 IOMMU = f"{LINUX}/Documentation/ABI/testing/sysfs-kernel-iommu_groups"
 

@@ -1,7 +1,7 @@
 """Quality of service: NIC and switch must treat RoCE and its congestion notifications alike."""
 
 from components.audit.findings import Faults, Severity
-from components.audit.registry import PRACTICE, check
+from components.audit.registry import CUMULUS, PRACTICE, check
 from components.audit.view import View, fault
 from stacks.qos import Qos
 
@@ -10,11 +10,6 @@ FLOW = "https://docs.nvidia.com/networking/display/mlnxenv24103250lts/Flow+Contr
 PAUSE = "https://docs.nvidia.com/networking/display/freebsdv371/Flow+Control"
 ECN = "https://docs.nvidia.com/doca/archive/3-1-0/Explicit+Congestion+Notification"
 DCBX = "https://github.com/torvalds/linux/commit/0eca995f3ede3a4fc77e0ea29a7a6c0a4c4fde0f"
-CUMULUS = (
-    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/"
-    "Layer-1-and-Switch-Ports/"
-    "Quality-of-Service/RDMA-over-Converged-Ethernet-RoCE"
-)
 
 DEFAULTS = Qos()
 """Of NVIDIA's switches: RoCE on DSCP 26 and priority 3, notifications on DSCP 48 and priority 6."""

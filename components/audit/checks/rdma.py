@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
-from components.audit.registry import PRACTICE, check
+from components.audit.registry import MONITOR, PRACTICE, check
 from components.audit.view import View, fault
 from components.inventory.model import RdmaPort
 
-MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
 GPUDIRECT = (
     "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
 )

@@ -8,18 +8,13 @@ from components.audit.checks.links import gbit, link_speed
 from components.audit.checks.qos import numbers, pfc_switch
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import AuditUplink, Port
-from components.audit.registry import PRACTICE, check
+from components.audit.registry import CUMULUS, PRACTICE, check
 from components.audit.view import View, fault
 from components.inventory.reading import Reading
 from stacks.switches import cables
 
 DEEPOPS = "https://github.com/NVIDIA/deepops/blob/master/docs/k8s-cluster/roce-perf-k8s.md"
 LLDP = "https://github.com/scitix/sichek/pull/133"
-CUMULUS = (
-    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/"
-    "Layer-1-and-Switch-Ports/"
-    "Quality-of-Service/RDMA-over-Converged-Ethernet-RoCE"
-)
 UNHEARD = "neither LLDP nor a MAC table shows its switch"
 
 

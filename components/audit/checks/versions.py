@@ -6,12 +6,11 @@ from functools import partial
 
 from components.audit.findings import Faults, Severity
 from components.audit.fleet import Port
-from components.audit.registry import PRACTICE, check
+from components.audit.registry import OPTIMIZED, PRACTICE, check
 from components.audit.view import View, fault
 from components.inventory.reading import NOT_READ, Reading
 
 CLUSTER_HEALTH = "https://github.com/imbue-ai/cluster-health"
-OPTIMIZED = "https://github.com/Mellanox/nic-configuration-operator"
 NEXT_BOOT = "https://docs.nvidia.com/networking/display/mftv4280/examples+of+mlxconfig+usage"
 FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html"
 
