@@ -6,7 +6,6 @@ those of storage, have no part in it.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -41,11 +40,14 @@ class Topology(BaseModel):
 
 def topology_of(lab: Lab, heard: Heard) -> Topology:
     """The blocks of a lab. A port that hears another switch of the lab than declared was moved."""
-    cabling = _Cabling(lab, heard)
+    declared = {}
+    for switch in lab.switches:
+        for node_name, interface, _ in cables(switch):
+            declared[node_name, interface] = switch.name
     leaves = {}
     for node in lab.nodes:
         if node.state != "absent":
-            leaves[node.name] = cabling.leaves_of(node)
+            leaves[node.name] = _leaves_of(lab, node, declared, heard.get(node.name, {}))
     whole = {frozenset(on.values()) for on in leaves.values() if on and all(on.values())}
     blocks: dict[str, list[str]] = {}
     unknown = []
@@ -65,26 +67,17 @@ def topology_of(lab: Lab, heard: Heard) -> Topology:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cabling:
-    lab: Lab
-    heard: Heard
-    declared: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for switch in self.lab.switches:
-            for node, interface, _ in cables(switch):
-                self.declared[node, interface] = switch.name
-
-    def leaves_of(self, node: Node) -> dict[str, str]:
-        """The leaf of each rail; empty for one whose cable is unknown."""
-        known = {switch.name for switch in self.lab.switches}
-        leaves = {}
-        for pf in node.pfs:
-            declared = self.declared.get((node.name, pf.interface), "")
-            heard = self.heard.get(node.name, {}).get(pf.interface, "")
-            leaves[pf.rail] = heard if heard in known or not declared else declared
-        return leaves
+def _leaves_of(
+    lab: Lab, node: Node, declared: Mapping[tuple[str, str], str], heard: Mapping[str, str]
+) -> dict[str, str]:
+    """The leaf of each rail; empty for one whose cable is unknown."""
+    known = {switch.name for switch in lab.switches}
+    leaves = {}
+    for pf in node.pfs:
+        leaf = declared.get((node.name, pf.interface), "")
+        hears = heard.get(pf.interface, "")
+        leaves[pf.rail] = hears if hears in known or not leaf else leaf
+    return leaves
 
 
 def heard_by(facts: Mapping[str, Mapping[str, object]]) -> Heard:

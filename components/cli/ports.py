@@ -53,7 +53,7 @@ def _document(lab: Lab, trial: Trial, findings: Sequence[Finding]) -> dict[str, 
                 "from": probe.source or "here",
                 "to": probe.target,
                 "protocol": probe.row.protocol,
-                "port": probe.ports,
+                "port": str(probe.port),
                 "answer": answer.summary,
             }
         )

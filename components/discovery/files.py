@@ -1,7 +1,6 @@
 """The files of a draft, and what is said of it in short."""
 
-import dataclasses
-import json
+from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -75,12 +74,7 @@ def summary_of(draft: Draft, files: list[Path]) -> dict[str, JsonValue]:
         "files": [str(file) for file in files],
         "rails": rails,
         "drained": list(draft.drained),
-        "questions": [_plain(question) for question in draft.questions],
-        "notices": [_plain(notice) for notice in draft.notices],
+        "questions": [asdict(question) for question in draft.questions],
+        "notices": [asdict(notice) for notice in draft.notices],
         "unread": list(draft.unread),
     }
-
-
-def _plain(section: questions.Question | questions.Notice) -> JsonValue:
-    plain: JsonValue = json.loads(json.dumps(dataclasses.asdict(section)))
-    return plain

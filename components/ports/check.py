@@ -98,7 +98,7 @@ def faults(answers: Sequence[Answer]) -> list[Finding]:
             continue
         probe, row = answer.probe, answer.probe.row
         source = probe.source or "here"
-        target = f"{probe.target} {row.protocol} {probe.ports} ({row.why})"
+        target = f"{probe.target} {row.protocol} {probe.port} ({row.why})"
         if fault.code == NOT_TESTED:
             alike[fault, source].append(target)
         else:
@@ -147,7 +147,7 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
             listed = faulty[:MOST_LINES]
         for answer in listed:
             source = answer.probe.source or "here"
-            way = f"{source} -> {answer.probe.target} {row.protocol} {answer.probe.ports}"
+            way = f"{source} -> {answer.probe.target} {row.protocol} {answer.probe.port}"
             lines.append(f"{way}: {answer.summary}")
         if len(of_row) > MOST_LINES:
             good = len(of_row) - len(faulty)

@@ -72,10 +72,6 @@ class PortRow:
     def __str__(self) -> str:
         return f"{self.source} -> {self.target} {self.protocol} {self.ports}"
 
-    @property
-    def way(self) -> tuple[Role, Role, Protocol, int]:
-        return self.source, self.target, self.protocol, self.first
-
 
 def port_matrix(lab: Lab) -> tuple[PortRow, ...]:
     """Every row, in the order of the layers; the same lab gives the same rows."""

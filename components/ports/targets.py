@@ -95,10 +95,6 @@ class Probe:
     address: str
     port: int
 
-    @property
-    def ports(self) -> str:
-        return str(self.port)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unproven:
