@@ -16,15 +16,7 @@ from components.audit.rows import report_of
 from components.audit.waivers import NONE, Waivers, read_waivers
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, look_options, looked, out_option, summarize
-from components.cli.options import (
-    FILE,
-    Output,
-    Verb,
-    examples,
-    is_given,
-    output_options,
-    stack_options,
-)
+from components.cli.options import FILE, Output, Verb, is_given, output_options, stack_options, verb
 from components.inventory.document import load
 from components.inventory.model import Inventory
 from components.stack import Stack
@@ -72,7 +64,7 @@ def audit_options(verb: Verb) -> Verb:
         help="Fail for a finding of this severity and for every worse one.",
     )
     @functools.wraps(verb)
-    def with_options(*given: object, fail_on: str, **named: Any) -> Exit:
+    def with_options(*given: object, fail_on: str, **named: Any) -> Exit | None:
         files = {}
         for name in ("source", "since", "waiver_file"):
             files[name] = named.pop(name)
@@ -82,12 +74,10 @@ def audit_options(verb: Verb) -> Verb:
     return with_options
 
 
-@click.command(
-    epilog=examples(
-        "rocelab audit --from inventory.json",
-        "rocelab audit --stack pod1 --since yesterday.json --fail-on medium",
-        "rocelab audit --from inventory.json --html audit.html --waivers waivers.yaml",
-    )
+@verb(
+    "rocelab audit --from inventory.json",
+    "rocelab audit --stack pod1 --since yesterday.json --fail-on medium",
+    "rocelab audit --from inventory.json --html audit.html --waivers waivers.yaml",
 )
 @audit_options
 @click.option(

@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from components.cli.exits import Exit, ended, exit_of
-from components.cli.options import examples, json_option, show, stack_options
+from components.cli.options import json_option, show, stack_options, verb
 from components.ssh.credentials import login_to
 from components.stack import Stack
 from components.validation.bitfusion import (
@@ -25,11 +25,7 @@ from components.validation.bitfusion import (
 from components.validation.by_hand import Screen, until_told
 
 
-@click.command(
-    epilog=examples(
-        "rocelab bitfusion --stack bitfusion --plan", "rocelab bitfusion --stack bitfusion"
-    )
-)
+@verb("rocelab bitfusion --stack bitfusion --plan", "rocelab bitfusion --stack bitfusion")
 @stack_options
 @click.option("--plan", is_flag=True, help="Print the commands of both ends, and run nothing.")
 @click.option(

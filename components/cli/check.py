@@ -5,17 +5,15 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, examples, json_option, show
+from components.cli.options import FILE, json_option, show, verb
 from components.review.effects import review_of
 from components.review.preview import read_preview
 from components.review.rules import broken_rules
 
 
-@click.command(
-    epilog=examples(
-        "pulumi preview --json --stack dgx > preview.json && rocelab check preview.json",
-        "rocelab check preview.json --reviewed sn2700",
-    )
+@verb(
+    "pulumi preview --json --stack dgx > preview.json && rocelab check preview.json",
+    "rocelab check preview.json --reviewed sn2700",
 )
 @click.argument("file", type=FILE)
 @click.option(

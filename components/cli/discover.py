@@ -7,7 +7,7 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, look_options, looked, summarize
-from components.cli.options import FILE, FOLDER, examples, json_option, show
+from components.cli.options import FILE, FOLDER, json_option, show, verb
 from components.discovery.draft import Draft, draft_of
 from components.discovery.files import (
     checked_name,
@@ -24,11 +24,9 @@ from components.inventory.document import load
 INVENTORY = "inventory.json"
 
 
-@click.command(
-    epilog=examples(
-        "rocelab discover --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts --name pod1",
-        "rocelab discover --from inventory.json --name pod1 --answers answers.yaml --force",
-    )
+@verb(
+    "rocelab discover --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts --name pod1",
+    "rocelab discover --from inventory.json --name pod1 --answers answers.yaml --force",
 )
 @click.option("--name", required=True, metavar="NAME", help="Name the lab and its stack.")
 @click.option(

@@ -8,7 +8,7 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, look_options, request_of
-from components.cli.options import NEW_FILE, examples, json_option, say, show, stack_options
+from components.cli.options import NEW_FILE, json_option, say, show, stack_options, verb
 from components.inventory.evidence import Bundle, archive, gather
 from components.stack import Stack
 from stacks.files import require_writable, write_file
@@ -19,12 +19,10 @@ SHOWN_VALUES = 3
 PLURALS = {"IPv4 address": "IPv4 addresses", "IPv6 address": "IPv6 addresses"}
 
 
-@click.command(
-    epilog=examples(
-        "rocelab evidence --hosts 192.0.2.11 --user ops --known-hosts known_hosts --out "
-        "cx7-debian12.tar.gz",
-        "rocelab evidence --stack dgx --out cx7-debian12.tar.gz",
-    )
+@verb(
+    "rocelab evidence --hosts 192.0.2.11 --user ops --known-hosts known_hosts --out "
+    "cx7-debian12.tar.gz",
+    "rocelab evidence --stack dgx --out cx7-debian12.tar.gz",
 )
 @stack_options
 @look_options

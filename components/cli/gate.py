@@ -9,7 +9,7 @@ from components.audit.audit import audit
 from components.cli.audit import AuditOptions, audit_options
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, request_of
-from components.cli.options import FILE, FOLDER, examples, json_option, say, show, stack_options
+from components.cli.options import FILE, FOLDER, json_option, say, show, stack_options, verb
 from components.gate.decision import GateMaterial, LabGate, decide
 from components.gate.publish import publish, write_results
 from components.gate.state import measured_state
@@ -31,13 +31,11 @@ KEPT_LOOK = "gate.json"
 """The last look of a gate over all nodes, beside the lab's runs: the next one compares counters."""
 
 
-@click.command(
-    epilog=examples(
-        "rocelab gate --stack dgx",
-        "rocelab gate --stack dgx --node gpu07 --json",
-        "rocelab gate --stack dgx --results /shared/rocelab --publish",
-        "rocelab gate --format slurm --results /shared/rocelab > /etc/slurm/rocelab-gate.sh",
-    )
+@verb(
+    "rocelab gate --stack dgx",
+    "rocelab gate --stack dgx --node gpu07 --json",
+    "rocelab gate --stack dgx --results /shared/rocelab --publish",
+    "rocelab gate --format slurm --results /shared/rocelab > /etc/slurm/rocelab-gate.sh",
 )
 @stack_options
 @click.option(

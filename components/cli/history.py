@@ -5,21 +5,20 @@ import sys
 import click
 from rich.console import Console
 
-from components.cli.exits import Exit
-from components.cli.options import examples, json_option, show, stack_options
+from components.cli.options import json_option, show, stack_options, verb
 from components.report.runs import PIPED_COLUMNS, history_in_state, how_to_measure, print_runs
 from components.stack import Stack
 from components.validation import store
 from components.validation.history import history_of
 
 
-@click.command(epilog=examples("rocelab history --stack dgx"))
+@verb("rocelab history --stack dgx")
 @stack_options
 @click.option(
     "--state", is_flag=True, help="Read the stack's state, even where the store has runs."
 )
 @json_option
-def command(stack: Stack, state: bool, as_json: bool) -> Exit:
+def command(stack: Stack, state: bool, as_json: bool) -> None:
     """List a lab's last runs: verdicts, values, and the run that new ones are compared with.
 
     The runs come from the lab's store; where it has none, from the stack's state.
@@ -40,4 +39,3 @@ def command(stack: Stack, state: bool, as_json: bool) -> Exit:
         width = None if sys.stdout.isatty() else PIPED_COLUMNS
         console = Console(highlight=False, width=width)
         print_runs(console, lab, entries, history, place)
-    return Exit.CLEAN

@@ -28,7 +28,7 @@ def command() -> None:
 @command.command("list", epilog=examples("rocelab image list --stack dgx"))
 @stack_options
 @json_option
-def list_(stack: Stack, as_json: bool) -> Exit:
+def list_(stack: Stack, as_json: bool) -> None:
     """List every image that the lab pulls.
 
     Where the lab pulls an image from a mirror, that name follows behind a tab.
@@ -42,7 +42,6 @@ def list_(stack: Stack, as_json: bool) -> Exit:
         lines.append("\t".join(dict.fromkeys(names)))
     rows = [{"image": image, "pulled_from": source} for image, source in pulled.items()]
     show("\n".join(lines), rows, as_json=as_json)
-    return Exit.CLEAN
 
 
 @command.command(epilog=examples("rocelab image pin --stack dgx"))
@@ -84,22 +83,20 @@ tool_option = click.option(
 
 @command.command("show", epilog=examples("rocelab image show --stack dgx > Dockerfile"))
 @_target_options
-def show_(stack: Stack, which: str, to: str | None) -> Exit:
+def show_(stack: Stack, which: str, to: str | None) -> None:
     """Print the Dockerfile of a benchmark image."""
     click.echo(target_of(stack.lab(), which, to).dockerfile, nl=False)
-    return Exit.CLEAN
 
 
 @command.command("build", epilog=examples("rocelab image build --stack dgx --which training"))
 @_target_options
 @tool_option
 @json_option
-def build_(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bool) -> Exit:
+def build_(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bool) -> None:
     """Build a benchmark image."""
     target, tool = target_of(stack.lab(), which, to), find_tool(tool)
     build(tool, target.dockerfile, target.tag, say)
     show(target.tag, {"tag": target.tag, "tool": tool}, as_json=as_json)
-    return Exit.CLEAN
 
 
 @command.command(
@@ -110,14 +107,13 @@ def build_(stack: Stack, which: str, to: str | None, tool: str | None, as_json: 
 @_target_options
 @tool_option
 @json_option
-def push(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bool) -> Exit:
+def push(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bool) -> None:
     """Build a benchmark image, push it, and print its name with the digest."""
     lab = stack.lab()
     target, tool = target_of(lab, which, to), find_tool(tool)
     build(tool, target.dockerfile, target.tag, say)
     result = pushed(tool, target, stack.root / RESULTS / f"{lab.name}-{which}.json", say)
     show(str(result["image"]), result, as_json=as_json)
-    return Exit.CLEAN
 
 
 @command.command(
@@ -155,7 +151,7 @@ def check(image: Path, as_json: bool) -> Exit:
 )
 @click.option("--bitfusion", is_flag=True, help="Also install the Bitfusion client of the lab.")
 @stack_options
-def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> Exit:
+def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> None:
     """Print a Dockerfile that adds PVRDMA support to an image.
 
     IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout. The packages come
@@ -164,11 +160,10 @@ def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> Exit:
     verbs = judge(read_image(image))
     if not bitfusion:
         click.echo(repair_dockerfile(base, verbs), nl=False)
-        return Exit.CLEAN
+        return
     client = stack.lab().bitfusion_client
     if client is None:
         raise LabError(
             f"{stack.file} has no bitfusion_client, so there is nothing to install beside the verbs"
         )
     click.echo(client_dockerfile(base, verbs, client), nl=False)
-    return Exit.CLEAN

@@ -4,8 +4,7 @@ from typing import get_args
 
 import click
 
-from components.cli.exits import Exit
-from components.cli.options import examples, json_option, say, show, stack_options
+from components.cli.options import json_option, say, show, stack_options, verb
 from components.jobs.workers import Transport
 from components.stack import Stack
 from components.validation.benchmarks.jobs.plan import JOBS, job_of
@@ -13,9 +12,7 @@ from stacks.benchmarks import Benchmarks
 from stacks.safe_yaml import to_yaml
 
 
-@click.command(
-    epilog=examples("rocelab job nccl --stack dgx --transport tcp | kubectl create -f -")
-)
+@verb("rocelab job nccl --stack dgx --transport tcp | kubectl create -f -")
 @click.argument("job", type=click.Choice(JOBS))
 @stack_options
 @click.option(
@@ -39,7 +36,7 @@ def command(
     device_resource: str | None,
     image: str | None,
     as_json: bool,
-) -> Exit:
+) -> None:
     """Print a benchmark job for kubectl, as YAML or JSON.
 
     How to follow the job is printed on stderr.
@@ -51,4 +48,3 @@ def command(
     namespace = (lab.benchmarks or Benchmarks()).namespace
     launcher = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=launcher"
     say(f"follow it: kubectl logs -f -n {namespace} -l {launcher}")
-    return Exit.CLEAN

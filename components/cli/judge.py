@@ -5,14 +5,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import (
-    FILE,
-    Output,
-    examples,
-    is_given,
-    output_options,
-    stack_options,
-)
+from components.cli.options import FILE, Output, is_given, output_options, stack_options, verb
 from components.inventory.document import load
 from components.judge.assessment import Assessment
 from components.judge.judge import judge
@@ -25,12 +18,10 @@ FRAMINGS = {"roce": "roce_v2", "roce-v1": "roce_v1", "infiniband": "infiniband"}
 MOST_BYTES = 64 * 2**20
 
 
-@click.command(
-    epilog=examples(
-        "rocelab judge run.log --nic 400G --nics-per-node 8 --nodes 2 --gpus-per-node 8",
-        "ib_write_bw 192.0.2.12 --report_gbits | rocelab judge - --nic 100G --mtu 4096",
-        "rocelab judge before.log after.log --nic 200G --html judged.html",
-    )
+@verb(
+    "rocelab judge run.log --nic 400G --nics-per-node 8 --nodes 2 --gpus-per-node 8",
+    "ib_write_bw 192.0.2.12 --report_gbits | rocelab judge - --nic 100G --mtu 4096",
+    "rocelab judge before.log after.log --nic 200G --html judged.html",
 )
 @click.argument(
     "logs", nargs=-1, required=True, type=click.Path(allow_dash=True, dir_okay=False, exists=True)

@@ -14,16 +14,7 @@ from typing import Any
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import (
-    FILE,
-    NEW_FILE,
-    Verb,
-    examples,
-    json_option,
-    say,
-    show,
-    stack_options,
-)
+from components.cli.options import FILE, NEW_FILE, Verb, json_option, say, show, stack_options, verb
 from components.inventory.document import save
 from components.inventory.hosts import LookTarget
 from components.inventory.look import LookRequest, Unread, look, unread
@@ -113,7 +104,7 @@ def look_options(verb: Verb) -> Verb:
         "--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown."
     )
     @functools.wraps(verb)
-    def with_options(*given: object, **named: Any) -> Exit:
+    def with_options(*given: object, **named: Any) -> Exit | None:
         options = LookOptions(
             **{field.name: named.pop(field.name) for field in fields(LookOptions)}
         )
@@ -131,14 +122,12 @@ out_option = click.option(
 )
 
 
-@click.command(
-    epilog=examples(
-        "rocelab look --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts",
-        "rocelab look --hosts 'gpu[01-64]=192.0.2.[11-74]' --user ops --known-hosts known_hosts",
-        "rocelab look --hosts node1 --user ops --known-hosts known_hosts --switch "
-        "leaf1=sonic@192.0.2.201",
-        "rocelab look --stack dgx",
-    )
+@verb(
+    "rocelab look --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts",
+    "rocelab look --hosts 'gpu[01-64]=192.0.2.[11-74]' --user ops --known-hosts known_hosts",
+    "rocelab look --hosts node1 --user ops --known-hosts known_hosts --switch "
+    "leaf1=sonic@192.0.2.201",
+    "rocelab look --stack dgx",
 )
 @stack_options
 @look_options

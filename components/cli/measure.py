@@ -3,19 +3,17 @@
 import click
 
 from components.cli.exits import Exit, ended, exit_of
-from components.cli.options import examples, json_option, show, stack_options
+from components.cli.options import json_option, show, stack_options, verb
 from components.stack import Stack
 from components.validation.by_hand import described, measured, planned
 from components.validation.measuring import shown
 
 
-@click.command(
-    epilog=examples(
-        "rocelab measure --stack lab --plan",
-        "rocelab measure --stack lab --only ib_write_bw --only rail-a --only gpu01 --only gpu02",
-        "rocelab measure --stack lab --node gpu07",
-        "rocelab measure --stack lab --json > run.json",
-    )
+@verb(
+    "rocelab measure --stack lab --plan",
+    "rocelab measure --stack lab --only ib_write_bw --only rail-a --only gpu01 --only gpu02",
+    "rocelab measure --stack lab --node gpu07",
+    "rocelab measure --stack lab --json > run.json",
 )
 @stack_options
 @click.option(

@@ -2,7 +2,6 @@
 
 import click
 
-from components.cli.exits import Exit
 from components.cli.options import examples, show, stack_options
 from components.gate.state import measured_state
 from components.metrics.prometheus import board_of, rules_of, verdict_text
@@ -22,26 +21,23 @@ def command() -> None:
 
 @command.command(epilog=examples("rocelab metrics rules --stack dgx | promtool check rules"))
 @stack_options
-def rules(stack: Stack) -> Exit:
+def rules(stack: Stack) -> None:
     """Print the alert rules of the lab for Prometheus."""
     click.echo(to_yaml(rules_of(stack.lab())), nl=False)
-    return Exit.CLEAN
 
 
 @command.command(epilog=examples("rocelab metrics dashboard --stack dgx > dgx.json"))
 @stack_options
-def dashboard(stack: Stack) -> Exit:
+def dashboard(stack: Stack) -> None:
     """Print a board of the lab, to be imported into Grafana."""
     show("", board_of(stack.lab()), as_json=True)
-    return Exit.CLEAN
 
 
 @command.command(
     epilog=examples("rocelab metrics verdict --stack dgx > NODE_EXPORTER/rocelab_verdict.prom")
 )
 @stack_options
-def verdict(stack: Stack) -> Exit:
+def verdict(stack: Stack) -> None:
     """Print value and age of the stack's verdict as a text file of node_exporter."""
     lab = stack.lab()
     click.echo(verdict_text(lab.name, measured_state(stack, lab, None)), nl=False)
-    return Exit.CLEAN

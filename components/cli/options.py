@@ -19,14 +19,16 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 """A folder that may be missing."""
 FOLDER.name = "folder"
 
-Verb = Callable[..., Exit]
+Result = Exit | None
+"""None: done, and nothing can be wrong."""
+Verb = Callable[..., Result]
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document instead."
 )
 
 
-def stack_options(verb: Verb) -> Verb:
+def stack_options(run: Verb) -> Verb:
     """Adds the two options of the pulumi CLI that name a lab; the verb gets its `Stack`."""
 
     @click.option(
@@ -38,10 +40,10 @@ def stack_options(verb: Verb) -> Verb:
         help="Use the lab in Pulumi.NAME.yaml.",
     )
     @click.option("--config-file", type=FILE, help="Use the lab in this file instead.")
-    @functools.wraps(verb)
-    def named(*given: object, name: str, config_file: Path | None, **options: object) -> Exit:
+    @functools.wraps(run)
+    def named(*given: object, name: str, config_file: Path | None, **options: object) -> Result:
         stack = Stack(root=project_root(Path.cwd()), name=name, config_file=config_file)
-        return verb(*given, stack=stack, **options)
+        return run(*given, stack=stack, **options)
 
     return named
 
@@ -68,22 +70,22 @@ class Output:
         show(text, document, as_json=self.as_json)
 
 
-def output_options(verb: Verb) -> Verb:
+def output_options(run: Verb) -> Verb:
     """Adds the formats of a result; the verb gets its `Output`."""
 
     @click.option("--markdown", is_flag=True, help="Print Markdown for an issue thread instead.")
     @click.option("--html", "page", type=NEW_FILE, help="Write one page for a browser too.")
     @json_option
-    @functools.wraps(verb)
+    @functools.wraps(run)
     def with_output(
         *given: object, markdown: bool, page: Path | None, as_json: bool, **named: object
-    ) -> Exit:
+    ) -> Result:
         if markdown and as_json:
             raise click.UsageError("--markdown and --json both print to stdout: use only one")
         if page:
             require_writable(page)
         output = Output(markdown=markdown, page=page, as_json=as_json)
-        return verb(*given, output=output, **named)
+        return run(*given, output=output, **named)
 
     return with_output
 
@@ -92,6 +94,11 @@ def is_given(stack: Stack) -> bool:
     """Whether the caller has named a lab."""
     source = click.get_current_context().get_parameter_source("name")
     return bool(stack.config_file) or source is not click.core.ParameterSource.DEFAULT
+
+
+def verb(*lines: str) -> Callable[[Verb], click.Command]:
+    """A command with these examples at the end of its help."""
+    return click.command(epilog=examples(*lines))
 
 
 def examples(*lines: str) -> str:

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import click
 
-from components.cli.exits import Exit
-from components.cli.options import FILE, examples, json_option, show
+from components.cli.options import FILE, json_option, show, verb
 from components.fabric.ovf import Property, read_descriptor
 
 
-@click.command(epilog=examples("rocelab ovf bitfusion-server.ova"))
+@verb("rocelab ovf bitfusion-server.ova")
 @click.argument("file", type=FILE)
 @json_option
-def command(file: Path, as_json: bool) -> Exit:
+def command(file: Path, as_json: bool) -> None:
     """List the networks and properties of an OVA, or of its OVF.
 
     These are the names that bitfusion.keys and bitfusion.properties in a lab file may use.
@@ -23,7 +22,6 @@ def command(file: Path, as_json: bool) -> Exit:
     for prop in descriptor.properties.values():
         lines.append(f"{prop.key}: {_notes(prop)}")
     show("\n".join(lines), asdict(descriptor), as_json=as_json)
-    return Exit.CLEAN
 
 
 def _notes(prop: Property) -> str:

@@ -4,10 +4,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
-import click
-
 from components.cli.exits import Exit, exit_of
-from components.cli.options import examples, json_option, show, stack_options
+from components.cli.options import json_option, show, stack_options, verb
 from components.hosts.calls import Report
 from components.hosts.document import owner_of, target_record
 from components.hosts.plan import (
@@ -27,9 +25,7 @@ from stacks.sets import folded
 from stacks.words import plural
 
 
-@click.command(
-    epilog=examples("rocelab plan --stack dgx", "rocelab plan --config-file Pulumi.dgx.yaml --json")
-)
+@verb("rocelab plan --stack dgx", "rocelab plan --config-file Pulumi.dgx.yaml --json")
 @stack_options
 @json_option
 def command(stack: Stack, as_json: bool) -> Exit:

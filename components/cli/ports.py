@@ -6,7 +6,7 @@ import click
 from pydantic import JsonValue
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import examples, json_option, show, stack_options
+from components.cli.options import json_option, show, stack_options, verb
 from components.finding import Finding
 from components.ports.check import NOT_TESTED, Trial, faults, table, try_all
 from components.ports.matrix import as_json as matrix_as_json
@@ -17,7 +17,7 @@ from stacks.lab import Lab
 from stacks.words import plural
 
 
-@click.command(epilog=examples("rocelab ports --stack dgx", "rocelab ports --stack dgx --check"))
+@verb("rocelab ports --stack dgx", "rocelab ports --stack dgx --check")
 @stack_options
 @click.option(
     "--check", is_flag=True, help="Try each connection over SSH, from where it has to be open."

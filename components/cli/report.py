@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, examples, show, stack_options
+from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, show, stack_options, verb
 from components.report.console import print_verdict
 from components.report.formats import FORMATS, write
 from components.stack import Stack
@@ -41,12 +41,10 @@ def _format_options(verb: Verb) -> Verb:
     return verb
 
 
-@click.command(
-    epilog=examples(
-        "rocelab report --stack dgx",
-        "rocelab report --stack dgx --folder report",
-        "rocelab report --outputs saved.json --html report.html",
-    )
+@verb(
+    "rocelab report --stack dgx",
+    "rocelab report --stack dgx --folder report",
+    "rocelab report --outputs saved.json --html report.html",
 )
 @stack_options
 @click.option(

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, examples, json_option, show
+from components.cli.options import FILE, json_option, show, verb
 from components.finding import COMMENT_LIMIT
 from components.review.comment import LEAST_LIMIT, as_markdown, comment_of, document_of
 from components.review.effects import Rank, review_of
@@ -23,12 +23,10 @@ FAIL_ON = {
 """The least severe effect that counts as a finding."""
 
 
-@click.command(
-    epilog=examples(
-        "rocelab review preview.json > comment.md",
-        "rocelab review preview.json --fail-on reboot",
-        "rocelab review preview.json --no-names --title 'this change'",
-    )
+@verb(
+    "rocelab review preview.json > comment.md",
+    "rocelab review preview.json --fail-on reboot",
+    "rocelab review preview.json --no-names --title 'this change'",
 )
 @click.argument("file", type=FILE)
 @click.option(

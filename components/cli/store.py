@@ -3,13 +3,13 @@
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import examples, json_option, say, show
+from components.cli.options import json_option, say, show, verb
 from components.cluster.upstream import Store, operator_definitions, upstream_files
 from stacks.base import LabError
 from stacks.words import plural
 
 
-@click.command(epilog=examples("rocelab store", "ROCELAB_MIRROR=/mnt/mirror rocelab store"))
+@verb("rocelab store", "ROCELAB_MIRROR=/mnt/mirror rocelab store")
 @click.option(
     "--operators",
     is_flag=True,

@@ -4,23 +4,18 @@ from pathlib import Path
 
 import click
 
-from components.cli.exits import Exit
-from components.cli.options import FOLDER, examples, json_option, show, stack_options
+from components.cli.options import FOLDER, json_option, show, stack_options, verb
 from components.stack import Stack
 from components.switches.text import chosen_switches, switch_text
 from stacks.files import write_file
 
 
-@click.command(
-    epilog=examples(
-        "rocelab switches --stack dgx --switch sw1", "rocelab switches --stack dgx --folder texts"
-    )
-)
+@verb("rocelab switches --stack dgx --switch sw1", "rocelab switches --stack dgx --folder texts")
 @stack_options
 @click.option("--switch", metavar="SWITCH", help="Only this switch.")
 @click.option("--folder", type=FOLDER, help="Write SWITCH.txt files there.")
 @json_option
-def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> Exit:
+def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> None:
     """Print the configuration text of the lab's switches. It connects to nothing."""
     lab = stack.lab()
     texts = {}
@@ -34,4 +29,3 @@ def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool
             click.echo(file, err=as_json)
     text = "".join(texts.values()) if folder is None else ""
     show(text, texts, as_json=as_json)
-    return Exit.CLEAN

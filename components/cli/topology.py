@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from components.audit.fleet import AuditFleet
-from components.cli.exits import Exit
-from components.cli.options import FILE, examples, stack_options
+from components.cli.options import FILE, stack_options, verb
 from components.inventory.document import load
 from components.inventory.model import Inventory
 from components.stack import Stack, ask_pulumi
@@ -26,12 +25,10 @@ def heard_in(inventory: Inventory, lab: Lab) -> Heard:
     return heard
 
 
-@click.command(
-    epilog=examples(
-        "rocelab topology --stack dgx | kubectl apply --server-side --field-manager rocelab -f -",
-        "rocelab topology --stack dgx --format slurm > /etc/slurm/topology.conf",
-        "rocelab topology --stack dgx --from inventory.json --format kueue",
-    )
+@verb(
+    "rocelab topology --stack dgx | kubectl apply --server-side --field-manager rocelab -f -",
+    "rocelab topology --stack dgx --format slurm > /etc/slurm/topology.conf",
+    "rocelab topology --stack dgx --from inventory.json --format kueue",
 )
 @stack_options
 @click.option(
@@ -48,7 +45,7 @@ def heard_in(inventory: Inventory, lab: Lab) -> Heard:
     show_default=True,
     help="Labels of Kubernetes nodes, Kueue's levels, or Slurm's topology.conf.",
 )
-def command(stack: Stack, inventory: Path | None, form: str) -> Exit:
+def command(stack: Stack, inventory: Path | None, form: str) -> None:
     """Print which nodes share their leaf switches, for schedulers.
 
     Only NICs on rails count. A cable that was moved changes the stack's output in the next up.
@@ -62,4 +59,3 @@ def command(stack: Stack, inventory: Path | None, form: str) -> Exit:
     if topology.unknown:
         click.echo(f"no cable is known of {some(topology.unknown, 5)}", err=True)
     click.echo(FORMATS[form](topology), nl=False)
-    return Exit.CLEAN
