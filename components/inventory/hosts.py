@@ -20,6 +20,7 @@ from components.ssh.connection import (
     offered_key,
 )
 from components.ssh.session import first_answer
+from components.switches.dialect import RefusedError
 from stacks.access import KnownHosts, known_hosts_name
 
 AT_ONCE = 512
@@ -123,12 +124,8 @@ class HostLooks:
         read_at = datetime.now(UTC)
         try:
             return host_of(await self._answer(host, words, HOST_S), replace(host, read_at=read_at))
-        except TimeoutError:
-            return replace(host, unread=f"it did not answer within {HOST_S:.0f} s")
-        except (NoAnswerError, LookAnswerError) as error:
-            return replace(host, unread=str(error).removeprefix(f"{host.address}:{host.ssh_port} "))
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
-            return replace(host, unread=f"{type(error).__name__}: {in_short(error)}")
+            return replace(host, unread=why_unread(error, host.address, host.ssh_port, HOST_S))
 
     async def _reached(self, target: LookTarget) -> Host:
         """The host with its address and key, or the reason why it cannot be read."""
@@ -160,6 +157,16 @@ class HostLooks:
     async def _offered_key(self, host: Host) -> str:
         async with self._greeting:
             return await offered_key(host.address, host.ssh_port)
+
+
+def why_unread(error: Exception, address: str, port: int, bound_s: float) -> str:
+    """Why a host or switch was not read, without its address: it is named anyway."""
+    match error:
+        case TimeoutError():
+            return f"it did not answer within {bound_s:.0f} s"
+        case NoAnswerError() | LookAnswerError() | RefusedError():
+            return str(error).removeprefix(f"{address}:{port} ")
+    return f"{type(error).__name__}: {in_short(error)}"
 
 
 def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:

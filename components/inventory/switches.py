@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Any, TypeVar
 
-from components.inventory.hosts import UNPINNED, pinned
+from components.inventory.hosts import UNPINNED, pinned, why_unread
 from components.inventory.model import Switch, SwitchPort
 from components.inventory.reading import Reading, known, unknown
-from components.ssh.connection import Endpoint, Keys, NoAnswerError, in_short, offered_key
+from components.ssh.connection import Endpoint, Keys, offered_key
 from components.switches.dialect import AnswerError, Dialect, RefusedError, numbers_in
 from components.switches.os import default_dialect
 from components.switches.settings import Announcement, PortSettings
@@ -84,14 +84,8 @@ async def look_at_switch(target: SwitchTarget, keys: Keys, known_hosts: KnownHos
             return await read_switch(
                 talk, dialect, replace(switch, host_key=host_key, read_at=datetime.now(UTC))
             )
-    except TimeoutError:
-        return replace(switch, unread=f"it did not answer within {SWITCH_S:.0f} s")
-    except (NoAnswerError, RefusedError) as error:
-        return replace(
-            switch, unread=str(error).removeprefix(f"{target.address}:{target.ssh_port} ")
-        )
     except Exception as error:  # noqa: BLE001  # whatever one switch does, the others are read
-        return replace(switch, unread=f"{type(error).__name__}: {in_short(error)}")
+        return replace(switch, unread=why_unread(error, switch.address, switch.ssh_port, SWITCH_S))
 
 
 async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from components.switches.settings import (
     WATCHDOG,
     Announcement,
+    Ecn,
     LearnedMac,
     PortFacts,
     PortSettings,
@@ -287,8 +288,12 @@ def numbers_in(text: str) -> list[int]:
 
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:
     """The names that match, in the order of their numbers."""
-    matching = [name for name in names if re.fullmatch(pattern, name)]
-    return sorted(matching, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+    return sorted((name for name in names if re.fullmatch(pattern, name)), key=by_numbers)
+
+
+def by_numbers(name: str) -> list[int]:
+    """Sorts ports: `Ethernet2` is before `Ethernet10`."""
+    return [int(number) for number in re.findall(r"\d+", name)]
 
 
 def json_in(answers: Mapping[str, str], command: str) -> JsonValue:
@@ -311,6 +316,14 @@ def number_of(value: JsonValue, where: str) -> int:
     if digits is None:
         raise AnswerError(f"{where} is {value!r} instead of a number")
     return int(digits[0])
+
+
+def thresholds(profile: Object, low: str, high: str, command: str) -> Ecn:
+    """The thresholds that a marking profile has in bytes, under these keys."""
+    kbytes = []
+    for key in (low, high):
+        kbytes.append(number_of(profile.get(key, 0), f"{command}: {key}") // 1000)
+    return Ecn(min_kbytes=kbytes[0], max_kbytes=kbytes[1])
 
 
 def object_at(data: JsonValue, *path: str) -> Object:

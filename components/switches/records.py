@@ -1,13 +1,12 @@
 """What the state has of a switch."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from components.ssh.connection import Endpoint
-from components.switches.dialect import ConfigSession, Dialect
+from components.switches.dialect import ConfigSession, Dialect, by_numbers
 from components.switches.os import dialect_of
 from components.switches.settings import Cable, PortSettings, cables_of
 from components.switches.text import digest_of, switch_text, vlans_of
@@ -19,10 +18,7 @@ from stacks.switches import Switch
 
 def in_order(ports: dict[str, PortSettings]) -> dict[str, PortSettings]:
     """The ports by their numbers: the engine keeps no order."""
-    ordered = {}
-    for port in sorted(ports, key=lambda name: [int(n) for n in re.findall(r"\d+", name)]):
-        ordered[port] = ports[port]
-    return ordered
+    return {port: ports[port] for port in sorted(ports, key=by_numbers)}
 
 
 Ports = Annotated[dict[str, PortSettings], AfterValidator(in_order)]

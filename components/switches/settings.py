@@ -195,23 +195,19 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
 
     Those of nodes that left the lab are not among them.
     """
-    nodes = {}
+    pfs = {}
     for node in lab.nodes:
         if node.state != "absent":
-            nodes[node.name] = node
+            pfs.update({(node.name, pf.interface): pf for pf in node.pfs})
     mapped = []
     for name, interface, port in cables(switch):
-        pf = (
-            next((pf for pf in nodes[name].pfs if pf.interface == interface), None)
-            if name in nodes
-            else None
-        )
-        if pf is not None:
-            rail = lab.rail(pf.rail)
-            declared = declared_settings(lab, switch, rail, routed=pf.point_to_point)
-            mapped.append(
-                Cable(port=port, node=name, interface=interface, rail=rail, settings=declared)
-            )
+        pf = pfs.get((name, interface))
+        if pf is None:
+            continue
+        rail = lab.rail(pf.rail)
+        settings = declared_settings(lab, switch, rail, routed=pf.point_to_point)
+        cable = Cable(port=port, node=name, interface=interface, rail=rail, settings=settings)
+        mapped.append(cable)
     return tuple(mapped)
 
 

@@ -15,13 +15,11 @@ from stacks.switches import Switch
 
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
-    declared = []
-    for cable in cables:
-        if cable.settings.mode is not None:
-            declared.append(cable.settings)
     vlans = set()
-    for settings in declared:
-        vlans.update({settings.native_vlan or 1, *numbers_in(settings.tagged_vlans)})
+    for cable in cables:
+        settings = cable.settings
+        if settings.mode is not None:
+            vlans.update({settings.native_vlan or 1, *numbers_in(settings.tagged_vlans)})
     return sorted(vlans)
 
 

@@ -20,6 +20,7 @@ from components.switches.dialect import (
     numbers_in,
     object_at,
     ranges,
+    thresholds,
 )
 from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
@@ -440,6 +441,4 @@ def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
 def _thresholds(queue: Object) -> Ecn | None:
     if queue.get("ecn") not in ("enable", "enabled"):
         return None
-    names = ("min-threshold", "max-threshold")
-    low, high = (number_of(queue.get(name, 0), f"{PROFILES}: {name}") for name in names)
-    return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)
+    return thresholds(queue, "min-threshold", "max-threshold", PROFILES)

@@ -21,6 +21,7 @@ from components.switches.dialect import (
     numbered,
     numbers_in,
     object_at,
+    thresholds,
 )
 from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
@@ -368,11 +369,7 @@ def _marking(database: Object, port: str) -> dict[int, Ecn | None]:
 def _thresholds(profile: Object) -> Ecn | None:
     if profile.get("ecn") in (None, "ecn_none"):
         return None
-    names = ("green_min_threshold", "green_max_threshold")
-    low, high = (
-        number_of(profile.get(name, 0), f"{DATABASE}: WRED_PROFILE {name}") for name in names
-    )
-    return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)
+    return thresholds(profile, "green_min_threshold", "green_max_threshold", DATABASE)
 
 
 def _priority(points: Mapping[str, JsonValue], point: int) -> int:
