@@ -320,7 +320,6 @@ def _same_chassis_names(cables: Cables) -> Iterator[Notice]:
             ids = ", ".join(sorted(chassis))
             yield Notice(
                 code="one-name",
-                nodes=(),
                 text=f"{len(chassis)} switches have the name {system} ({ids}), "
                 "so names include their chassis",
             )

@@ -224,7 +224,7 @@ def _that_loads(lab: Entry, plan: DraftPlan) -> tuple[Entry, Lab | None]:
 
 def _refused(text: str, refusal: str) -> Question:
     lines = tuple(line.strip() for line in refusal.splitlines()[1:])
-    return Question(code="refused", nodes=(), text=text, evidence=lines)
+    return Question(code="refused", text=text, evidence=lines)
 
 
 def _written(lab: Entry, loaded: Lab, plan: DraftPlan) -> tuple[str, Lab]:

@@ -70,7 +70,7 @@ def cluster_of(
         return _adopted(adoption)
     except _LeftOutError as error:
         text = f"The cluster is left out: {error}"
-        plan.questions.append(Question(code="cluster", nodes=(), text=text, answer=error.answer))
+        plan.questions.append(Question(code="cluster", text=text, answer=error.answer))
         return None
 
 
@@ -102,7 +102,6 @@ def _whether_to_adopt(cluster: Cluster, networks: Sequence[_PodNetwork]) -> Ques
     states = len(cluster.sriov_node_states.or_else(()))
     return Question(
         code="cluster",
-        nodes=(),
         text="Should rocelab manage what carries the rails into the cluster's pods? "
         "`up` then installs its own agents.",
         evidence=(
@@ -202,7 +201,6 @@ def _which_networks(rails: Sequence[str], networks: Sequence[_PodNetwork]) -> Qu
         evidence.append(f"{network.place}: {resource}, VLAN {network.vlan_id}")
     return Question(
         code="network",
-        nodes=(),
         text=f"Which networks are those of {', '.join(rails)}? Neither VLAN nor policy says so.",
         evidence=tuple(evidence),
         answer="networks:\n" + "\n".join(f"  {rail}: NAMESPACE/NAME" for rail in rails),
@@ -300,7 +298,7 @@ def _pod_side(rail: str, network: _PodNetwork, cluster: Cluster, plan: DraftPlan
     side: Entry = {"pod": _pool_of(network, cluster, max(vfs) or 1)}
     if network.ipam.get("type") == "whereabouts":
         text = f"{rail}: addresses_per_node is its number of VFs"
-        plan.notices.append(Notice(code="pool", nodes=(), text=text))
+        plan.notice("pool", text)
     prefix, _, resource = network.attachment.resource_name.rpartition("/")
     if resource:
         side["resource_name"] = resource
@@ -377,7 +375,7 @@ def leave_to_operators(inventory: Inventory, section: Entry | None, plan: DraftP
     if not cluster.sriov_node_states.is_known:
         why = cluster.sriov_node_states.unknown
         text = f"whether an SR-IOV operator makes VFs is unknown: {why}"
-        plan.notices.append(Notice(code="vf-owners", nodes=(), text=text))
+        plan.notice("vf-owners", text)
         return
     states = {state.name: managed_pfs(state) for state in cluster.sriov_node_states.or_else(())}
     in_cluster = KubeNodes(cluster)
@@ -421,4 +419,4 @@ def _about_drivers(cluster: Cluster) -> Iterator[Notice]:
                 f"the network operator's NicClusterPolicy {policy.name} loads the NICs' driver "
                 "from a container: each time it does, the VFs are gone until they are created again"
             )
-            yield Notice(code="driver-owner", nodes=(), text=text)
+            yield Notice(code="driver-owner", text=text)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from components.discovery.candidates import RailPort
 from components.discovery.infer_rails import RailOfPorts
-from components.discovery.questions import DraftPlan, Entry, Notice, Question
+from components.discovery.questions import DraftPlan, Entry, Question
 from components.discovery.rail_networks import RailNetwork, ask_about_shared_subnets, networks_of
 from components.inventory.kube import KubeNodes
 from components.inventory.model import Host, Inventory
@@ -95,10 +95,10 @@ class _Nodes:
         owned.pop("", None)
         for owner, hosts in owned.items():
             text = f"configured by {owner} already, and its hosts refuse all other stacks"
-            self._plan.notices.append(Notice(code="owned", nodes=tuple(hosts), text=text))
+            self._plan.notice("owned", text, hosts)
         for reason, hosts in drained.items():
             text = f"{reason}; the draft leaves it alone (drained)"
-            self._plan.notices.append(Notice(code="drained", nodes=tuple(hosts), text=text))
+            self._plan.notice("drained", text, hosts)
 
     def _reasons_by_host(self) -> dict[str, list[str]]:
         """Ports in question, unless the question is about a whole slot, so about all nodes."""
@@ -148,7 +148,7 @@ class _Nodes:
             text = "it has no port on a rail that is decided"
             if not host.pfs.is_known:
                 text = f"its NICs: {host.pfs.unknown}"
-            self._plan.notices.append(Notice(code="no-rail", nodes=(host.name,), text=text))
+            self._plan.notice("no-rail", text, [host.name])
         elif refusal:
             text = f"{host.name} is left out: {refusal}"
             self._plan.questions.append(Question(code="no-node", nodes=(host.name,), text=text))

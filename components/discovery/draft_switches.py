@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.discovery.draft_nodes import NAME
 from components.discovery.infer_rails import RailOfPorts
-from components.discovery.questions import DraftPlan, Entry, Notice
+from components.discovery.questions import DraftPlan, Entry
 from components.discovery.rail_networks import LINK_PREFIX
 from components.inventory.cables import LeafPort
 from components.inventory.model import Inventory, Switch, SwitchPort
@@ -33,7 +33,7 @@ def switches_of(inventory: Inventory, rails: Sequence[RailOfPorts], plan: DraftP
         return [_entry(switch, cables[switch.name], plan) for switch in _used(inventory, cables)]
     except LabError as error:
         text = f"switches are left out: {error}"
-        plan.notices.append(Notice(code="no-switches", nodes=(), text=text))
+        plan.notice("no-switches", text)
         return []
 
 

@@ -30,7 +30,8 @@ class Question:
     """Something that the inventory leaves open; the draft leaves it out until you answer."""
 
     code: str
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    """Empty: it is about the lab."""
     text: str
     evidence: tuple[str, ...] = ()
     answer: str = ""
@@ -43,7 +44,8 @@ class Notice:
     """Something that is decided and worth a look."""
 
     code: str
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    """As of a question."""
     text: str
 
 
@@ -65,6 +67,9 @@ class DraftPlan:
     """Server class by name of the node."""
     rdma_namespaces: str | None = None
     """What most hosts have."""
+
+    def notice(self, code: str, text: str, nodes: Iterable[str] = ()) -> None:
+        self.notices.append(Notice(code=code, nodes=tuple(nodes), text=text))
 
 
 class Answers(Section):

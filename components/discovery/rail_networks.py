@@ -7,7 +7,7 @@ from ipaddress import IPv4Interface, IPv4Network
 
 from components.discovery.candidates import RailPort
 from components.discovery.infer_rails import RailOfPorts
-from components.discovery.questions import DraftPlan, Evidence, Notice, Question
+from components.discovery.questions import DraftPlan, Evidence, Question
 from stacks.base import LabError
 from stacks.words import some
 
@@ -120,7 +120,7 @@ def _network_of(rail: RailOfPorts, plan: DraftPlan) -> RailNetwork | None:
     if routers and not routed:
         names = ", ".join(sorted(routers))
         text = f"{rail.name} has a router ({names}); the draft leaves routes alone: host_gateway"
-        plan.notices.append(Notice(code="router", nodes=(), text=text))
+        plan.notice("router", text)
     return RailNetwork(
         range=smallest_range(subnets),
         mtu_bytes=mtu_bytes[0],

@@ -73,14 +73,7 @@ def faults_of(
 
     Otherwise its guest would report them only after power-on.
     """
-    yield from _property_faults(declared, password_key, descriptor.properties)
-    yield from _machine_faults(descriptor)
-
-
-def _property_faults(
-    declared: Mapping[str, str], password_key: str | None, known: Mapping[str, Property]
-) -> Iterator[str]:
-    given = dict(declared)
+    given, known = dict(declared), descriptor.properties
     if password_key:
         given[password_key] = "?"
     for key, value in given.items():
@@ -101,6 +94,7 @@ def _property_faults(
             f"the OVA requires {', '.join(missing)}; set it in bitfusion.keys or "
             "bitfusion.properties"
         )
+    yield from _machine_faults(descriptor)
 
 
 def _machine_faults(descriptor: Descriptor) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from components.finding import table
+from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma
 from stacks.fabric import Fabric
 from stacks.lab import Lab
@@ -49,7 +50,7 @@ EPHEMERAL = (32768, 60999)
 """Linux' default `ip_local_port_range`: MPI's and NCCL's own connections listen there."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class PortRow:
     """A range of ports between two roles, with the reason."""
 
@@ -96,16 +97,7 @@ def _row(  # noqa: PLR0913, PLR0917  # a line of a table
     listens: Listens = "always",
 ) -> PortRow:
     first, last = (ports, ports) if isinstance(ports, int) else ports
-    return PortRow(
-        source=source,
-        target=target,
-        protocol=protocol,
-        first=first,
-        last=last,
-        why=why,
-        network=network,
-        listens=listens,
-    )
+    return PortRow(source, target, protocol, first, last, why, network, listens)
 
 
 def _fabric(lab: Lab) -> Iterator[PortRow]:
@@ -163,7 +155,6 @@ def _cluster(lab: Lab) -> Iterator[PortRow]:
     cluster = lab.cluster
     if cluster is None:
         return
-    made = cluster.bootstrap is not None
     planes = [node for node in lab.active_nodes if node.role == "control_plane"]
     plane: Role = "control_plane" if planes else "api"
     yield _row("admin", plane, "tcp", API_PORT, "Kubernetes API")
@@ -171,11 +162,7 @@ def _cluster(lab: Lab) -> Iterator[PortRow]:
     if len(planes) > 1:
         yield _row("control_plane", "control_plane", "tcp", (2379, 2380), "etcd, clients and peers")
     yield _row(plane, "node", "tcp", 10250, "kubelet: logs, exec, metrics")
-    network = (
-        "flannel"
-        if made and cluster.bootstrap and cluster.bootstrap.cni == "flannel"
-        else lab.ports.pod_network
-    )
+    network = _pod_network(lab, cluster)
     match network:
         case "flannel":
             yield _row("node", "node", "udp", 8472, "pod network: flannel's VXLAN")
@@ -190,6 +177,12 @@ def _cluster(lab: Lab) -> Iterator[PortRow]:
             yield _row("node", "node", "udp", 4789, "pod network: Calico's VXLAN")
     if lab.ports.typha and network.startswith("calico"):
         yield _row("node", "node", "tcp", 5473, "Calico's Typha")
+
+
+def _pod_network(lab: Lab, cluster: Cluster) -> str:
+    if cluster.bootstrap is not None and cluster.bootstrap.cni == "flannel":
+        return "flannel"
+    return lab.ports.pod_network
 
 
 def _rails(lab: Lab) -> Iterator[PortRow]:

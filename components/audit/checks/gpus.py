@@ -36,8 +36,8 @@ FULL_SPEED = "P0"
 REGISTERED = ("", "Completed", "Not Supported")
 SUCCEEDED = ("", "Success")
 
-Judge = Callable[[GpuHealth], tuple[str, str]]
-"""What was found and what is right; both empty where nothing is wrong."""
+Judge = Callable[[GpuHealth], tuple[str, str] | None]
+"""What was found and what is right; None where nothing is wrong."""
 
 
 @check(
@@ -99,14 +99,14 @@ def _is_lost(gpu: Gpu) -> bool:
     "that cannot remap",
 )
 def gpu_memory(view: View) -> Faults:
-    def judge(health: GpuHealth) -> tuple[str, str]:
+    def judge(health: GpuHealth) -> tuple[str, str] | None:
         if health.remap_failed:
             return "remapping of rows failed", "no failure"
         if health.sram_threshold_exceeded:
             return "more SRAM errors than its threshold", "fewer"
         if health.ecc_uncorrected:
             return (f"{health.ecc_uncorrected} uncorrected errors", "0")
-        return ("", "")
+        return None
 
     return _judged(view, judge)
 
@@ -120,12 +120,12 @@ def gpu_memory(view: View) -> Faults:
     remedy="drain the node and do what the finding names: nvidia-smi -r, or a reboot",
 )
 def gpu_reset(view: View) -> Faults:
-    def judge(health: GpuHealth) -> tuple[str, str]:
+    def judge(health: GpuHealth) -> tuple[str, str] | None:
         if health.recovery_action not in ("", "None"):
             return f"recovery action {health.recovery_action}", "None"
         if health.remap_pending:
             return ("remapping of rows pending", "none pending")
-        return ("", "")
+        return None
 
     return _judged(view, judge)
 
@@ -163,7 +163,7 @@ def gpu_xid(view: View) -> Faults:
 )
 def gpu_throttled(view: View) -> Faults:
     return _judged(
-        view, lambda health: (", ".join(health.throttled), "none" if health.throttled else "")
+        view, lambda health: (", ".join(health.throttled), "none") if health.throttled else None
     )
 
 
@@ -176,14 +176,14 @@ def gpu_throttled(view: View) -> Faults:
     remedy="reseat the card or its riser, compare the BIOS settings of the slot with a peer",
 )
 def gpu_pcie(view: View) -> Faults:
-    def judge(health: GpuHealth) -> tuple[str, str]:
+    def judge(health: GpuHealth) -> tuple[str, str] | None:
         width, generation = health.pcie_width, health.pcie_generation
         if width and health.pcie_max_width and width < health.pcie_max_width:
             return f"x{width}", f"x{health.pcie_max_width}"
         slow = generation and health.pcie_max_generation and generation < health.pcie_max_generation
         if slow and health.performance_state == FULL_SPEED:
             return f"generation {generation}", f"generation {health.pcie_max_generation}"
-        return "", ""
+        return None
 
     return _judged(view, judge)
 
@@ -198,12 +198,12 @@ def gpu_pcie(view: View) -> Faults:
     "reseat the board",
 )
 def gpu_nvlink(view: View) -> Faults:
-    def judge(health: GpuHealth) -> tuple[str, str]:
+    def judge(health: GpuHealth) -> tuple[str, str] | None:
         if health.fabric_state not in REGISTERED:
             return f"fabric {health.fabric_state}", "Completed"
         if health.fabric_status not in SUCCEEDED:
             return (health.fabric_status, "Success")
-        return ("", "")
+        return None
 
     yield from _judged(view, judge)
     for place in view.places:
@@ -238,6 +238,6 @@ def _gpus(view: View) -> Iterator[tuple[Place, Gpu]]:
 def _judged(view: View, judge: Judge) -> Faults:
     for place, gpu in _gpus(view):
         health = view.read(place.node, gpu.health)
-        actual, right = judge(health) if health else ("", "")
-        if actual:
-            yield fault(place, gpu.health, actual, right)
+        wrong = judge(health) if health else None
+        if wrong:
+            yield fault(place, gpu.health, *wrong)
