@@ -31,7 +31,7 @@ def _outlines(whole: Results) -> Iterator[Results]:
     shown = {}
     for name, result in whole.items():
         if result.get("status") != "ready":
-            shown[name] = {key: short(text) for key, text in result.items()}
+            shown[name] = {key: shortened(text) for key, text in result.items()}
     names = list(shown)
     for count in range(len(names), -1, -1):
         chosen = {name: shown[name] for name in names[:count]}
@@ -59,7 +59,7 @@ def few_faults(faults: Faults, limit_bytes: int = FAULTS_BYTES) -> dict[str, Jso
     whole: dict[str, JsonValue] = {name: list(texts) for name, texts in faults.items()}
     if len(json.dumps(whole).encode()) <= limit_bytes:
         return whole
-    short = {name: short("; ".join(texts)) for name, texts in faults.items()}
+    short = {name: shortened("; ".join(texts)) for name, texts in faults.items()}
     names = list(short)
     for count in range(len(names) - 1, 0, -1):
         cut: dict[str, JsonValue] = {name: [short[name]] for name in names[:count]}
@@ -69,7 +69,7 @@ def few_faults(faults: Faults, limit_bytes: int = FAULTS_BYTES) -> dict[str, Jso
     return {REST: [f"{len(names)} with faults"]}
 
 
-def short(text: str) -> str:
+def shortened(text: str) -> str:
     """A text that is cut where it is too long for an output."""
     if len(text) <= LONGEST_TEXT:
         return text

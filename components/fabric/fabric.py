@@ -27,7 +27,7 @@ from components.fabric.site import Site
 from components.fabric.uplink import Uplink
 from components.fabric.vcenter import client, session
 from components.fabric.vcenter.objects import MEMBER
-from components.outputs import REST, short
+from components.outputs import REST, shortened
 from components.provider.program import Declaration
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
@@ -407,7 +407,7 @@ def fabric_outline(
     lines = {}
     for host, line in hosts.items():
         lines[host] = ", ".join(filter(None, [line, vmkernels.get(host, "")]))
-    shown_warnings: list[JsonValue] = [short(text) for text in warnings[:MOST_WARNINGS]]
+    shown_warnings: list[JsonValue] = [shortened(text) for text in warnings[:MOST_WARNINGS]]
     if len(warnings) > MOST_WARNINGS:
         shown_warnings.append(f"{len(warnings) - MOST_WARNINGS} more")
     for count in range(max(len(lines), len(places)), -1, -1):
