@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -12,6 +12,7 @@ import pulumi
 from pulumi.runtime import rpc, settings
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks, set_mocks
 from pulumi.runtime.proto import resource_pb2, source_pb2
+from pulumi.runtime.stack import Stack
 
 PROJECT, STACK = "rocelab", "lab"
 ROOT = "pulumi:pulumi:Stack"
@@ -88,10 +89,12 @@ class Engine:
         # the SDK serves hooks to a real engine only
         settings.SETTINGS.callbacks = _Hooks(recorded)  # type: ignore[assignment]  # two methods of it are used
         pulumi.runtime.set_all_config(config)
+        _open_entrypoint()
 
         @pulumi.runtime.test  # type: ignore[untyped-decorator]
-        def whole() -> None:
+        def whole() -> Awaitable[object] | None:
             program()
+            return _entrypoint()
 
         try:
             # the SDK would describe every frame of the stack, pytest's too, for each resource
@@ -104,6 +107,21 @@ class Engine:
             asyncio.set_event_loop(None)
             loop.close()
         return recorded
+
+
+def _open_entrypoint() -> None:
+    """Lets a program call `pulumi.run` once, which the SDK's mocks refuse."""
+    stack = settings.get_root_resource()
+    assert isinstance(stack, Stack)
+    stack._async_program_registration_closed = False
+
+
+def _entrypoint() -> Awaitable[object] | None:
+    """What the program has passed to `pulumi.run`, begun; None if nothing."""
+    stack = settings.get_root_resource()
+    assert isinstance(stack, Stack)
+    entrypoint = stack._take_async_program()
+    return None if entrypoint is None else entrypoint()
 
 
 def _drain(loop: asyncio.AbstractEventLoop) -> None:
