@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import pulumi
@@ -130,20 +131,19 @@ class Hosts(pulumi.ComponentResource):
         self, name: str, args: HostsArgs, node: Node, record: HostRecord
     ) -> remote.Command:
         dial_s = DIAL_S if args.lab.simulator is None else BUSY_DIAL_S
-        connection = remote.ConnectionArgs(
-            host=str(node.address),
-            port=node.ssh_port,
-            user=args.lab.access.user,
-            private_key=args.credentials.private_key,
-            host_key=args.credentials.host_keys[node.name],
-            dial_error_limit=2,
-            per_dial_timeout=dial_s,
-        )
+        connection = {
+            "host": str(node.address),
+            "port": node.ssh_port,
+            "user": args.lab.access.user,
+            "host_key": args.credentials.host_keys[node.name],
+            "dial_error_limit": 2,
+            "per_dial_timeout": dial_s,
+        }
         aliases = [pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else []
         longest = f"{max(SHORTEST_TIMEOUT_S, deadline_s(record.document) + SPARE_S)}s"
         return remote.Command(
             f"{name}-{node.name}",
-            connection=connection,
+            connection=_with_key(connection, args.credentials.private_key),
             create=start_command(),
             stdin=document_text(record.document),
             # stderr reports what a slow run does. The report is in stdout, and at its length the
@@ -162,6 +162,16 @@ class Hosts(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create=longest, update=longest, delete="2m"),
             ),
         )
+
+
+def _with_key(connection: Mapping[str, Any], private_key: pulumi.Output[str] | None) -> Any:
+    """The connection as Pulumi's type for it, which has one Output for each of its fields instead.
+
+    Pulumi looks for Outputs in a dictionary too, but not in a read-only view of one.
+    """
+    if private_key is None:
+        return MappingProxyType(connection)
+    return private_key.apply(lambda key: MappingProxyType({**connection, "private_key": key}))
 
 
 def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
