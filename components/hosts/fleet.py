@@ -76,7 +76,8 @@ class FleetInputs(Properties):
 
         The state has the hosts twice, as inputs and as outputs.
         """
-        return super().plain() | properties_of(self.hosts)
+        without_hosts = self.model_copy(update={"hosts": {}})
+        return Properties.plain(without_hosts) | properties_of(self.hosts)
 
 
 class FleetState(FleetInputs):

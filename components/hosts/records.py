@@ -55,11 +55,12 @@ class HostRecord(Section):
 
     def plain(self, shared: Document) -> dict[str, JsonValue]:
         """The record as the state keeps it, without the sections that all hosts share."""
-        content = self.model_dump(mode="json", exclude_defaults=True)
+        elsewhere = {"document"}
+        if self.fields == self.target:
+            elsewhere.add("fields")
+        content = self.model_dump(mode="json", exclude_defaults=True, exclude=elsewhere)
         document = {key: value for key, value in self.document.items() if key not in shared}
         content["document"] = document
-        if self.fields == self.target:
-            del content["fields"]
         return content
 
 
