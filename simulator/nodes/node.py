@@ -14,6 +14,7 @@ from simulator.nodes import qmp
 from simulator.nodes.accelerator import Accelerator
 from simulator.nodes.access import SSH_CONFIG
 from simulator.nodes.cache import digest, need_space
+from simulator.nodes.clock import APART_S, Reading, times_too_fast
 from simulator.nodes.identity import GIVEN_KEY, TAKE_KEY, key_file, presents
 from simulator.nodes.image import Image
 from simulator.nodes.machine import HOST_KEY, KUBELET_PORT, KUBERNETES, SSH_PORT, Machine, Nic
@@ -24,6 +25,8 @@ from simulator.process import Daemon, refuse_a_taken_port
 SNAPSHOT = "clean"
 SSH_WAIT_S = 600
 """A first boot takes 20 s on idle cores, and took ten times as long on busy ones."""
+BOOTS = 3
+"""So often a guest may boot until its kernel has measured its clock rightly."""
 DISK_BYTES = 300 << 20
 """Space for a new disk and its snapshot, with room to spare (measured: 150 to 180 MiB)."""
 # what a deployment runs first, so that the snapshot already has it in memory
@@ -154,6 +157,21 @@ class Node:
 
     def _boot_first(self, boot: Boot, disk: Path, ingredients: dict[str, str], report: Report) -> None:
         need_space(self.folder, DISK_BYTES, f"the disk of {self.machine.name}")
+        for _ in range(BOOTS):
+            too_fast = self._booted(boot, disk, ingredients, report)
+            if too_fast is None:
+                # before VFs exist, because restored VFs do not work in a new process
+                qmp.human(self.folder, f"savevm {SNAPSHOT}")
+                return
+            report(f"its clock is {too_fast:.1f} times as fast as this machine's, which was busy: booting it again")
+            self.stop()
+        raise SimulatorError(
+            f"{self.machine.name}: after each of {BOOTS} boots its clock was wrong, because this machine was too busy "
+            "while the guest's kernel measured it. End other work, then: sim up"
+        )
+
+    def _booted(self, boot: Boot, disk: Path, ingredients: dict[str, str], report: Report) -> float | None:
+        """Boots a new disk; returns how many times as fast as ours its clock is, if that is wrong."""
         for old in self.folder.glob("disk-*.qcow2"):
             old.unlink()
         boot.qemu.disk_tool("create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(boot.image.root), str(disk))
@@ -161,11 +179,12 @@ class Node:
         (self.folder / "machine.json").write_text(json.dumps(asdict(self.machine)))
         self.daemon.start(self._command(boot, disk, HOST_KEY), env=boot.qemu.environment)
         self.wait_for_ssh(report)
+        first = self._uptime()
         self._ssh(_WARM_UP)
         if self.machine.real_pods and not self._ssh(_RUNTIME_STARTED):
             raise SimulatorError(f"{self.machine.name}: containerd does not start\n{self.last_words()}")
-        # before VFs exist, because restored VFs do not work in a new process
-        qmp.human(self.folder, f"savevm {SNAPSHOT}")
+        time.sleep(max(0.0, first.answered_s + APART_S - time.monotonic()))
+        return times_too_fast(first, self._uptime())
 
     def _restored(self, boot: Boot, disk: Path, report: Report) -> bool:
         """Whether the node starts from its snapshot; a killed QEMU may have damaged the disk."""
@@ -206,9 +225,19 @@ class Node:
     def _set_clock(self) -> bool:
         return self._ssh(f"sudo date -s @{time.time():.0f}")
 
+    def _uptime(self) -> Reading:
+        asked_s = time.monotonic()
+        done = self._login("cat /proc/uptime")
+        if done.returncode != 0:
+            raise SimulatorError(f"{self.machine.name}: no login: {done.stderr.strip()}\n{self.last_words()}")
+        return Reading(float(done.stdout.split()[0]), asked_s, time.monotonic())
+
     def _ssh(self, command: str) -> bool:
-        login = ["ssh", "-F", str(self._ssh_config), self.machine.name, command]
-        return subprocess.run(login, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+        return self._login(command).returncode == 0
+
+    def _login(self, command: str) -> subprocess.CompletedProcess[str]:
+        words = ["ssh", "-F", str(self._ssh_config), self.machine.name, command]
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
     def _ingredients(self, boot: Boot) -> dict[str, str]:
         """Everything that a snapshot depends on: it contains memory and the state of every device."""
