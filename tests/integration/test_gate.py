@@ -9,7 +9,7 @@ import yaml
 
 from tests.integration.conftest import sim, unplugged
 from tests.integration.stack import KEY, Done, Stack, environment, on_node, wait_for, wait_for_reboot
-from tests.integration.watched import ALERTS_WITHIN_S, SHOWN_WITHIN_S, TEXTFILES, Scrapes
+from tests.integration.watched import ALERTS_WITHIN_S, SCRAPE_S, SHOWN_WITHIN_S, TEXTFILES, Scrapes
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -105,14 +105,20 @@ def test_an_rdma_device_that_is_gone_or_renamed_is_named(lab: Stack, prometheus:
     assert line(renamed) == "closed: gpu02: rdma-name enp132s0: other"
 
 
-def test_a_loss_of_a_tenth_of_a_percent_closes_the_gate_after_traffic(lab: Stack) -> None:
+def test_a_loss_of_a_tenth_of_a_percent_closes_the_gate_and_raises_its_alert_after_traffic(
+    lab: Stack, prometheus: Path, tmp_path: Path
+) -> None:
     assert sim(environment("lab"), "switch", "set", "gpu02", "enp5s0", "--loss", "0.1").returncode == 0
     assert gate(lab).status == 0
+    scrapes = Scrapes(NODES)
+    sound_s = scrapes.go_on(SCRAPE_S)
     server = f"(timeout {LOSS_S} ib_write_bw -d rxe0 -x 1 -F -D {LOSS_S - 20} >/dev/null 2>&1 &)"
     on_node("gpu02", server)
     wait_for("gpu02", "ss -Hltn 'sport = :18515' | wc -l", "1")
     client = f"timeout {LOSS_S} ib_write_bw -d rxe0 -x 1 -F -D {LOSS_S - 20} 10.10.11.12"
-    printed = on_node("gpu01", f"{client} 2>&1 || true", timeout_s=2 * LOSS_S)
+    with scrapes.during():
+        printed = on_node("gpu01", f"{client} 2>&1 || true", timeout_s=2 * LOSS_S)
+    lossy_s = scrapes.go_on(SHOWN_WITHIN_S)
     counters = on_node("gpu01", "cd /sys/class/infiniband/rxe0/ports/1/hw_counters; grep . *")
     lossy = gate(lab)
     print(printed, counters, lossy.text)
@@ -120,17 +126,30 @@ def test_a_loss_of_a_tenth_of_a_percent_closes_the_gate_after_traffic(lab: Stack
 
     assert line(lossy).startswith("closed: gpu01: packet-loss enp5s0: 0."), lossy.text
     assert line(lossy).endswith("% of packets sent again")
+    alerts = {sound_s: set(), lossy_s: {"RocelabPacketLoss gpu01 rail-a"}}
+    scrapes.assert_alerts(lab.file, prometheus, tmp_path, alerts)
 
 
-def test_a_fault_that_was_there_before_a_reboot_is_there_after_it(lab: Stack) -> None:
+def test_a_fault_that_was_there_before_a_reboot_is_there_after_it(lab: Stack, prometheus: Path, tmp_path: Path) -> None:
     boot = on_node("gpu01", "cat /proc/sys/kernel/random/boot_id")
+    scrapes = Scrapes(NODES)
     with unplugged("gpu01", "enp132s0"):
-        on_node("gpu01", "sudo systemd-run --on-active=1 systemctl reboot")
-        wait_for_reboot("gpu01", boot)
-        # our unit ends after sshd starts
-        wait_for("gpu01", "systemctl list-jobs --no-legend | grep -c rocelab-rdma || true", "0", within_s=180)
+        scrapes.until({"up gpu01 rail-b"}, SHOWN_WITHIN_S)
+        before_s = scrapes.go_on(ALERTS_WITHIN_S)
+        with scrapes.during():
+            on_node("gpu01", "sudo systemd-run --on-active=1 systemctl reboot")
+            wait_for_reboot("gpu01", boot)
+            # our unit ends after sshd starts
+            wait_for("gpu01", "systemctl list-jobs --no-legend | grep -c rocelab-rdma || true", "0", within_s=180)
+        scrapes.until({"up gpu01 rail-b"}, SHOWN_WITHIN_S)
+        after_s = scrapes.go_on(ALERTS_WITHIN_S)
         broken = gate(lab)
+    scrapes.until(set(), SHOWN_WITHIN_S)
+    repaired_s = scrapes.go_on(SCRAPE_S)
     repaired = gate(lab)
 
     assert line(broken) == "closed: gpu01: link-down enp132s0: no carrier; gpu01: stale boot changed"
     assert line(repaired) == "closed: gpu01: stale boot changed"
+    down = {"RocelabLinkDown gpu01 rail-b"}
+    alerts: dict[int, set[str]] = {before_s: down, after_s: down, repaired_s: set()}
+    scrapes.assert_alerts(lab.file, prometheus, tmp_path, alerts)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from components.validation.benchmarks.plan import plan_of
 from components.validation.benchmarks.pods import run as pod_rails
@@ -27,7 +28,8 @@ from stacks.read import read_stack_file
 from tests.components.validation.fake_api import cluster_run
 from tests.conftest import ROOT
 from tests.integration.conftest import ENGINE, sim
-from tests.integration.stack import Stack, environment, on_node
+from tests.integration.stack import KEY, Stack, environment, on_node
+from tests.integration.watched import SCRAPE_S, TEXTFILES, Scrapes
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -42,6 +44,8 @@ START_S = 600
 """Bound on a pod's start; under emulation it takes 10 s on idle cores."""
 UP_S = 2400
 """Bound on an up, which takes 6 minutes on cores that others use as well."""
+SOAK_S = float(os.environ.get("ROCELAB_SOAK_S", "60"))
+"""How long pods come and go while the watch is read. An hour is for a release."""
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +58,11 @@ def stack(simulator: Path) -> Iterator[Stack]:
         assert done.returncode == 0, done.stdout
     made = Stack.make(simulator / "tests-pods", NAME)
     made.longest_run_s = UP_S
+    content = yaml.safe_load(made.file.read_text())
+    content["config"][KEY]["system"] = {"watch": {}}
+    made.file.write_text(yaml.safe_dump(content, sort_keys=False))
+    for node in NODES:
+        on_node(node, f"sudo mkdir -p {TEXTFILES}")
     yield made
     done = sim(environment("lab"), "up")
     assert done.returncode == 0, done.stdout
@@ -106,6 +115,20 @@ def pod(name: str) -> dict[str, Any]:
             "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
         },
     }
+
+
+def on_rails(name: str, node: str | None = None) -> dict[str, Any]:
+    """A pod with a VF on each rail, on this node if one is named."""
+    manifest = pod(name)
+    manifest["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "sriov111,sriov112"}
+    # other tests' pods may be on both nodes, and keep pods of their label away
+    manifest["metadata"]["labels"] = {"app": "rails"}
+    del manifest["spec"]["affinity"]
+    container = {"name": "rails", "image": MPI_IMAGE, "command": ["sleep", "3600"]}
+    manifest["spec"]["containers"] = [{**container, "resources": {"limits": dict.fromkeys(RESOURCES, "1")}}]
+    if node:
+        manifest["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+    return manifest
 
 
 def running(api: Api, name: str) -> dict[str, Any]:
@@ -247,19 +270,7 @@ def test_one_up_ends_in_a_verdict_from_pods_that_ran(stack: Stack, cluster: Api)
 
 @pytest.mark.row("A 22", "A 219-234")
 def test_a_pod_has_its_vf_with_vlan_mtu_address_and_rdma_device_on_each_rail(cluster: Api) -> None:
-    wanted = pod("rails")
-    wanted["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "sriov111,sriov112"}
-    # other tests' pods may be on both nodes, and keep pods of their label away
-    wanted["metadata"]["labels"] = {"app": "rails"}
-    del wanted["spec"]["affinity"]
-    wanted["spec"]["containers"] = [
-        {
-            "name": "rails",
-            "image": MPI_IMAGE,
-            "command": ["sleep", "3600"],
-            "resources": {"limits": dict.fromkeys(RESOURCES, "1")},
-        }
-    ]
+    wanted = on_rails("rails")
     found = accepted(cluster, "rails", wanted)
     node = found["spec"]["nodeName"]
 
@@ -278,6 +289,27 @@ def test_a_pod_has_its_vf_with_vlan_mtu_address_and_rdma_device_on_each_rail(clu
     assert on_node(node, f"{inside} ls /dev/infiniband", START_S).count("uverbs") == 2
     cluster.delete(f"{PODS}/rails")
     wait(lambda: cluster.get(f"{PODS}/rails") is None, "end of the pod")
+
+
+def test_pods_that_come_and_go_raise_no_alert(stack: Stack, cluster: Api, prometheus: Path, tmp_path: Path) -> None:
+    scrapes = Scrapes(NODES)
+    scrapes.until(set(), START_S)
+    begun_s = scrapes.now_s()
+    rounds = 0
+    with scrapes.during():
+        while scrapes.now_s() < begun_s + SOAK_S:
+            for node in NODES:
+                accepted(cluster, f"rails-{node}", on_rails(f"rails-{node}", node))
+            for node in NODES:
+                cluster.delete(f"{PODS}/rails-{node}")
+            for node in NODES:
+                path = f"{PODS}/rails-{node}"
+                wait(lambda path=path: cluster.get(path) is None, "end of the pod")
+            rounds += 1
+
+    print(f"{rounds} rounds, {len(scrapes.taken)} times read")
+    evaluations: dict[int, set[str]] = {second: set() for second in range(0, int(scrapes.now_s()), 3 * SCRAPE_S)}
+    scrapes.assert_alerts(stack.file, prometheus, tmp_path, evaluations)
 
 
 def test_a_vlan_that_the_switch_does_not_carry_is_felt_by_pods_of_that_rail(check: Callable[[], PodRails]) -> None:

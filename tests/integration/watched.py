@@ -1,8 +1,12 @@
 """What the watch's timer writes on nodes, as a Prometheus reads it, and the alerts that it raises."""
 
+import math
 import re
+import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from stacks.read import read_stack_file
@@ -28,10 +32,13 @@ class Scrapes:
         self.taken: list[tuple[float, dict[str, float]]] = []
 
     def take(self) -> dict[str, float]:
-        """Series and values, each clock in seconds since the begin."""
+        """Series and values, each clock in seconds since the begin; none of a node that does not answer."""
         samples = {}
         for node in self.nodes:
-            text = on_node(node, f"cat {TEXTFILES}/rocelab.prom")
+            try:
+                text = on_node(node, f"cat {TEXTFILES}/*.prom", timeout_s=SCRAPE_S * 2)
+            except (AssertionError, subprocess.TimeoutExpired):
+                continue
             for line in text.splitlines():
                 if line.startswith("#"):
                     continue
@@ -46,9 +53,9 @@ class Scrapes:
         return time.time() - self.begun_s
 
     def until(self, faults: set[str], within_s: float) -> float:
-        """Seconds until the files say that exactly these ports are faulty."""
+        """Seconds until the files say that exactly these ports and nodes are faulty."""
         begun_s = self.now_s()
-        while faults_in(self.take()) != faults:
+        while self.faults_in(self.take()) != faults:
             assert self.now_s() - begun_s < within_s, f"not {faults} within {within_s} s: {self.taken[-1]}"
             time.sleep(0.5)
         return self.now_s() - begun_s
@@ -61,23 +68,48 @@ class Scrapes:
             time.sleep(SCRAPE_S / 2)
         return int(self.now_s())
 
+    @contextmanager
+    def during(self) -> Iterator[None]:
+        """Goes on beside what else a test does."""
+        ended = threading.Event()
+
+        def scrape() -> None:
+            while not ended.wait(SCRAPE_S / 2):
+                self.take()
+
+        scraping = threading.Thread(target=scrape)
+        scraping.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            scraping.join()
+
     def series(self, quiet_s: int) -> dict[str, str]:
         """All values in promtool's notation; at the end the last ones stay while the clock goes on."""
+        read = self._by_step()
+        last = self.taken[-1][1]
+        names = {name for samples in read for name in samples}
         series = {}
-        for name in self.taken[-1][1]:
-            values = [self._at(second, name) for second in range(0, int(self.now_s()), SCRAPE_S)]
-            last = self.taken[-1][1][name]
-            change = SCRAPE_S if name.startswith(CLOCKS[0]) else 0
-            values.append(f"{last}+{change}x{quiet_s // SCRAPE_S}")
+        for name in names:
+            values = [str(samples.get(name, "_")) for samples in read]
+            if name in last:
+                change = SCRAPE_S if name.startswith(CLOCKS[0]) else 0
+                values.append(f"{last[name]}+{change}x{quiet_s // SCRAPE_S}")
             series[name] = " ".join(values)
         return series
 
-    def _at(self, second: int, name: str) -> str:
-        newest = self.taken[0][1]
-        for taken_s, samples in self.taken:
-            if taken_s <= second:
-                newest = samples
-        return str(newest.get(name, "_"))
+    def _by_step(self) -> list[dict[str, float]]:
+        """What a Prometheus that reads every SCRAPE_S seconds would have read."""
+        coming = iter(self.taken)
+        newest, (next_s, next_samples) = {}, next(coming)
+        steps = []
+        for second in range(0, int(self.now_s()), SCRAPE_S):
+            while next_s <= second:
+                newest = next_samples
+                next_s, next_samples = next(coming, (math.inf, {}))
+            steps.append(newest)
+        return steps
 
     def assert_alerts(self, stack_file: Path, prometheus: Path, folder: Path, expected: Mapping[int, set[str]]) -> None:
         """Asserts which alerts of the lab fire, and no others, by second; the last one may lie ahead."""
@@ -85,17 +117,19 @@ class Scrapes:
         lab = read_stack_file(stack_file)
         assert_alerts(prometheus / "promtool", folder, lab, series, expected, step_s=SCRAPE_S)
 
-
-def faults_in(samples: Mapping[str, float]) -> set[str]:
-    """Ports without a link, or with a link and without RDMA, each with the metric that says so."""
-    faults = set()
-    for series, up in samples.items():
-        port = UP.match(series)
-        if port is None:
-            continue
-        active = samples[series.replace("rocelab_port_up", "rocelab_port_rdma_active")]
-        if up == 0:
-            faults.add(f"up {port['node']} {port['rail']}")
-        elif active == 0:
-            faults.add(f"rdma_active {port['node']} {port['rail']}")
-    return faults
+    def faults_in(self, samples: Mapping[str, float]) -> set[str]:
+        """Nodes without a file, and ports without a link, or with a link and without RDMA."""
+        faults = set()
+        for node in self.nodes:
+            if not any(series.startswith(CLOCKS[0]) and f'"{node}"' in series for series in samples):
+                faults.add(f"silent {node}")
+        for series, up in samples.items():
+            port = UP.match(series)
+            if port is None:
+                continue
+            active = samples[series.replace("rocelab_port_up", "rocelab_port_rdma_active")]
+            if up == 0:
+                faults.add(f"up {port['node']} {port['rail']}")
+            elif active == 0:
+                faults.add(f"rdma_active {port['node']} {port['rail']}")
+        return faults
