@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stacks.base import LabError, UnreachableError
 from stacks.files import read_text
+from stacks.frozen import frozen
 
 if TYPE_CHECKING:
     from stacks.lab import Lab
@@ -24,7 +24,7 @@ class NoEngineError(UnreachableError):
     """There is no pulumi to ask."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Stack:
     """The stack of a command."""
 

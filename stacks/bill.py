@@ -4,12 +4,12 @@ Every image and every upstream release that the cluster runs, in one table.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
 from stacks.base import Name, Section
+from stacks.frozen import frozen
 
 Image = Annotated[
     str,
@@ -109,7 +109,7 @@ class Registry(Section):
         return self.mirrors[longest] + image.removeprefix(longest)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Upstream:
     """One file of an upstream release.
 

@@ -1,12 +1,12 @@
 """The images that benchmark jobs run: how to build each, and where the result is stored."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from stacks.base import Section
 from stacks.bill import Image
+from stacks.frozen import frozen
 
 PackageVersion = Annotated[str, Field(pattern=r"^[0-9][\w.+~:-]*$", max_length=60)]
 """A version as apt compares them."""
@@ -63,7 +63,7 @@ class Images(Section):
     training: TrainingRecipe | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class GitSource:
     """Sources at one commit of a public repository: git itself proves the content."""
 
@@ -73,7 +73,7 @@ class GitSource:
     commit: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Archive:
     """A release archive and its sha256."""
 

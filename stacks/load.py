@@ -5,7 +5,7 @@ The only file of this folder that knows Pulumi.
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import pulumi
@@ -15,6 +15,7 @@ from stacks.access import check_private_key, read_host_keys, read_private_key
 from stacks.base import LabError
 from stacks.cluster import read_kubeconfig
 from stacks.fabric import read_password
+from stacks.frozen import frozen
 from stacks.host_keys import HostKey, keys_beside, machine_keys
 from stacks.lab import Lab
 from stacks.read import KEY, NO_SECRET, parse_lab
@@ -25,7 +26,7 @@ from stacks.switches import HOST_KEYS
 SKIPS_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Credentials:
     """Credentials of hosts, cluster and vCenter, and the pinned host keys."""
 

@@ -1,7 +1,6 @@
 """Stack secrets that become files on nodes."""
 
-from dataclasses import dataclass
-
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.licence import NlsLicence
 from stacks.nodes import Node, VsphereVm
@@ -9,7 +8,7 @@ from stacks.nodes import Node, VsphereVm
 LICENCE_KEY, BITFUSION_KEY = "licenceToken", "bitfusionToken"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class SecretFile:
     """One file, the same on each of its nodes."""
 

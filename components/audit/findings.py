@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+from stacks.frozen import frozen
 
 
 class Severity(IntEnum):
@@ -24,7 +25,7 @@ class Severity(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AuditFault:
     """One value at one place that is not as it should be."""
 
@@ -44,7 +45,7 @@ Faults = Iterator[AuditFault]
 """What a check finds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AuditFinding:
     """The same fault on any number of hosts."""
 
@@ -64,7 +65,7 @@ class AuditFinding:
         return tuple(dict.fromkeys(node for node, _ in self.places if node))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Waived:
     """A finding that a waiver accepts until a day."""
 
@@ -73,7 +74,7 @@ class Waived:
     expires: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NotChecked:
     """Places where a check had no value to judge."""
 
@@ -82,7 +83,7 @@ class NotChecked:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Audit:
     """All that an audit says, the worst first."""
 

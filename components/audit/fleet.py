@@ -1,12 +1,12 @@
 """An inventory as checks see it: hosts, peers, ports of the rails, and the lab file's part."""
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Interface
 
 from components.inventory.cables import Cables, LeafPort
 from components.inventory.model import Gpu, Host, Inventory, Pf, Switch, SwitchPort
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.nodes import Pf as LabPf
@@ -16,7 +16,7 @@ Slot = tuple[Hashable, str]
 """Class of hosts, and PCI address."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Place:
     """A host, or a part of it."""
 
@@ -31,7 +31,7 @@ class Place:
         return self.host.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Port(Place):
     """A PF on a rail."""
 
@@ -54,7 +54,7 @@ class Port(Place):
         return tuple(_ipv4(text) for text in self.pf.addresses.or_else(()) if ":" not in text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AuditUplink:
     """The switch port at the other end of a port's cable."""
 

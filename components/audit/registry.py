@@ -4,11 +4,11 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from components.audit.findings import Faults, Severity
 from components.audit.view import View
+from stacks.frozen import frozen
 
 PRACTICE = "practice"
 """Source of what we know from practice alone."""
@@ -28,7 +28,7 @@ CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 Judge = Callable[[View], Faults]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Check:
     """One thing that can be wrong."""
 

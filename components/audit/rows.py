@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from components.audit.findings import Audit, AuditFinding, NotChecked, Severity, Waived
 from components.audit.registry import checks
 from components.finding import Finding
 from components.report.lines import when
 from components.validation.redact import redacted
+from stacks.frozen import frozen
 from stacks.sets import folded, folded_places
 from stacks.words import plural
 
@@ -38,7 +38,7 @@ class AuditRow(Finding):
         return ", ".join(filter(None, (self.read_from, at)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Missing:
     """What could not be read, and the checks that lack it."""
 
@@ -52,7 +52,7 @@ class Missing:
         return f"{what}: {self.why}" if self.why else what
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AuditReport:
     """An audit as it is shown."""
 

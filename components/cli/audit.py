@@ -1,7 +1,6 @@
 """`rocelab audit`."""
 
 import functools
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,12 @@ from components.cli.options import FILE, Output, Verb, is_given, output_options,
 from components.inventory.document import load
 from components.inventory.model import Inventory
 from components.stack import Stack
+from stacks.frozen import frozen
 
 FAIL_ON = {severity.word: severity for severity in Severity}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class AuditOptions:
     """What an audit reads besides hosts, and when it fails: the options of `audit` and `gate`."""
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,14 @@ from components.switches.os import SWITCH_OSES
 from stacks.access import KnownHosts, known_hosts_name, read_known_hosts
 from stacks.base import LabError
 from stacks.files import read_text, require_writable
+from stacks.frozen import frozen
 from stacks.sets import folded, names_of
 from stacks.words import plural
 
 SWITCH = re.compile(r"(?P<name>[^=]+)=(?P<os>[^@]+)@(?P<address>[^:]+)(:(?P<port>\d{1,5}))?")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LookOptions:
     """What to read, and how: the options that `look`, `discover` and `audit` share."""
 

@@ -3,7 +3,6 @@
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -11,6 +10,7 @@ import click
 from components.cli.exits import Exit
 from components.stack import Stack, project_root
 from stacks.files import require_writable, write_file
+from stacks.frozen import frozen
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file to read."""
@@ -48,7 +48,7 @@ def stack_options(run: Verb) -> Verb:
     return named
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Output:
     """Where a verb's result goes."""
 

@@ -1,7 +1,6 @@
 """The rails as pods see them: per rail a pool of addresses, and in each namespace a network."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pulumi
 
@@ -10,10 +9,11 @@ from components.cluster.profiles import networks, pools
 from components.cluster.rails import pod_side, populated_rails
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma
+from stacks.frozen import frozen
 from stacks.lab import Lab
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class AttachmentsArgs:
     lab: Lab
     cluster: Cluster

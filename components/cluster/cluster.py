@@ -1,7 +1,6 @@
 """Everything that brings the rails into pods, in an existing cluster."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -23,6 +22,7 @@ from components.outputs import few_faults
 from components.provider.program import Declaration
 from components.ssh.credentials import kubeconfig_source
 from stacks.cluster import Cluster
+from stacks.frozen import frozen
 from stacks.lab import Lab
 
 GATE_S = {"virtual": 120, "plain": 180, "operator": 1800}
@@ -35,7 +35,7 @@ ROLL_OUT = pulumi.CustomTimeouts(create="3m", update="3m")
 """Fake kubelets pull no image, so a pod that is not ready within seconds never will be."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RdmaClusterArgs:
     """The lab, then values from hosts and secrets."""
 
@@ -147,7 +147,7 @@ class RdmaCluster(pulumi.ComponentResource):
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MadeClusterArgs:
     lab: Lab
     hosts: pulumi.Resource

@@ -5,7 +5,7 @@ Objects in, reasons out.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv4Network
 
 from pydantic import JsonValue
@@ -18,6 +18,7 @@ from components.cluster.rails import pod_rails
 from components.kubernetes.client import at
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SriovOperator, devices_of
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.words import some
@@ -28,7 +29,7 @@ DISTRIBUTION = re.compile(r"[-+](?!alpha|beta|rc).*$")
 NODE_STATES = "/apis/sriovnetwork.openshift.io/v1/namespaces/{namespace}/sriovnetworknodestates"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class GateSpec:
     """What the gate expects; plain values, because the state contains them."""
 

@@ -1,11 +1,12 @@
 """Placing rendered objects, and the programs that run in the cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pulumi
 
 from components.cluster.manifests import Manifest, Program, part, path_of
+from stacks.frozen import frozen
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 LAB_LABEL, MANAGED_BY = "rocelab.dev/lab", "app.kubernetes.io/managed-by"
@@ -50,7 +51,7 @@ def with_pod_annotations(
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class OperatorArgs:
     program: Program
     lab: str

@@ -1,7 +1,6 @@
 """What a cluster must have, and what must not be in the way, before rocelab changes it. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -11,6 +10,7 @@ from components.cluster.rails import interfaces, populated_rails
 from components.kubernetes.client import Object, at
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
+from stacks.frozen import frozen
 from stacks.lab import Lab
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -24,7 +24,7 @@ NETWORK_OPERATOR, GPU_OPERATOR = "26.4.1", "v26.7.0"
 [OWNER_LABEL] = PART_OF
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Precondition:
     """One object that must exist, or must not be somebody else's."""
 

@@ -8,7 +8,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +17,7 @@ from components.cluster.manifests import Manifest
 from stacks.base import LabError, members
 from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
 from stacks.files import write_file
+from stacks.frozen import frozen
 from stacks.ipam import Ipam, IpamBase
 from stacks.safe_yaml import load_kubernetes_yaml
 
@@ -31,7 +31,7 @@ class _NotHereError(Exception):
     """A route does not have the file; the text says why."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Store:
     """The places of upstream files, nearest first. Each file must have its pinned SHA-256."""
 

@@ -10,6 +10,7 @@ from ipaddress import IPv4Interface
 from components.discovery.questions import Notice
 from components.inventory.cables import Cables, LeafPort
 from components.inventory.model import Host, Inventory, NearestGpus, Pf, RdmaPort
+from stacks.frozen import frozen
 from stacks.nodes import Driver
 
 BLUEFIELD = frozenset({"a2d2", "a2d6", "a2dc", "a2df"})
@@ -65,7 +66,7 @@ class RailPort:
         return is_down and not self.addresses and not self.has_unknown_addresses
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class CandidatePorts:
     """The ports of all hosts that were read."""
 

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -18,6 +17,7 @@ from components.discovery.questions import Answers, DraftPlan, Entry, Evidence, 
 from components.inventory.model import Host, Inventory
 from stacks.access import known_hosts_name
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
 from stacks.words import plural
@@ -40,7 +40,7 @@ USER = "root"
 """Of a host of which the look kept no login name."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Draft:
     """What discovery makes of an inventory."""
 

@@ -19,6 +19,7 @@ from components.inventory.kube import KubeNodes, managed_pfs
 from components.inventory.model import Attachment, Cluster, CustomObject, Inventory
 from components.inventory.reading import majority
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.words import plural, some
 
 NVIDIA = "15b3"
@@ -74,7 +75,7 @@ def cluster_of(
         return None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class _Adoption:
     """What is known of the cluster and its rails."""
 

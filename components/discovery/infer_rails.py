@@ -13,6 +13,7 @@ from typing import Literal
 from components.discovery.candidates import RailPort, link_labels
 from components.discovery.questions import NONE, Evidence, Notice, Question, names, port_answer
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.words import plural, some
 
 Kind = Literal["gpu", "leaf", "subnet"]
@@ -26,7 +27,7 @@ Labels = Mapping[RailPort, str]
 """What one kind of evidence says of ports; a port of which it says nothing is not there."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RailOfPorts:
     """A rail with one port per node."""
 
@@ -37,7 +38,7 @@ class RailOfPorts:
     """What says so on every node."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Inference:
     """What the evidence decides, and what it does not."""
 

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from stacks.base import LabError, Name, Network, Section
 from stacks.faults import reason
+from stacks.frozen import frozen
 from stacks.safe_yaml import load_yaml
 from stacks.sets import NameSet, folded, names_of
 
@@ -25,7 +26,7 @@ HOW_TO_ANSWER = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Question:
     """Something that the inventory leaves open; the draft leaves it out until you answer."""
 
@@ -39,7 +40,7 @@ class Question:
     helps."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Notice:
     """Something that is decided and worth a look."""
 

@@ -2,13 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import IPv4Interface, IPv4Network
 
 from components.discovery.candidates import RailPort
 from components.discovery.infer_rails import RailOfPorts
 from components.discovery.questions import DraftPlan, Evidence, Question
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.words import some
 
 FIRST_HOST = 11
@@ -27,7 +28,7 @@ LINK_PREFIX = 30
 """From this prefix length on, a subnet is one cable's."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RailNetwork:
     """The host side of a rail."""
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from components.fabric.site import Site
 from stacks.base import LabError
 from stacks.bitfusion import ADAPTER, Bitfusion, BitfusionServer
 from stacks.fabric import Fabric
+from stacks.frozen import frozen
 from stacks.machines import LINUX_64
 from stacks.nodes import SEVERAL_PVRDMA
 
@@ -161,7 +161,7 @@ GUEST_NET_MINUTES = 15
 """How long a server's guest tools may take to report an address."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class AppliancesArgs:
     site: Site
     bitfusion: Bitfusion

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from components.outputs import REST, shortened
 from components.provider.program import Declaration
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
+from stacks.frozen import frozen
 from stacks.host_keys import HostKey
 from stacks.lab import Lab
 
@@ -43,7 +44,7 @@ UPLINK = "uplink1"
 """rocelab sets name, count and order: vCenter's own values would show as differences."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class VsphereFabricArgs:
     lab: Lab
     fabric: Fabric

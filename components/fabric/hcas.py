@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
@@ -17,13 +16,14 @@ from components.fabric.vms.spread import hosts_of_machines
 from components.ssh.credentials import Setting
 from stacks.base import LabError
 from stacks.fabric import Fabric
+from stacks.frozen import frozen
 
 STATISTICS = "rdma device stats get"
 SENT, RECEIVED = "Bytes sent", "Bytes received"
 """Columns of the command's output."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class HcaCounters:
     """Counters of the HCA below one VM on one rail."""
 

@@ -6,7 +6,7 @@ Existing VMs get no DRS rule, and nothing changes or moves them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pulumi
 import pulumi_vsphere as vsphere
@@ -18,6 +18,7 @@ from components.fabric.site import Site
 from components.fabric.vms.existing import ALL, OPTION, RESERVATION, VGPUS, DeclaredMachine
 from components.fabric.vms.guestinfo import SECRET, SETTINGS, guestinfo
 from components.provider.program import Declaration
+from stacks.frozen import frozen
 from stacks.host_keys import HostKey
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import VsphereVm
@@ -27,7 +28,7 @@ RULES = {"apart": "workers", "planes-apart": "control-planes"}
 """The VMs that each rule keeps apart, as vCenter shows its name."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MachinesArgs:
     site: Site
     keys: Mapping[str, HostKey] = field(default_factory=dict)

@@ -2,11 +2,11 @@
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
 from pathlib import Path
 
 from stacks.base import LabError
 from stacks.files import opened_tar
+from stacks.frozen import frozen
 
 OVF = "{http://schemas.dmtf.org/ovf/envelope/1}"
 VSSD = "{http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData}"
@@ -15,7 +15,7 @@ MOST_BYTES = 4_000_000
 """Largest descriptor; real ones are text of some kilobytes."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Property:
     key: str
     type: str
@@ -27,7 +27,7 @@ class Property:
     label: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Descriptor:
     """What can be known before a deployment."""
 

@@ -1,13 +1,14 @@
 """Where the VMs of a lab are created, and what each of them needs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pulumi
 import pulumi_vsphere as vsphere
 
 from components.provider.program import Declaration
 from stacks.fabric import Fabric
+from stacks.frozen import frozen
 from stacks.lab import Lab
 
 MANAGEMENT = "vmxnet3"
@@ -15,7 +16,7 @@ PVRDMA = "vmxnet3vrdma"
 """The provider's own text says `vrdma`, which its code refuses."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Site:
     """The datacenter of a lab, with port groups and settings as far as they are made."""
 

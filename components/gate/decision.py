@@ -1,7 +1,6 @@
 """Whether jobs may start on each node, by the verdict, its age, and a fresh audit. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -11,6 +10,7 @@ from components.audit.findings import Audit, Severity
 from components.audit.fleet import AuditFleet
 from components.gate.measured import GateReason, MeasuredState, in_words, of_verdict, stale
 from components.inventory.model import Inventory
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.sets import folded
 from stacks.words import plural
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 SHOWN_REASONS = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class GatedNode:
     """One node at the gate."""
 
@@ -42,7 +42,7 @@ class GatedNode:
         return "; ".join(map(str, (*self.reasons, *self.unread)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LabGate:
     """The gate of a lab, or of some of its nodes."""
 
@@ -95,7 +95,7 @@ class LabGate:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class GateMaterial:
     """Everything that decides."""
 

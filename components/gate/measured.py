@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from components.inventory.model import Host
 from components.validation.benchmarks.part import TAKES_PART
 from components.validation.stale import HostStates, changed_since
 from components.validation.summary import Summary, closed
+from stacks.frozen import frozen
 from stacks.sets import names_of
 
 MLX5, NVIDIA = "mlx5_core", "10de"
@@ -15,7 +16,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*(?:\[[0-9,-]+\][a-z0-9.-]*)?")
 """A node, or a set of nodes such as `gpu[01-04]`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class GateReason:
     """Why no job should start on a node."""
 
@@ -28,7 +29,7 @@ class GateReason:
         return f"{self.code} {self.text}".rstrip()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MeasuredState:
     """What the state of a stack keeps of the last measurement."""
 

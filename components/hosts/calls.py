@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from pydantic import JsonValue
@@ -14,6 +14,7 @@ from components.hosts.pack import digest, on_stdin, read_as_root, started
 from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S, PROBE_S, SCHEMA, copy_of
 from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
 from components.ssh.session import CommandResult, feed
+from stacks.frozen import frozen
 from stacks.hosts import HostPolicy
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ async def announced(what: Callable[[], str], say: Say) -> AsyncIterator[None]:
         task.cancel()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Report:
     """What the host program printed."""
 
@@ -146,7 +147,7 @@ class HostCalls:
                 ) from None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Crew:
     """How hosts are called, what the lab allows, and where progress goes."""
 

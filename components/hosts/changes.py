@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, cast
@@ -13,6 +12,7 @@ from components.hosts.program.steps import STEPS, changed_versions
 from components.hosts.records import HostRecord, Known, Records, known_of, record_before, shorten
 from components.ssh.connection import Endpoint
 from stacks.base import Effect
+from stacks.frozen import frozen
 from stacks.words import some
 
 WORDS: dict[Effect, str] = {
@@ -36,7 +36,7 @@ def field_effect(field: str) -> Effect:
     return cast("Effect", EFFECTS[field.rpartition(".")[2]])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Change:
     """One change on one host, and its effect on that host."""
 

@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +27,7 @@ from components.provider.program import Declaration
 from components.ssh.connection import NoAnswerError
 from components.ssh.credentials import endpoints_of
 from components.topology import outline_of
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.nodes import Node
@@ -42,7 +43,7 @@ BUSY_DIAL_S = 60
 """The same on emulated machines with a kubelet, where pods start meanwhile."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class HostsArgs:
     """Inputs of `Hosts`."""
 

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -12,6 +12,7 @@ from components.hosts.calls import HostCalls, Report, each
 from components.hosts.changes import WORDS, Change, changes
 from components.hosts.records import HostRecord, Records, as_list, as_mapping, kept
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.sets import folded, folded_places
 from stacks.words import plural
 
@@ -27,7 +28,7 @@ HOST_OWN = ("/var/lib/rocelab/", "/usr/local/lib/rocelab/")
 """Folders that nobody but rocelab uses."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class HostPlan:
     """What would change on one host."""
 
@@ -47,7 +48,7 @@ class HostPlan:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Row:
     """A change that hosts share, except for their addresses."""
 

@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 
 from components.hosts.calls import Crew, Report, announced
@@ -12,6 +11,7 @@ from components.hosts.drain import DrainError, NodeDrainer
 from components.hosts.records import Document, HostRecord, Records, as_mapping
 from components.hosts.repair import Outcome, result_of
 from components.ssh.connection import Endpoint, NoAnswerError
+from stacks.frozen import frozen
 from stacks.hosts import HostPolicy
 
 REBOOT = "exec sudo -n systemd-run --quiet --collect --on-active=1 systemctl reboot"
@@ -24,7 +24,7 @@ PAUSE_S = 3.0
 ASKED_PEERS = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Roll:
     """A roll over hosts of one lab."""
 

@@ -3,16 +3,16 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from string import ascii_letters
 
 from components.inventory.model import Host, Inventory, Pf, Switch
 from components.switches.settings import Announcement
+from stacks.frozen import frozen
 
 MAC = re.compile(r"(?i)([0-9a-f]{2}[:.]?){6}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LeafPort:
     """The other end of a cable."""
 

@@ -10,7 +10,6 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +24,7 @@ from components.inventory.look import LookRequest
 from components.inventory.model import Host
 from components.inventory.redact import IPV4, Redactor, texts_of
 from components.ssh.connection import keys_of
+from stacks.frozen import frozen
 
 Json = dict[str, Any]
 MANIFEST = "manifest.json"
@@ -34,7 +34,7 @@ OF_THE_READER = ("clock_synchronized", "sudo")
 """What `look` takes from its own process and not from a file or a program."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Bundle:
     """Files by name, and what was removed from them."""
 

@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from components.hosts.pack import on_stdin, read_as_root, started
@@ -22,6 +22,7 @@ from components.ssh.connection import (
 from components.ssh.session import first_answer
 from components.switches.dialect import RefusedError
 from stacks.access import KnownHosts, known_hosts_name
+from stacks.frozen import frozen
 
 AT_ONCE = 512
 """Hosts that are read at the same time."""
@@ -42,7 +43,7 @@ UNPINNED = "its host key is not in the known_hosts file"
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LookTarget:
     """A host to look at."""
 

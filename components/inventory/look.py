@@ -3,7 +3,7 @@
 import asyncio
 import resource
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
 from components.inventory.cluster import look_at_cluster
@@ -12,9 +12,10 @@ from components.inventory.model import SCHEMA, Cluster, Host, Inventory, Switch
 from components.inventory.switches import SwitchTarget, look_at_switches
 from components.ssh.connection import keys_of
 from stacks.access import KnownHosts
+from stacks.frozen import frozen
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LookRequest:
     """What to read, and the credentials for it."""
 
@@ -30,7 +31,7 @@ class LookRequest:
     switches: Sequence[SwitchTarget] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Unread:
     """Something that was named and could not be read."""
 

@@ -5,7 +5,7 @@ holds a list, its elements' plain fields come from the same source. Files and co
 readings themselves.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal
 
@@ -13,12 +13,13 @@ from pydantic import JsonValue
 
 from components.inventory.reading import NOT_READ, Reading
 from components.switches.settings import Announcement, LearnedMac
+from stacks.frozen import frozen
 
 SCHEMA = 1
 """Rises when a field changes its meaning or name; new fields do not raise it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Gid:
     """One entry of an RDMA port's GID table."""
 
@@ -31,7 +32,7 @@ class Gid:
     """Address of the GID; empty for a GID of IPv6."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RdmaPort:
     """The RDMA device of a PF."""
 
@@ -50,7 +51,7 @@ class RdmaPort:
     """Soft-RoCE over the interface, no device of the NIC."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Vf:
     number: int
     pci: str
@@ -59,7 +60,7 @@ class Vf:
     mtu_bytes: Reading[int] = NOT_READ
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Qos:
     """A port's quality of service."""
 
@@ -82,7 +83,7 @@ class Qos:
     cnp_priority: Reading[int] = NOT_READ
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class NearestGpus:
     """The GPUs that share the deepest PCI bridge with a NIC."""
 
@@ -92,7 +93,7 @@ class NearestGpus:
     """PCI address of that bridge."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class ConfigFile:
     """A file that sets an interface at boot."""
 
@@ -106,7 +107,7 @@ class ConfigFile:
     vfs: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Counters:
     """Counters of a port since the driver was loaded; two looks make a rate."""
 
@@ -117,7 +118,7 @@ class Counters:
     """By the kernel's names; what is not there is not counted by this NIC."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class PendingSetting:
     """A setting of a NIC's firmware that the next boot changes."""
 
@@ -127,7 +128,7 @@ class PendingSetting:
     next: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Pf:
     """A physical function: a port of a NIC on PCI that is no VF, whatever it is used for."""
 
@@ -209,7 +210,7 @@ class Pf:
         return self.interface or self.pci
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class GpuHealth:
     """What nvidia-smi reports of a GPU; None or empty where this model or driver does not."""
 
@@ -233,7 +234,7 @@ class GpuHealth:
     fabric_status: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Xid:
     """An error that NVIDIA's driver has logged since boot."""
 
@@ -243,7 +244,7 @@ class Xid:
     count: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Gpu:
     """A GPU on PCI."""
 
@@ -259,7 +260,7 @@ class Gpu:
     """GB/s of each link, 0 for an inactive one; empty without NVLink."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Link:
     """An interface of the first namespace beside PFs and VFs: bond, VLAN, bridge, IPoIB."""
 
@@ -275,7 +276,7 @@ class Link:
     addresses: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Route:
     """One route of any table, IPv4 or IPv6, without those of the tables `local` and of loopback."""
 
@@ -289,7 +290,7 @@ class Route:
     family: Literal[4, 6] = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Rule:
     """One policy routing rule beyond the three that every kernel starts with."""
 
@@ -300,7 +301,7 @@ class Rule:
     table: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Peer:
     """An entry of the neighbour table (ARP, NDP) on a PF."""
 
@@ -310,7 +311,7 @@ class Peer:
     state: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Network:
     """What belongs to no single PF."""
 
@@ -323,7 +324,7 @@ class Network:
     `net.ipv4.conf.IFACE.rp_filter`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Carriers:
     """Interfaces that the host itself depends on, by name."""
 
@@ -334,7 +335,7 @@ class Carriers:
     """What is mounted or connected over it, such as `nfs /home`, by interface."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Driver:
     """A kernel module as it runs, and as it would be loaded at the next boot."""
 
@@ -347,7 +348,7 @@ class Driver:
     on_disk_srcversion: Reading[str] = NOT_READ
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class System:
     """The machine, its operating system, and the services that matter to RDMA."""
 
@@ -392,7 +393,7 @@ class System:
     """Whether the look ran as root: without, more is unknown."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Host:
     """One host, as one connection found it."""
 
@@ -423,7 +424,7 @@ class Host:
         return next((pf for pf in self.pfs.or_else(()) if pf.pci == pci), None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class SwitchPort:
     """A port of a switch."""
 
@@ -442,7 +443,7 @@ class SwitchPort:
     """Marking by traffic class, such as `150-1500 kB`; a class that is not there does not mark."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Switch:
     name: str
     os: str
@@ -458,7 +459,7 @@ class Switch:
     macs: Reading[tuple[LearnedMac, ...]] = NOT_READ
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class KubeNode:
     """A node of the cluster."""
 
@@ -470,7 +471,7 @@ class KubeNode:
     pod_cidrs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Attachment:
     """A NetworkAttachmentDefinition."""
 
@@ -489,7 +490,7 @@ class Attachment:
         return [self.config, *(part for part in parts if isinstance(part, dict))]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class CustomObject:
     """An object of an operator: metadata and what it holds, without managed fields."""
 
@@ -499,7 +500,7 @@ class CustomObject:
     status: dict[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class DaemonSet:
     """A DaemonSet, such as an agent of an operator."""
 
@@ -507,7 +508,7 @@ class DaemonSet:
     name: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Cluster:
     """The Kubernetes cluster. A kind that it does not have is a known, empty tuple."""
 
@@ -524,7 +525,7 @@ class Cluster:
     service_cidrs: Reading[tuple[str, ...]] = NOT_READ
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Inventory:
     """All that one look found."""
 

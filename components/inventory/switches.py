@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from components.switches.os import default_dialect
 from components.switches.settings import Announcement, PortSettings
 from components.switches.talk import Talk, talking
 from stacks.access import KnownHosts
+from stacks.frozen import frozen
 
 SWITCH_S = 45.0
 """For a whole switch: some have several questions for each port."""
@@ -51,7 +52,7 @@ Answers = Mapping[str, str]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class SwitchTarget:
     """A switch to look at."""
 

@@ -1,6 +1,6 @@
 """An MPIJob of `kubeflow.org/v2beta1`: a launcher of ranks, and workers that are pods with sshd."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from components.cluster.manifests import render
 from components.jobs.image.pvrdma_inside import at_start
 from components.jobs.workers import Workers
+from stacks.frozen import frozen
 
 HERE = Path(__file__).parent
 USE_OWN_DEVICES = HERE.joinpath("rank_nccl.sh").read_text()
@@ -136,7 +137,7 @@ def job_name(run_id: str) -> str:
     return f"bench-{run_id}".lower()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MpiProgram:
     """What every rank runs, and the variables that it needs besides those of NCCL or UCX."""
 

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from components.cluster.profiles import images_of
 from stacks.bill import Registry
+from stacks.frozen import frozen
 from stacks.lab import Lab
 
 TIMEOUT_S = 5
@@ -27,7 +28,7 @@ DOCKER_HUB = "registry-1.docker.io"
 LARGEST_ANSWER_BYTES = 100_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class ImageStatus:
     """A registry's answer. Only `missing` surely ends in a pod that never starts."""
 
@@ -37,7 +38,7 @@ class ImageStatus:
     """For `unknown`: why the registry did not answer, such as a login that only the nodes have."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Reference:
     """An image's name in its parts."""
 

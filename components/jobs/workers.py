@@ -1,7 +1,6 @@
 """The pods of a job and their resources: annotation and limits follow from one object."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +10,7 @@ from stacks.base import LabError
 from stacks.benchmarks import Toleration
 from stacks.cluster import Cluster
 from stacks.delivery import WORKERS_SSH_PORT, Pvrdma, SriovOperator, SriovPlain
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf, VsphereVm, routed_rails
 from stacks.rails import Rail
@@ -155,7 +155,7 @@ class Workers(FrozenModel):
         return (POD_INTERFACE,)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class JobRequest:
     """What a job asks for besides the lab."""
 

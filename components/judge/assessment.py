@@ -6,6 +6,7 @@ from typing import Literal
 from components.finding import Finding, plain
 from components.judge.known import KnownHardware
 from components.judge.results import Kind, Result, ResultRow
+from stacks.frozen import frozen
 from stacks.words import bytes_text
 
 Verdict = Literal["good", "slow", "broken", "cannot judge"]
@@ -87,7 +88,7 @@ class Assessment:
         self.value, self.unit, self.size_bytes = row.value, unit, row.size_bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Judged:
     """A result, and all that is known about its hardware."""
 

@@ -1,6 +1,6 @@
 """The verdict on a collective: on one node by NVLink, between nodes by a ring and by the bound."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from components.judge.assessment import ABOVE, BROKEN, GOOD, Judged
 from components.judge.results import LARGE_BYTES
@@ -8,6 +8,7 @@ from components.physics.ceilings import Path, bandwidth_ceiling
 from components.physics.collectives import Collective, GpuModel, gpu_model, slot_gbit_s
 from components.physics.nccl import Ring
 from components.physics.signs import GPU_PEERS_HINT
+from stacks.frozen import frozen
 from stacks.words import bytes_text, plural
 
 SLOW = 0.80
@@ -27,7 +28,7 @@ USUAL_BYTES = 8 * 2**30
 WHOLE_LOG = "the untouched output of the test"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Limits:
     """What the hardware allows a collective between nodes, in GB/s."""
 

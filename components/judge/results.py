@@ -7,6 +7,7 @@ from typing import Literal
 from components.finding import Finding, plain
 from components.judge.known import KnownHardware
 from components.validation.benchmarks.nccl.log import NcclNetwork
+from stacks.frozen import frozen
 
 Kind = Literal["bandwidth", "latency", "collective", "training", "unknown"]
 
@@ -15,7 +16,7 @@ LARGE_BYTES = 256 * 2**20
 """From here a collective's latency and protocol matter little."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class ResultRow:
     """One message size: Gbit/s, busbw of collectives in GB/s, latency in microseconds."""
 

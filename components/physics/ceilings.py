@@ -1,7 +1,9 @@
 """How fast physics lets a rail be: goodput over Ethernet, over PCIe, and shared with others."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from stacks.frozen import frozen
 
 PATH_MTUS_BYTES = (256, 512, 1024, 2048, 4096)
 """Path MTUs of InfiniBand and RoCE; larger Ethernet MTUs only make room for the largest of them."""
@@ -26,7 +28,7 @@ Operation = Literal["write", "send", "read"]
 Limit = Literal["line", "pcie", "shared slot", "measured verbs", "node"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Ceiling:
     """The highest value that can be expected, and what limits it."""
 
@@ -36,7 +38,7 @@ class Ceiling:
     limited_by: Limit
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Path:
     """The known properties of a path between two ports."""
 

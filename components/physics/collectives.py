@@ -1,15 +1,15 @@
 """What NICs and GPUs allow a collective: the ring, the bound for any algorithm, the GPU's links."""
 
 import re
-from dataclasses import dataclass
 from math import ceil, floor, inf
 from pathlib import Path
 
 from components.physics.pcie import PcieLink
+from stacks.frozen import frozen
 from stacks.safe_yaml import load_yaml
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class GpuModel:
     """Links of a GPU in 10^9 bytes a second each way (data sheets of NVIDIA and AMD)."""
 
@@ -46,7 +46,7 @@ def slot_gbit_s(generation: int, lanes: int = 16) -> float:
     return PcieLink(gtransfers_s=GTRANSFERS_OF[generation], lanes=lanes).payload_gbit_s()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Collective:
     """A collective over GPUs that are spread evenly over nodes."""
 

@@ -1,11 +1,12 @@
 """From a measured bandwidth back to the path MTU that it looks like."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from components.physics.ceilings import Path, bandwidth_ceiling, smaller_mtu_at
+from stacks.frozen import frozen
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MtuFingerprint:
     """A bandwidth that is at the ceiling of a smaller path MTU than the configured one."""
 

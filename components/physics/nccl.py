@@ -1,9 +1,9 @@
 """How fast NCCL's ring can be: what rails and nodes carry, and how long its steps take."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from components.physics.ceilings import Ceiling, Limit
+from stacks.frozen import frozen
 from stacks.words import bytes_text, plural
 
 BASE_US, NVLINK_US, NETWORK_US = 8.4, 3.4, 14.0
@@ -33,7 +33,7 @@ def largest_message_bytes(ranks: int, rails: int) -> int:
     return min(max(power_of_two, LEAST_BYTES), MOST_BYTES)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Ring:
     """One ring all-reduce over all GPUs of some nodes."""
 

@@ -1,7 +1,8 @@
 """The bandwidth of a NIC's PCIe link without packet headers, from its texts in sysfs."""
 
 import re
-from dataclasses import dataclass
+
+from stacks.frozen import frozen
 
 TLP_BYTES = 26
 """Around the data of a memory write: framing 4, sequence 2, header 16 (64-bit address), LCRC 4
@@ -19,7 +20,7 @@ PAYLOAD_BYTES = 256
 """Of a packet: the usual MaxPayload."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class PcieLink:
     """A link as it was trained."""
 

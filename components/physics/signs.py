@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from stacks.frozen import frozen
 from stacks.safe_yaml import load_yaml
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LogSign:
     """A cause that shows in a line of text."""
 

@@ -5,7 +5,6 @@ import json
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected
 from components.ssh.credentials import Setting, kubeconfig, login_to
 from components.ssh.session import feed
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.words import some
 
@@ -33,7 +33,7 @@ NOT_TESTED = "port-not-tested"
 COMMAND = f"exec python3 -I -c {shlex.quote(Path(connect.__file__).read_text())}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Answer:
     """How a connection ended."""
 
@@ -157,7 +157,7 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Trial:
     """The results of `try_all`."""
 

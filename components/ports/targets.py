@@ -1,7 +1,6 @@
 """The connections that prove a row: from each machine of a role to those of another. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import product
 from typing import TypeVar
@@ -11,6 +10,7 @@ from components.kubernetes.client import KubernetesApi
 from components.ports.matrix import PortRow, Role, port_matrix
 from stacks.base import LabError
 from stacks.bitfusion import way_to
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.nodes import Node
 
@@ -85,7 +85,7 @@ ELSEWHERE: dict[Role, str] = {
 OF_NODES: frozenset[Role] = frozenset({"node", "control_plane", "worker", "client"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Probe:
     row: PortRow
     source: str
@@ -96,7 +96,7 @@ class Probe:
     port: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Unproven:
     """A row that no connection can prove, with the reason."""
 

@@ -4,13 +4,14 @@ One per axis, since they are never mixed up. Pure.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
 from components.report.lines import counted, number, percent, test_title
 from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
+from stacks.frozen import frozen
 
 Axis = Literal["function", "performance"]
 Status = Literal["passed", "failed", "skipped", "error", "warned"]
@@ -30,7 +31,7 @@ STATUS_OF: dict[str, Status] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Case:
     """One axis of one test, or of the whole lab."""
 

@@ -1,13 +1,13 @@
 """A rail's chain of MTUs, from the switch to the queue pair. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from components.validation.store import RunDocument
+from stacks.frozen import frozen
 from stacks.words import some
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MtuLink:
     """One part of a rail's chain of MTUs, from the switch to the queue pair."""
 

@@ -5,7 +5,6 @@ Pure: the same material gives the same bytes.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from jinja2 import Environment
@@ -43,6 +42,7 @@ from components.validation.records import (
 )
 from components.validation.store import Material, RawFile
 from components.validation.summary import JudgedTest, Summary
+from stacks.frozen import frozen
 from stacks.words import bytes_text, plural, some
 
 TITLES = {
@@ -106,7 +106,7 @@ Group = tuple[str, str, str]
 """Test, shape and rail."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Chart:
     """A drawing, what it shows and how to read it.
 

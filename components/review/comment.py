@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -19,6 +18,7 @@ from components.finding import (
 )
 from components.review.effects import Effect, Kind, Rank, Review
 from components.validation.redact import redacted
+from stacks.frozen import frozen
 from stacks.sets import folded, folded_places
 from stacks.words import plural
 
@@ -58,7 +58,7 @@ class CommentRow(Finding):
     """How many there are, where names are not said or were shortened."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Comment:
     """What is shown, before it is cut to a length."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TypeVar
 
@@ -13,6 +12,7 @@ from components.hosts.records import HostRecord, Known, known_of, records_of
 from components.review.preview import Preview, PreviewStep, Props, State
 from components.switches.records import SwitchRecord, in_order
 from components.switches.settings import PortSettings, differences
+from stacks.frozen import frozen
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class Kind(Enum):
         return self.plural.format(count)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Effect:
     """One thing that happens to one host, VM, switch port or resource."""
 
@@ -113,7 +113,7 @@ class Effect:
     """Of the PF; None where it is unknown, or the number of VFs does not change."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Review:
     """All that a preview does."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import yaml
@@ -14,6 +14,7 @@ from stacks.access import read_private_key
 from stacks.base import LabError
 from stacks.cluster import Cluster, read_kubeconfig
 from stacks.files import read_simulator_file
+from stacks.frozen import frozen
 from stacks.host_keys import pinned_keys
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -22,7 +23,7 @@ Setting = Callable[[str], object]
 """Value of a key of the stack's configuration, such as `sshPrivateKey`; None when it has none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Login:
     """SSH login of all nodes."""
 
@@ -36,7 +37,7 @@ class Login:
         return keys_of(self.private_key)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LabAccess:
     """SSH login of the nodes, and the kubeconfig."""
 

@@ -6,10 +6,10 @@ Nothing keeps running after a session.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.ssh.connection import CONNECT_S, BrokenError, Connection, NoAnswerError, in_short
+from stacks.frozen import frozen
 
 if TYPE_CHECKING:
     import asyncssh
@@ -21,7 +21,7 @@ Far more than any test prints, but a faulty host cannot fill the memory.
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class CommandResult:
     """How a remote program ended."""
 

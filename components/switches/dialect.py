@@ -4,7 +4,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from pydantic import JsonValue
@@ -18,6 +18,7 @@ from components.switches.settings import (
     PortSettings,
 )
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.qos import Qos
 from stacks.switches import Switch
 
@@ -41,7 +42,7 @@ class UnconfirmedError(LabError):
     """Another user's change waits for its confirmation."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class PendingChange:
     """An unfinished change, as the switch lists it."""
 
@@ -55,7 +56,7 @@ class PendingChange:
     """User and message of the change."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class PendingChanges:
     """How unfinished changes are listed and ended."""
 
@@ -68,7 +69,7 @@ class PendingChanges:
     """Reads the relevant changes from the printed list; the mark identifies those of this lab."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class ConfigSession:
     """The commands around a change.
 

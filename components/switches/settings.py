@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import Field, TypeAdapter
 
 from stacks.base import Section
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.rails import Rail
 from stacks.switches import MARKER, Switch, cables, marker_of
@@ -125,7 +126,7 @@ def ports_in(text: str) -> dict[str, PortSettings]:
     return TypeAdapter(dict[str, PortSettings]).validate_json(text)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Cable:
     """A mapped port: the PF at its other end, and its settings in the lab."""
 
@@ -136,7 +137,7 @@ class Cable:
     settings: PortSettings
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Announcement:
     """What one neighbor announces by LLDP; empty where it announces nothing."""
 
@@ -153,7 +154,7 @@ class Announcement:
         return frozenset({self.port_id, self.port_description} - {""})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LearnedMac:
     """One line of a switch's MAC table."""
 

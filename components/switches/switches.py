@@ -1,7 +1,6 @@
 """The switches of a lab: their text as an output, and a resource for each with `apply`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pulumi
 from pydantic import JsonValue
@@ -11,6 +10,7 @@ from components.switches.records import switch_record
 from components.switches.settings import cables_of
 from components.switches.switch_config import SwitchConfig
 from components.switches.text import digest_of, switch_text
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.switches import Switch
@@ -18,7 +18,7 @@ from stacks.switches import Switch
 Facts = Mapping[str, Mapping[str, object]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class SwitchesArgs:
     lab: Lab
     credentials: Credentials

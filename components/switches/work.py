@@ -4,7 +4,7 @@ Read, refuse ports of others, back up, change, verify, revert what came out wron
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from components.ssh.connection import NoAnswerError
 from components.switches.backup import FirstTouch
@@ -27,6 +27,7 @@ from components.switches.settings import (
 )
 from components.switches.talk import Talk
 from stacks.base import LabError
+from stacks.frozen import frozen
 
 
 async def cleared(talk: Talk, switch: str, session: ConfigSession) -> ConfigSession:
@@ -123,7 +124,7 @@ class WrongValueError(LabError):
     """A switch accepted a command, but has another value."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Task:
     """The work on one switch."""
 
@@ -143,7 +144,7 @@ class Task:
     save: bool = True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class SwitchOutcome:
     """The result of `configure`."""
 

@@ -11,7 +11,7 @@ import asyncio
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Literal
 
@@ -24,6 +24,7 @@ from components.validation.benchmarks.verbs.perftest import cause_of, parse_band
 from components.validation.parsers import ResultFormatError
 from stacks.base import LabError
 from stacks.bitfusion import way_to
+from stacks.frozen import frozen
 from stacks.guests import BitfusionClient
 from stacks.lab import Lab
 from stacks.nodes import Pf
@@ -50,7 +51,7 @@ GOOD: set[State] = {"pass", "not rated"}
 Program = Callable[[str, Sequence[str], int], Awaitable[CommandResult]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class BitfusionCheck:
     """One command on a client, its counterpart on the server, and its limit."""
 
@@ -107,7 +108,7 @@ def _between(
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Proof:
     """The result of one check."""
 

@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +37,7 @@ from components.validation.summary import Summary
 from components.validation.verdict import verdict_on
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
+from stacks.frozen import frozen
 from stacks.lab import Lab
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ async def while_alive(work: Coroutine[object, object, T]) -> T:
     return task.result()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class HandRun:
     """The result of a run."""
 

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,13 +61,14 @@ from components.validation.summary import Summary
 from components.validation.verdict import judge
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.words import plural
 
 TREND = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Run:
     """A finished run: its record, and the raw outputs by name."""
 
@@ -78,7 +79,7 @@ class Run:
 Runs = Callable[[Plan], Awaitable[Run]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RunContext:
     """The surroundings of a run, besides its plan."""
 
@@ -272,7 +273,7 @@ def _all(plan: Plan, outcome: Outcome, reason: str) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MeasurementRequest:
     lab: Lab
     plan: Plan
@@ -289,7 +290,7 @@ class MeasurementRequest:
         return store.store_of(self.lab, self.root)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Measured:
     """The part of a measurement in the state; the rest is in the stored document."""
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
@@ -34,6 +34,7 @@ from components.validation.cluster import (
     refuse_missing_image,
 )
 from stacks.base import LabError
+from stacks.frozen import frozen
 
 T = TypeVar("T")
 NO_KUBECONFIG = "no kubeconfig"
@@ -54,7 +55,7 @@ OnNodes = Callable[[Workers, MpiProgram, str], str]
 """Runs a job of this name without pods; returns its output. Blocks."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class ClusterRun:
     """A run's access to the cluster, and where its words and texts go."""
 
@@ -85,7 +86,7 @@ class ClusterRun:
             raise
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class FinishedJob:
     """What is left of a job that succeeded."""
 
@@ -95,7 +96,7 @@ class FinishedJob:
     node_of: dict[str, str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class JobToRun(Generic[T]):
     """A job, and how its end becomes a result."""
 

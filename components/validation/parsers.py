@@ -1,16 +1,16 @@
 """Reads lines and numbers from the logs of benchmark tools. Judges nothing."""
 
 import re
-from dataclasses import dataclass
 
 from stacks.base import LabError
+from stacks.frozen import frozen
 
 
 class ResultFormatError(LabError):
     """A tool's output that gives no number: foreign, truncated, or contradicting itself."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Line:
     """One line as the tool printed it."""
 

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from stacks.benchmarks import Shape, VerbsTest
+from stacks.frozen import frozen
 
 Outcome = Literal["measured", "failed", "skipped", "error"]
 """failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error:
@@ -190,7 +190,7 @@ def median_of(transfers: Iterable[TransferResult]) -> float | None:
     return round(median(values), 6) if values else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RailTest:
     """One test on one rail, pair by pair."""
 

@@ -6,8 +6,9 @@ The same samples always give the same numbers.
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
+
+from stacks.frozen import frozen
 
 OUTLIER_Z = 3.5
 """Modified z score from which a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle
@@ -22,7 +23,7 @@ LEAST_FOR_INTERVAL = 5
 """Values from which an interval is meaningful."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Repeats:
     """Repeats of one measurement in a few numbers."""
 

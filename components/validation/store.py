@@ -9,7 +9,6 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +21,7 @@ from components.validation.redact import redacted, redacted_fields
 from components.validation.stale import HostStates
 from components.validation.summary import Summary
 from stacks.files import write_file
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.switches import cables
 
@@ -212,7 +212,7 @@ def _write(folder: Path, name: str, text: str) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RawFile:
     """One output in a run's bundle."""
 
@@ -223,7 +223,7 @@ class RawFile:
     """Empty when the output does not say."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Material:
     """Everything that a report shows; each format is a pure function of it."""
 

@@ -4,7 +4,6 @@ The plan where a review sees it, the measurement, the verdict, and the gate.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +28,7 @@ from components.validation.summary import Summary
 from components.validation.verdict import in_cluster, verdict_by
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
+from stacks.frozen import frozen
 from stacks.lab import Lab
 
 OFF: dict[str, JsonValue] = {
@@ -48,7 +48,7 @@ class RunningCluster(Protocol):
     """What keeps jobs from nodes, pools or networks, by name."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class ValidationArgs:
     """Inputs of `Validation`: the lab, then what hosts and cluster yield."""
 
@@ -112,7 +112,7 @@ class Validation(pulumi.ComponentResource):
         self.register_outputs({"summary": self.summary})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MeasuredLab:
     """The outputs of a measurement, and the lab's current state."""
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from components.finding import Finding
@@ -63,6 +62,7 @@ from components.validation.summary import (
     worse_of,
 )
 from stacks.benchmarks import Benchmarks
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.words import plural
 
@@ -73,7 +73,7 @@ NO_HISTORY = History()
 NO_TOPOLOGY: Topology = {}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Judgement:
     """A run by the lab's demands alone; its verdict also compares it with earlier runs."""
 

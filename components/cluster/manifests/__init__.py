@@ -8,7 +8,7 @@ change, because it is in the state.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from stacks.bill import Registry
+from stacks.frozen import frozen
 from stacks.safe_yaml import load_kubernetes_yaml
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ AGENTS = {"DaemonSet", "Deployment"}
 OBJECT = re.compile(r"^---(?: # ([a-z-]+))?\n", re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Program:
     """A program in the cluster, by short key: what its pods need to start, and the pods."""
 

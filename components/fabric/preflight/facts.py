@@ -2,21 +2,22 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from components.fabric.vcenter.nics import Nic
+from stacks.frozen import frozen
 
 ONE_NODE = "on its NUMA node"
 ACROSS = "on another NUMA node"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class VmkernelFacts:
     address: str
     mtu_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class HostFacts:
     """An ESXi host. One that is not connected has a name only."""
 
@@ -73,7 +74,7 @@ class HostFacts:
         return ", ".join(f"{counted[way]} {way}" for way in (ONE_NODE, ACROSS) if counted[way])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class SwitchFacts:
     name: str
     version: str
@@ -84,7 +85,7 @@ class SwitchFacts:
     """VLAN by name; 0 is untagged, None is something else, such as a trunk."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class MachineFacts:
     """A VM or template that can be cloned."""
 
@@ -94,7 +95,7 @@ class MachineFacts:
     guest_id: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class FabricFacts:
     """All input of the preflight."""
 

@@ -7,7 +7,6 @@ sentences out.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from components.fabric.preflight.facts import (
@@ -23,6 +22,7 @@ from components.fabric.vcenter.nics import Nic, choose, refuse_without_rdma
 from components.fabric.vcenter.objects import unswapped
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, EsxiHost
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.words import some
 
@@ -34,7 +34,7 @@ SHARED_DIRECT = "sharedDirect"
 """ESXi's name for the graphics type that vGPUs need; the client calls it Shared Direct."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Verdict:
     faults: tuple[str, ...]
     warnings: tuple[str, ...]

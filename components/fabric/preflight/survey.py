@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from components.fabric.vcenter.esxcli import esxcli
 from components.fabric.vcenter.nics import Nic, nics_of
 from components.fabric.vcenter.properties import Found, collect, collect_all, named
 from stacks.base import LabError
+from stacks.frozen import frozen
 
 HOST_PATHS = (
     "name",
@@ -44,7 +45,7 @@ COMPLIANCE = frozenset({"compliant", "nonCompliant", "running"})
 """States of a host with a host profile."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Scope:
     """What the survey reads."""
 

@@ -8,7 +8,6 @@ It reads narrow property paths only: whole objects contain values that pyVmomi's
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -25,6 +24,7 @@ from components.fabric.vcenter.properties import Found, collect, collect_all, kn
 from components.fabric.vcenter.refusals import doing
 from components.fabric.vcenter.session import VcenterEndpoint, connected
 from stacks.base import LabError
+from stacks.frozen import frozen
 
 Say = Callable[[str], None]
 
@@ -56,7 +56,7 @@ RULESET = "pvrdma"
 """TCP 28250 to 28761, both directions; closed on a fresh host."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Ruleset:
     """A firewall ruleset of an ESXi host."""
 

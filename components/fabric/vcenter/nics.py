@@ -1,13 +1,14 @@
 """Physical NICs and RDMA devices of an ESXi host, and the choice of one NIC without guessing."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pyVmomi import vim
 
 from components.fabric.vcenter.esxcli import esxcli, text_of
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
+from stacks.frozen import frozen
 
 RDMA_DEVICE_LIST = "rdma device list"
 NAME_COLUMN, UPLINK_COLUMN, STATE_COLUMN = "Name", "Paired Uplink", "State"
@@ -16,7 +17,7 @@ FIRST_WITH_RDMA_DEVICES = 7
 """The first major release of ESXi whose network configuration has `rdmaDevice`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RdmaDevice:
     """The RDMA device of a physical NIC."""
 
@@ -26,7 +27,7 @@ class RdmaDevice:
     """Such as `active` or `down`, in lower case; empty: unknown."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class RdmaDevices:
     """The RDMA devices of an ESXi host."""
 
@@ -83,7 +84,7 @@ def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:
     return RdmaDevices(of=devices)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Nic:
     """A physical NIC as vCenter describes it."""
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from pyVim.connect import Disconnect, SmartConnect
@@ -18,11 +18,12 @@ from components.fabric.vcenter.refusals import explained, message
 from components.ssh.credentials import Setting, required_secret
 from stacks.base import LabError, UnreachableError
 from stacks.fabric import Fabric, read_password
+from stacks.frozen import frozen
 
 CONNECT_S = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class VcenterEndpoint:
     """Address, login and pinned identity of a vCenter."""
 

@@ -5,7 +5,6 @@ VGPUs, and the RoCE version of its PVRDMA adapters.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pyVmomi import vim
 
@@ -13,9 +12,10 @@ from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.power import finish, is_on, turn_off, turn_on
 from components.fabric.vcenter.properties import collect, known
 from stacks.base import LabError
+from stacks.frozen import frozen
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Hardware:
     """vGPUs and RoCE version of a VM."""
 
@@ -25,7 +25,7 @@ class Hardware:
     """Of every PVRDMA adapter; empty: vCenter's default."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class HardwareChange:
     """What a change of hardware may do to the VM."""
 

@@ -5,13 +5,14 @@ neither listen on a rail nor be reached over one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import yaml
 from pydantic import JsonValue
 
 from stacks.bootstrap import Bootstrap
 from stacks.cluster import Cluster
+from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.safe_yaml import DUMPER
@@ -28,7 +29,7 @@ minute, which a busy disk under etcd exceeds; the control plane itself may take 
 Document = dict[str, JsonValue]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Invitation:
     """The secrets of a join.
 

@@ -5,10 +5,11 @@ do, if a control plane is silent or if no host has the cluster that the state kn
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from stacks.base import Section
+from stacks.frozen import frozen
 
 Role = Literal["control_plane", "worker"]
 Refusal = dict[str, str]
@@ -38,7 +39,7 @@ class Membership(Section):
         return bool(self.role) and not self.unfinished
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Situation:
     """What is known before anything is decided."""
 
@@ -54,7 +55,7 @@ class Situation:
     """CA of the cluster that this lab had after an earlier run; empty: none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Decision:
     """The work, in this order: create the cluster, join control planes one by one, then workers."""
 

@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from components.jobs.image.recipe import (
@@ -21,6 +20,7 @@ from components.jobs.image.recipe import (
 )
 from stacks.base import LabError
 from stacks.files import write_file
+from stacks.frozen import frozen
 from stacks.images import MPI_BASE, Images
 from stacks.lab import Lab
 
@@ -142,7 +142,7 @@ RESULTS = Path(".images")
 """Folder of the checkout for the results of pushes; git ignores it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Target:
     """An image to build.
 

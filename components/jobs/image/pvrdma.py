@@ -18,6 +18,7 @@ from components.jobs.image.pvrdma_inside import PROVIDER, VENDOR, VENDOR_FOLDER,
 from components.jobs.image.recipe import render_dockerfile
 from stacks.base import LabError
 from stacks.files import opened_tar
+from stacks.frozen import frozen
 from stacks.guests import BitfusionClient
 
 CONTENT = re.compile(
@@ -205,7 +206,7 @@ INSTALLED = (
 it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class ImageVerbs:
     """The RDMA user space of an image."""
 

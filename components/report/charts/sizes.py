@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ from components.report.charts.canvas import (
 from components.validation.benchmarks.verbs.plan import PROGRAMS
 from components.validation.records import CurvePoint, RunRecord, TransferResult
 from stacks.benchmarks import VerbsTest
+from stacks.frozen import frozen
 from stacks.words import bytes_text
 
 Line = Sequence[tuple[int, float]]
@@ -34,7 +35,7 @@ DASHES = {4096: (5.0, 2.0), 2048: (3.0, 2.0), 1024: (1.0, 2.0)}
 SHOWN_MTUS_BYTES = tuple(mtu for mtu in PATH_MTUS_BYTES if mtu >= 1024)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Band:
     """Curves of one test on one rail, put together: the values of each message size."""
 
@@ -45,7 +46,7 @@ class Band:
     curves: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Sizes:
     """One test over message sizes on all rails."""
 

@@ -1,7 +1,6 @@
 """How a test did from run to run."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from components.report.charts.canvas import (
     FAILED,
@@ -15,9 +14,10 @@ from components.report.charts.canvas import (
 from components.report.lines import test_name
 from components.validation.history import Entry
 from components.validation.records import unit_text
+from stacks.frozen import frozen
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Trend:
     """One test over the runs."""
 

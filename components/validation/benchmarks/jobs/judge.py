@@ -5,7 +5,6 @@ Did they run, and what does RDMA gain? Pure.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 
 from components.finding import Finding
@@ -21,6 +20,7 @@ from components.validation.summary import (
     function_of_counts,
     unrated,
 )
+from stacks.frozen import frozen
 from stacks.words import plural
 
 
@@ -94,7 +94,7 @@ OVERHEAD = 0.97
 is overhead."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class TransportComparison:
     """One program over several transports, by medians over all their runs without outliers."""
 

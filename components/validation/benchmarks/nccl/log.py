@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from components.validation.parsers import lines_of
+from stacks.frozen import frozen
 
 Transport = Literal["ib", "socket"]
 
@@ -46,7 +47,7 @@ _VERSION = re.compile(r"\bNCCL version (?P<version>[0-9]+\.[0-9]+\.[0-9]+\S{0,30
 _DRIVER = re.compile(r"^cudaDriverVersion (?P<version>[0-9]{4,6})\s*$")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Channel:
     """One end of a connection over the network, from rank `source` to rank `target`."""
 
@@ -70,7 +71,7 @@ class Channel:
         return self.number, self.connection, self.source, self.target
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class NcclNetwork:
     """The network that NCCL reports to use."""
 

@@ -5,7 +5,6 @@ Judges nothing.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from components.validation.parsers import (
     of_one_rank,
     rounding,
 )
+from stacks.frozen import frozen
 from stacks.words import plural
 
 LARGE_BYTES = 2**30
@@ -39,7 +39,7 @@ class Rounding(NamedTuple):
     busbw_gbyte_s: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class NcclPlacement:
     """One half of a row. GB are 10^9 bytes."""
 
@@ -53,7 +53,7 @@ class NcclPlacement:
     """None in old tables, which print the largest error instead, and where nothing was checked."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class NcclRow:
     """One message size."""
 
@@ -68,7 +68,7 @@ class NcclRow:
         return self.halves[0]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class NcclTable:
     """One whole table with its footers."""
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from components.validation.benchmarks.pods.log import (
 from components.validation.benchmarks.pods.plan import PodPlan, PodRail
 from components.validation.records import PodFault, RailInPods
 from components.validation.summary import shortened
+from stacks.frozen import frozen
 from stacks.safe_yaml import load_yaml
 from stacks.words import plural, some
 
@@ -47,7 +47,7 @@ HINTS: dict[str, str] = load_yaml(Path(__file__).with_name("hints.yaml").read_te
 LONGEST = 220
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class NodeState:
     """A node as the cluster reports it."""
 

@@ -1,7 +1,6 @@
 """The training benchmarks, a file for each, named as `application.program` names it."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 from pydantic import JsonValue
@@ -10,11 +9,12 @@ from components.by_name import class_named
 from components.jobs.mpijob import MpiProgram
 from components.jobs.workers import Workers
 from components.validation.records import Unit
+from stacks.frozen import frozen
 
 SCRIPTS = "/opt/benchmarks"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class LogReading:
     """The numbers of a log."""
 

@@ -4,7 +4,6 @@
 """
 
 import re
-from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from pydantic import JsonValue
@@ -26,6 +25,7 @@ from components.validation.parsers import (
     number,
     of_one_rank,
 )
+from stacks.frozen import frozen
 from stacks.words import plural
 
 _VALUE = r"[0-9]{1,9}\.[0-9]"
@@ -71,7 +71,7 @@ class Horovod(TrainingBenchmark):
         return LogReading(samples=training.iterations_per_device, details=details)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Training:
     """One run. Everything is images a second."""
 

@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
 from components.validation.benchmarks.plan import End
 from components.validation.benchmarks.verbs.plan import Stage, VerbsPlan
+from stacks.frozen import frozen
 
 LISTENING = "@listening"
 GREW = "@grew"
@@ -51,7 +51,7 @@ seconds.
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Side:
     """One end of a transfer, with the options of a run besides those of the stage."""
 

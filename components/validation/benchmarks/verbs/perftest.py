@@ -4,7 +4,7 @@ Judges nothing.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from components.validation.parsers import (
     number,
     rounding,
 )
+from stacks.frozen import frozen
 from stacks.safe_yaml import load_yaml
 from stacks.words import plural
 
@@ -48,7 +49,7 @@ _LABELS = {
 _NEEDED = ("device", "mtu", "link", "cm")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class PrintedRow:
     """One message size.
 
@@ -66,7 +67,7 @@ class PrintedRow:
     """99th percentile of a latency."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Printed:
     """The output of one end. Of a bandwidth test both ends print the client's numbers."""
 
@@ -153,7 +154,7 @@ _ROW = re.compile(rf"^\s*{INTEGER}(?:\s+(?:{NUMBER}|-?nan))+\s*$")
 _LIKE_A_ROW = re.compile(r"^\s*[0-9.]")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Table:
     """Cells as printed; each row has as many as there are columns."""
 

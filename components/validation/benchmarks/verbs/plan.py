@@ -3,7 +3,6 @@
 import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -11,6 +10,7 @@ from components.physics.ceilings import Operation
 from components.validation.benchmarks.verbs.perftest import ROUND_TRIP
 from components.validation.records import Flow, Frozen, Outcome, TransferResult
 from stacks.benchmarks import Shape, VerbsTest
+from stacks.frozen import frozen
 
 Schedule = Literal["pairs", "ring", "sampled"]
 Pairs = list[tuple[str, str]]
@@ -155,7 +155,7 @@ MOST_AUTO_RUNS = 4
 help."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class VerbsProgram:
     """One program; its name ends in `_bw` or `_lat`."""
 

@@ -8,7 +8,7 @@ import os.path
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv6Address
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from components.physics.pcie import pcie_link
 from components.validation.benchmarks.plan import End
 from components.validation.records import MeasuredHost
 from stacks.base import LabError
+from stacks.frozen import frozen
 from stacks.words import some
 
 IDLE_SHARE = 0.01
@@ -48,7 +49,7 @@ class NearestGpu(NamedTuple):
     interconnect is the limit."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class HostPorts:
     """The ports of a host."""
 

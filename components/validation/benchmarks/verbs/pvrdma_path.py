@@ -4,7 +4,6 @@ By the counters of the physical ports, never by speed alone. Pure.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from components.finding import Finding
@@ -19,6 +18,7 @@ from components.validation.summary import (
     unrated,
     where_of,
 )
+from stacks.frozen import frozen
 
 PATH = "pvrdma_path"
 FALLBACK = "PVRDMA_TCP_FALLBACK"
@@ -44,7 +44,7 @@ HINTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class PathProof:
     """Whether a transfer used both physical HCAs."""
 

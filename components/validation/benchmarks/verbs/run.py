@@ -33,6 +33,7 @@ from components.validation.benchmarks.verbs.ports import HostPorts
 from components.validation.parsers import ResultFormatError
 from components.validation.records import CurvePoint, TransferResult, raw_names
 from stacks.base import LabError
+from stacks.frozen import frozen
 
 if TYPE_CHECKING:
     from components.fabric.hcas import HcaCounters
@@ -62,7 +63,7 @@ class Hcas(Protocol):
         """Blocks; raises LabError when nothing can be read."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class PerftestRun:
     """The value of one run, and its contradictions with the plan."""
 

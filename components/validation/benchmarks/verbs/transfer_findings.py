@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -21,10 +20,11 @@ from components.validation.benchmarks.verbs.plan import Stage
 from components.validation.records import Flow, RunRecord, TransferResult
 from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.summary import Performance, where_of
+from stacks.frozen import frozen
 from stacks.safe_yaml import load_yaml
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class Load:
     """What a transfer put on its line, by which its counters are judged."""
 
@@ -34,7 +34,7 @@ class Load:
     """That passed the line meanwhile, idle symbols included."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen
 class CounterSign:
     """A row of counter_signs.yaml."""
 
