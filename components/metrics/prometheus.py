@@ -7,7 +7,16 @@ from typing import Any
 
 from components.audit.checks.gpus import BROKEN
 from components.audit.checks.links import BIT_ERRORS, BIT_ERRORS_PER_HOUR, MODULE_FAULTS
-from components.audit.checks.losses import FEW_PAUSES_PER_S, LIMITS, STORMS, TIMES_MEDIAN
+from components.audit.checks.losses import (
+    FEW_PAUSES_PER_S,
+    LEAST_RESENT_PER_S,
+    LIMITS,
+    MOST_RESENT_SHARE,
+    RESENT,
+    SENT,
+    STORMS,
+    TIMES_MEDIAN,
+)
 from components.audit.checks.pcie import INTEGRITY
 from components.audit.registry import checks
 from components.gate.measured import MeasuredState
@@ -15,8 +24,6 @@ from stacks.lab import Lab
 from stacks.safe_yaml import load_kubernetes_yaml
 
 FOLDER = Path(__file__).parent
-SOFT_ROCE_LIMITS = {"rcvd_seq_err": 1, "completer_retry_err": 1}
-"""Packets that soft-RoCE must send again, per second: 0.1 % of what emulated NICs carry is more."""
 LEAST_STALE_S = 60
 COUNTER = "{{ $labels.node }} {{ $labels.rail }} {{ $labels.counter }}"
 WIDTH, HEIGHT, ACROSS = 12, 8, 2
@@ -68,15 +75,21 @@ def _expected(lab: Lab) -> Iterator[Document]:
 
 
 def _losses(lab: Lab) -> Iterator[Document]:
-    limits: dict[str, int] = dict(LIMITS)
+    rates = {}
+    for counter in (*LIMITS, SENT, RESENT):
+        window = "10m" if counter.endswith("_phy") else "2m"
+        series = f'rocelab_port_events_total{{lab="{lab.name}",counter="{counter}"}}'
+        rates[counter] = f"rate({series}[{window}])"
+    losses = [f"{rates[counter]} > {limit}" for counter, limit in LIMITS.items()]
     if lab.simulated:
-        limits |= SOFT_ROCE_LIMITS
-    for name, limit in limits.items():
-        series = f'rocelab_port_events_total{{lab="{lab.name}",counter="{name}"}}'
-        window = "10m" if name.endswith("_phy") else "2m"
+        port = "on (lab, node, rail)"
+        least = f"{rates[RESENT]} > {LEAST_RESENT_PER_S}"
+        share = f"{rates[RESENT]} > {port} {MOST_RESENT_SHARE} * {rates[SENT]}"
+        losses.append(f"({least} and {port} {share})")
+    for loss in losses:
         yield {
             "alert": "RocelabPacketLoss",
-            "expr": f"rate({series}[{window}]) > {limit}",
+            "expr": loss,
             "labels": {"code": "packet-loss"},
             "annotations": {"summary": COUNTER},
         }
