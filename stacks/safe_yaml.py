@@ -7,6 +7,7 @@ PyYAML's wheels are built with libyaml; other builds may not be.
 
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -97,6 +98,11 @@ def load_yaml(text: str) -> Any:
         RecursionError,
     ) as error:  # from PyYAML's constructors
         raise yaml.YAMLError(f"a value cannot be read ({error})") from None
+
+
+def load_beside(module_file: str, name: str) -> Any:
+    """A YAML file of ours in the folder of a module."""
+    return load_yaml(Path(module_file).with_name(name).read_text())
 
 
 def load_kubernetes_yaml(text: str) -> Any:

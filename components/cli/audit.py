@@ -15,7 +15,16 @@ from components.audit.rows import report_of
 from components.audit.waivers import NONE, Waivers, read_waivers
 from components.cli.exits import Exit, exit_of
 from components.cli.look import LookOptions, look_options, looked, out_option, summarize
-from components.cli.options import FILE, Output, Verb, is_given, output_options, stack_options, verb
+from components.cli.options import (
+    FILE,
+    Output,
+    Result,
+    Verb,
+    is_given,
+    output_options,
+    stack_options,
+    verb,
+)
 from components.inventory.document import load
 from components.inventory.model import Inventory
 from components.stack import Stack
@@ -42,7 +51,7 @@ class AuditOptions:
         return read_waivers(self.waiver_file, checks(), datetime.now(UTC).date())
 
 
-def audit_options(verb: Verb) -> Verb:
+def audit_options(run: Verb) -> Verb:
     """Adds the options of an audit; the verb gets them as `audit_options`."""
 
     @click.option(
@@ -63,13 +72,13 @@ def audit_options(verb: Verb) -> Verb:
         show_default=True,
         help="Fail for a finding of this severity and for every worse one.",
     )
-    @functools.wraps(verb)
-    def with_options(*given: object, fail_on: str, **named: Any) -> Exit | None:
+    @functools.wraps(run)
+    def with_options(*given: object, fail_on: str, **named: Any) -> Result:
         files = {}
         for name in ("source", "since", "waiver_file"):
             files[name] = named.pop(name)
         options = AuditOptions(fail_on=FAIL_ON[fail_on], **files)
-        return verb(*given, audit_options=options, **named)
+        return run(*given, audit_options=options, **named)
 
     return with_options
 

@@ -14,7 +14,17 @@ from typing import Any
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, NEW_FILE, Verb, json_option, say, show, stack_options, verb
+from components.cli.options import (
+    FILE,
+    NEW_FILE,
+    Result,
+    Verb,
+    json_option,
+    say,
+    show,
+    stack_options,
+    verb,
+)
 from components.inventory.document import save
 from components.inventory.hosts import LookTarget
 from components.inventory.look import LookRequest, Unread, look, unread
@@ -54,7 +64,7 @@ class LookOptions:
         return read_text(self.key) if self.key else None
 
 
-def look_options(verb: Verb) -> Verb:
+def look_options(run: Verb) -> Verb:
     """Adds the options of a look; the verb gets them as `options`."""
 
     @click.option(
@@ -104,12 +114,12 @@ def look_options(verb: Verb) -> Verb:
     @click.option(
         "--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown."
     )
-    @functools.wraps(verb)
-    def with_options(*given: object, **named: Any) -> Exit | None:
+    @functools.wraps(run)
+    def with_options(*given: object, **named: Any) -> Result:
         options = LookOptions(
             **{field.name: named.pop(field.name) for field in fields(LookOptions)}
         )
-        return verb(*given, options=options, **named)
+        return run(*given, options=options, **named)
 
     return with_options
 

@@ -34,11 +34,11 @@ class Instant(click.ParamType[str]):
             self.fail(f"{value} is not a time; write it like {INSTANT}", param, ctx)
 
 
-def _format_options(verb: Verb) -> Verb:
+def _format_options(run: Verb) -> Verb:
     for name, form in reversed(FORMATS.items()):
         if name != "json":
-            verb = click.option(f"--{name}", type=NEW_FILE, help=f"Write {form.is_for}.")(verb)
-    return verb
+            run = click.option(f"--{name}", type=NEW_FILE, help=f"Write {form.is_for}.")(run)
+    return run
 
 
 @verb(

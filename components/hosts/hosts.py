@@ -166,9 +166,9 @@ class Hosts(pulumi.ComponentResource):
 
 
 def _with_key(connection: Mapping[str, Any], private_key: pulumi.Output[str] | None) -> Any:
-    """The connection as Pulumi's type for it, which has one Output for each of its fields instead.
+    """The connection as a single Output: Pulumi's own type makes one for each of its fields.
 
-    Pulumi looks for Outputs in a dictionary too, but not in a read-only view of one.
+    It is read-only because Pulumi searches plain dictionaries for Outputs, too.
     """
     if private_key is None:
         return MappingProxyType(connection)

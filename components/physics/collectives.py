@@ -2,11 +2,10 @@
 
 import re
 from math import ceil, floor, inf
-from pathlib import Path
 
 from components.physics.pcie import PcieLink
 from stacks.frozen import frozen
-from stacks.safe_yaml import load_yaml
+from stacks.safe_yaml import load_beside
 
 
 @frozen
@@ -25,7 +24,7 @@ class GpuModel:
     """NVLink joins nodes of one rack (NVL72)."""
 
 
-_ROWS = load_yaml(Path(__file__).with_name("gpu_models.yaml").read_text())
+_ROWS = load_beside(__file__, "gpu_models.yaml")
 GPU_MODELS = [GpuModel(**row) for row in _ROWS]
 MOST_RANKS = 1 << 20
 OVER_ALL_NICS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from stacks.frozen import frozen
-from stacks.safe_yaml import load_yaml
+from stacks.safe_yaml import load_beside
 
 
 @frozen
@@ -18,9 +17,10 @@ class LogSign:
     hint: str = ""
 
 
-_ROWS = load_yaml(Path(__file__).with_name("signs.yaml").read_text())
+_ROWS = load_beside(__file__, "signs.yaml")
 LOG_SIGNS = [LogSign(**row) for row in _ROWS]
-GPUDIRECT_HINT = next(sign.hint for sign in LOG_SIGNS if sign.code == "GPUDIRECT_OFF")
+_HINTS = {sign.code: sign.hint for sign in LOG_SIGNS}
+GPUDIRECT_HINT = _HINTS["GPUDIRECT_OFF"]
 GPU_PEERS_HINT = (
     "check nvidia-smi topo -p2p r, ACS and IOMMU, and NCCL_P2P_DISABLE or NCCL_P2P_LEVEL"
 )

@@ -20,8 +20,8 @@ class Reading:
     answered_s: float
 
 
-def times_too_fast(first: Reading, second: Reading) -> float | None:
-    """How many times as fast as this machine's clock the guest's surely is; None if it may be right."""
+def wrong_pace(first: Reading, second: Reading) -> float | None:
+    """How many times as fast as this machine's clock the guest's is; None unless that is surely wrong."""
     guest_s = second.uptime_s - first.uptime_s
     longest_s = second.answered_s - first.asked_s
     shortest_s = second.asked_s - first.answered_s

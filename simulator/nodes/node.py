@@ -14,7 +14,7 @@ from simulator.nodes import qmp
 from simulator.nodes.accelerator import Accelerator
 from simulator.nodes.access import SSH_CONFIG
 from simulator.nodes.cache import digest, need_space
-from simulator.nodes.clock import APART_S, Reading, times_too_fast
+from simulator.nodes.clock import APART_S, Reading, wrong_pace
 from simulator.nodes.identity import GIVEN_KEY, TAKE_KEY, key_file, presents
 from simulator.nodes.image import Image
 from simulator.nodes.machine import HOST_KEY, KUBELET_PORT, KUBERNETES, SSH_PORT, Machine, Nic
@@ -26,7 +26,7 @@ SNAPSHOT = "clean"
 SSH_WAIT_S = 600
 """A first boot takes 20 s on idle cores, and took ten times as long on busy ones."""
 BOOTS = 3
-"""So often a guest may boot until its kernel has measured its clock rightly."""
+"""How often a guest may boot until its kernel measures the clock right."""
 DISK_BYTES = 300 << 20
 """Space for a new disk and its snapshot, with room to spare (measured: 150 to 180 MiB)."""
 # what a deployment runs first, so that the snapshot already has it in memory
@@ -158,20 +158,20 @@ class Node:
     def _boot_first(self, boot: Boot, disk: Path, ingredients: dict[str, str], report: Report) -> None:
         need_space(self.folder, DISK_BYTES, f"the disk of {self.machine.name}")
         for _ in range(BOOTS):
-            too_fast = self._booted(boot, disk, ingredients, report)
-            if too_fast is None:
+            pace = self._booted(boot, disk, ingredients, report)
+            if pace is None:
                 # before VFs exist, because restored VFs do not work in a new process
                 qmp.human(self.folder, f"savevm {SNAPSHOT}")
                 return
-            report(f"its clock is {too_fast:.1f} times as fast as this machine's, which was busy: booting it again")
+            report(f"its clock is {pace:.1f} times as fast as this machine's, which was busy: booting it again")
             self.stop()
         raise SimulatorError(
             f"{self.machine.name}: after each of {BOOTS} boots its clock was wrong, because this machine was too busy "
-            "while the guest's kernel measured it. End other work, then: sim up"
+            "while the guest's kernel measured it. Stop other work, then: sim up"
         )
 
     def _booted(self, boot: Boot, disk: Path, ingredients: dict[str, str], report: Report) -> float | None:
-        """Boots a new disk; returns how many times as fast as ours its clock is, if that is wrong."""
+        """Boots a new disk; returns the pace of its clock if that is wrong."""
         for old in self.folder.glob("disk-*.qcow2"):
             old.unlink()
         boot.qemu.disk_tool("create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(boot.image.root), str(disk))
@@ -184,7 +184,7 @@ class Node:
         if self.machine.real_pods and not self._ssh(_RUNTIME_STARTED):
             raise SimulatorError(f"{self.machine.name}: containerd does not start\n{self.last_words()}")
         time.sleep(max(0.0, first.answered_s + APART_S - time.monotonic()))
-        return times_too_fast(first, self._uptime())
+        return wrong_pace(first, self._uptime())
 
     def _restored(self, boot: Boot, disk: Path, report: Report) -> bool:
         """Whether the node starts from its snapshot; a killed QEMU may have damaged the disk."""

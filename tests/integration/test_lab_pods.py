@@ -154,6 +154,10 @@ def accepted(api: Api, name: str, manifest: dict[str, Any]) -> dict[str, Any]:
     return wait(found, f"pod {name}")
 
 
+def ended(api: Api, name: str) -> None:
+    wait(lambda: api.get(f"{PODS}/{name}") is None, f"end of pod {name}")
+
+
 NEED_GPUS = {"gpu_memory", "nccl_all_reduce"}
 
 
@@ -288,7 +292,7 @@ def test_a_pod_has_its_vf_with_vlan_mtu_address_and_rdma_device_on_each_rail(clu
         assert f"{status['mac']}" in on_node(node, f"ip link show {pf} | grep 'vlan {vlan}'")
     assert on_node(node, f"{inside} ls /dev/infiniband", START_S).count("uverbs") == 2
     cluster.delete(f"{PODS}/rails")
-    wait(lambda: cluster.get(f"{PODS}/rails") is None, "end of the pod")
+    ended(cluster, "rails")
 
 
 def test_pods_that_come_and_go_raise_no_alert(stack: Stack, cluster: Api, prometheus: Path, tmp_path: Path) -> None:
@@ -303,9 +307,9 @@ def test_pods_that_come_and_go_raise_no_alert(stack: Stack, cluster: Api, promet
             for node in NODES:
                 cluster.delete(f"{PODS}/rails-{node}")
             for node in NODES:
-                path = f"{PODS}/rails-{node}"
-                wait(lambda path=path: cluster.get(path) is None, "end of the pod")
+                ended(cluster, f"rails-{node}")
             rounds += 1
+    scrapes.until(set(), START_S)
 
     print(f"{rounds} rounds, {len(scrapes.taken)} times read")
     evaluations: dict[int, set[str]] = {second: set() for second in range(0, int(scrapes.now_s()), 3 * SCRAPE_S)}

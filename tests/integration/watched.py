@@ -102,7 +102,8 @@ class Scrapes:
     def _by_step(self) -> list[dict[str, float]]:
         """What a Prometheus that reads every SCRAPE_S seconds would have read."""
         coming = iter(self.taken)
-        newest, (next_s, next_samples) = {}, next(coming)
+        next_s, next_samples = next(coming)
+        newest: dict[str, float] = {}
         steps = []
         for second in range(0, int(self.now_s()), SCRAPE_S):
             while next_s <= second:

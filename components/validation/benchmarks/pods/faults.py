@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
-from pathlib import Path
 
 from components.validation.benchmarks.pods.log import (
     AttachedNetwork,
@@ -16,7 +15,7 @@ from components.validation.benchmarks.pods.plan import PodPlan, PodRail
 from components.validation.records import PodFault, RailInPods
 from components.validation.summary import shortened
 from stacks.frozen import frozen
-from stacks.safe_yaml import load_yaml
+from stacks.safe_yaml import load_beside
 from stacks.words import plural, some
 
 AGENT_LABEL = "app.kubernetes.io/name"
@@ -43,7 +42,7 @@ NO_PLUGIN = re.compile(r'failed to find plugin "([^"]+)" in path \[([^\]]*)\]')
 NAMED_NETWORK = re.compile(
     r'error adding container to network "([^"]+)"|network-attachment-definition \(([^)]+)\)'
 )
-HINTS: dict[str, str] = load_yaml(Path(__file__).with_name("hints.yaml").read_text())
+HINTS: dict[str, str] = load_beside(__file__, "hints.yaml")
 LONGEST = 220
 
 

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise
-from pathlib import Path
 
 from components.validation.parsers import (
     INTEGER,
@@ -20,7 +19,7 @@ from components.validation.parsers import (
     rounding,
 )
 from stacks.frozen import frozen
-from stacks.safe_yaml import load_yaml
+from stacks.safe_yaml import load_beside
 from stacks.words import plural
 
 _TITLE = re.compile(r"^\s*([A-Z][A-Za-z_]*(?: [A-Z][A-Za-z_]*){0,5} Test)\s*$")
@@ -402,7 +401,7 @@ def _refuse_wrong_rate(
         )
 
 
-CAUSES = load_yaml(Path(__file__).with_name("causes.yaml").read_text())
+CAUSES = load_beside(__file__, "causes.yaml")
 
 
 def cause_of(stderr: str) -> str | None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import median
 
 from components.finding import Finding
@@ -21,7 +20,7 @@ from components.validation.records import Flow, RunRecord, TransferResult
 from components.validation.repeats import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.summary import Performance, where_of
 from stacks.frozen import frozen
-from stacks.safe_yaml import load_yaml
+from stacks.safe_yaml import load_beside
 
 
 @frozen
@@ -54,7 +53,7 @@ class CounterSign:
         return max(self.at_least, of_packets + of_time + self.per_bit * load.line_bits)
 
 
-_ROWS = load_yaml(Path(__file__).with_name("counter_signs.yaml").read_text())
+_ROWS = load_beside(__file__, "counter_signs.yaml")
 COUNTER_SIGNS = [CounterSign(**row) for row in _ROWS]
 NOISE_SIGMAS = 5
 """Robust standard deviations below the rail's median that noise does not reach among the transfers
