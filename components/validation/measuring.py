@@ -109,12 +109,13 @@ async def measure(
     notes: list[str] = []
     raw: dict[str, str] = {}
     hosts: dict[str, MeasuredHost] = {}
+    unmeasured: dict[str, str] = {}
     try:
         async with taken(plan, access, record.run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
+            unmeasured = bench.unreachable
             if any(rail.pvrdma for rail in plan.rails):
                 bench.proof = proven_round
-            hosts = {}
             for node, ports in bench.ports.items():
                 hosts[node] = ports.facts
             pinned_bytes = plan.verbs.pinned_bytes
@@ -136,7 +137,7 @@ async def measure(
         say(f"busy: {error}")
         results = _all(plan, "skipped", f"busy: {error}")
     results["duration_s"] = round(time.monotonic() - clock, 1)
-    update = {**results, "hosts": hosts, "notes": tuple(notes)}
+    update = {**results, "hosts": hosts, "unmeasured": unmeasured, "notes": tuple(notes)}
     return Run(record=record.replace(**update), raw=raw)
 
 

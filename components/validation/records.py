@@ -479,6 +479,8 @@ class RunRecord(RunHead):
     smaller_rings: tuple[RingResult, ...] = Field(default=(), exclude_if=lambda rings: not rings)
     jobs: tuple[JobResult, ...] = ()
     hosts: dict[str, MeasuredHost] = {}
+    unmeasured: dict[str, str] = Field(default={}, exclude_if=lambda why: not why)
+    """Why nothing could be measured on a node, by node."""
     notes: tuple[str, ...] = ()
 
     def rail_tests(self, ceilings: Mapping[tuple[str, str, str | None], float]) -> list[RailTest]:

@@ -29,6 +29,7 @@ from components.validation.benchmarks.verbs.judge import (
     located,
     second_try_findings,
     transfer_reasons,
+    unmeasured_findings,
 )
 from components.validation.benchmarks.verbs.pvrdma_path import (
     PATH,
@@ -242,7 +243,8 @@ def _findings(
 
     Test, shape, rail.
     """
-    findings: list[Finding] = [*alone_findings(plan, benchmarks, record)]
+    findings: list[Finding] = [*unmeasured_findings(record)]
+    findings += alone_findings(plan, benchmarks, record)
     states: dict[tuple[str, str, str], Performance] = {}
     where = located(plan, record, topology)
     findings += [fault.finding() for fault in where.faults] if where else []

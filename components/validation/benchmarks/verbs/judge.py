@@ -368,8 +368,13 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
     stage = compared_stage(plan)
     if stage is None:
         return None
-    of_stage = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape)]
-    tried = [t for t in of_stage if t.outcome != "skipped"]
+    tried = []
+    for t in record.transfers:
+        of_stage = (t.test, t.shape) == (stage.test, stage.shape)
+        # a node that did not answer says nothing about its links
+        ran = t.outcome != "skipped" and not {t.client, t.server} & set(record.unmeasured)
+        if of_stage and ran:
+            tried.append(t)
     if not tried:
         return None
     again: dict[Flow, list[float | None]] = {}
@@ -378,6 +383,17 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
         if values:
             again[t.flow] = [value or None for value in values]  # 0 is a repetition that failed
     return Localiser(fabric_of(plan, stage, tried, topology)).localise(again)
+
+
+def unmeasured_findings(record: RunRecord) -> Iterator[Finding]:
+    """The nodes on which nothing could be measured."""
+    for node, why in sorted(record.unmeasured.items()):
+        yield Finding(
+            code="NODE_UNMEASURED",
+            where=node,
+            evidence=why.removeprefix(f"{node}: "),
+            hint="its links were not tested; repair this first, then measure again",
+        )
 
 
 def fabric_of(

@@ -21,6 +21,8 @@ from components.validation.benchmarks.verbs.ports import parse_ports
 from components.validation.measuring import Run, all_failed, measure
 from components.validation.mpijobs import ClusterRun
 from components.validation.records import PodFault, PodRails, RunRecord
+from components.validation.verdict import judge
+from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Process,
@@ -159,6 +161,17 @@ def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
     assert hosts[1].asked == []
     assert {t.outcome for t in record.transfers} == {"error"}, "nothing is known of the fabric"
     assert all("access.known_hosts_file" in t.reasons[0] for t in record.transfers)
+
+
+def test_a_node_that_could_not_be_measured_is_named_and_no_path_is_blamed(lab: Lab) -> None:
+    plan = without_nccl(lab)
+    record, _ = run(plan, two_hosts(), wrong_key_on="gpu02")
+    summary = judge(plan, Benchmarks(), record).verdict()
+
+    assert summary.function == "error"
+    [found] = summary.findings
+    assert (found.code, found.where) == ("NODE_UNMEASURED", "gpu02")
+    assert "access.known_hosts_file" in found.evidence
 
 
 def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,7 +382,7 @@ def test_cancelling_a_run_ends_both_ends_and_gives_the_lease_back(lab: Lab) -> N
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while hosts[0].ended_by_us.count("client") < 2 or hosts[1].ended_by_us.count("server") < 2:
                     await asyncio.sleep(0.02)
 
