@@ -93,10 +93,11 @@ destroy:  ## Undoes all changes on the hosts and in the cluster
 down:  ## Stops the simulator and keeps its state
 	@if [ -x .engine/bin/sim ]; then $(IN) sim down; fi
 
-check:  ## Checks format, lint and types
+check:  ## Checks format, lint, house style and types
 	@engine/setup --dev --python-only
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	$(PYTEST) --quiet tests/test_style.py
 	.venv/bin/mypy
 
 # Each lane ends with a list of what it leaves out. Unit tests share nothing, so they run on all cores.
