@@ -9,6 +9,21 @@ cp -a /usr/lib/cni/. /opt/cni/bin/
 mkdir -p /etc/systemd/system.conf.d
 printf '[Manager]\nDefaultDeviceTimeoutSec=600\nDefaultTimeoutStartSec=600\n' > /etc/systemd/system.conf.d/lab.conf
 
+# Linux 7 takes the processor from a program after 0.7 ms, and at each wake-up of another. Emulated, QEMU then forgets
+# every address that it has translated, and a node whose pods start does little else
+cat > $units/lab-scheduler.service <<'X'
+[Unit]
+ConditionVirtualization=qemu
+[Service]
+Type=oneshot
+ExecStart=/bin/mount -t debugfs debugfs /sys/kernel/debug
+ExecStart=/bin/sh -ec 'cd /sys/kernel/debug/sched; echo 30000000 > base_slice_ns; \
+  for feature in HRTICK WAKEUP_PREEMPTION PREEMPT_SHORT; do echo NO_$$feature > features; done'
+ExecStart=/bin/umount /sys/kernel/debug
+[Install]
+WantedBy=multi-user.target
+X
+
 # containerd asks each container every second what it uses, the kubelet every ten, and here nobody reads it: under
 # emulation that alone takes half of the machine
 cat > /etc/containerd/config.toml <<X
@@ -114,7 +129,7 @@ RestartSec=1
 [Install]
 WantedBy=multi-user.target
 X
-systemctl enable -q containerd.service lab-kubernetes.service lab-api.socket lab-dns.service
+systemctl enable -q lab-scheduler.service containerd.service lab-kubernetes.service lab-api.socket lab-dns.service
 
 # -- containerd's store: under emulation unpacking images takes minutes, here a second
 fill=$(mktemp -d)
