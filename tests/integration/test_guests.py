@@ -171,7 +171,7 @@ def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
 def test_an_unconfirmed_change_is_reverted_with_its_files(guests: Guests) -> None:
     """The Bitfusion article's `netplan try`, which waits for a key instead of a connection."""
     guests.do("undo", "gpu02")
-    hasty = Guests(revert_after_s=15)  # a busy node needs seconds for the change itself
+    hasty = Guests(revert_after_s=30)  # a busy node needs seconds for the change itself
 
     done = hasty.do("apply", "gpu02")
     assert done.failed is None
