@@ -202,6 +202,20 @@ def test_preview_shows_the_effect_of_a_changed_mtu(stack: Stack) -> None:
     assert lines_naming(seen.text, "gpu01:", "enp5s0.mtu_bytes", "9000 => 4200", WORDS["link"]), seen.text[-4000:]
 
 
+def test_each_nic_of_one_node_alone_writes_to_itself(made: Stack) -> None:
+    done = made.run("rocelab", "measure", "--config-file", str(made.file), "--node", "gpu01", "--json").succeeded()
+
+    document, _ = json.JSONDecoder().raw_decode(done.text[done.text.index('{"record"') :])
+    loopbacks = document["record"]["alone"]["loopbacks"]
+    assert [(one["node"], one["rail"], one["outcome"]) for one in loopbacks] == [
+        ("gpu01", "rail-a", "measured"),
+        ("gpu01", "rail-b", "measured"),
+    ]
+    assert all(one["gbit_s"] > 0 for one in loopbacks)
+    assert document["record"]["transfers"] == []
+    assert document["record"]["simulated"]
+
+
 @pytest.mark.row("A 72-82", "A 349c", "C 338-341")
 @pytest.mark.whole
 def test_sends_over_the_connection_manager_are_measured_as_often_as_the_lab_asks(made: Stack) -> None:
