@@ -1,6 +1,5 @@
-"""How the hosts are reached.
-
-The user, the one key of the lab, and the host keys that must answer.
+"""How the hosts are reached: the user, the one key of the lab, and the host keys that must
+answer.
 """
 
 import base64

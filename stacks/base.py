@@ -25,9 +25,8 @@ class Section(BaseModel):
 
 
 class LabError(Exception):
-    """A lab that cannot be built as it is described.
-
-    The text says what, where, why and how to fix it.
+    """A lab that cannot be built as it is described; the text says what, where, why and how to fix
+    it.
     """
 
 

@@ -27,9 +27,8 @@ CURVE_BYTES = (2, 16, 128, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 8_388
 
 
 class Threshold(Section):
-    """Ratios of a measured median to its ceiling.
-
-    Published health checks agree on 90 to 95 % of the line rate.
+    """Ratios of a measured median to its ceiling. Published health checks agree on 90 to 95 % of
+    the line rate.
     """
 
     fail_below: Ratio = 0.90
@@ -45,9 +44,8 @@ class Threshold(Section):
 
 
 class LatencyThreshold(Section):
-    """Microseconds for a typical small message.
-
-    Latency has no ceiling, so the bounds are absolute.
+    """Microseconds for a typical small message. Latency has no ceiling, so the bounds are
+    absolute.
     """
 
     warn_above_us: float = Field(default=5.0, gt=0)
@@ -270,9 +268,8 @@ pod."""
 
 
 class Benchmarks(Section):
-    """The validation of the lab.
-
-    Its verdict has two axes: function, and performance where it can be rated.
+    """The validation of the lab. Its verdict has two axes: function, and performance where it can
+    be rated.
     """
 
     mode: Literal["off", "warn", "enforce"] = "warn"

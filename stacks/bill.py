@@ -1,6 +1,5 @@
-"""The bill of materials.
-
-Every image and every upstream release that the cluster runs, in one table.
+"""The bill of materials: every image and every upstream release that the cluster runs, in one
+table.
 """
 
 from collections.abc import Mapping
@@ -98,9 +97,8 @@ class Registry(Section):
     docs/cluster.md."""
 
     def resolve(self, image: str) -> str:
-        """The name under which this lab pulls an image.
-
-        A digest stays: a mirror cannot change what is run.
+        """The name under which this lab pulls an image. A digest stays: a mirror cannot change what
+        is run.
         """
         fitting = [prefix for prefix in self.mirrors if image.startswith(f"{prefix}/")]
         if not fitting:
@@ -111,9 +109,8 @@ class Registry(Section):
 
 @frozen
 class Upstream:
-    """One file of an upstream release.
-
-    Its content is pinned, so it matters little where it comes from.
+    """One file of an upstream release. Its content is pinned, so it matters little where it comes
+    from.
     """
 
     module: str

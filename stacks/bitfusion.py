@@ -1,6 +1,5 @@
-"""Servers of vSphere Bitfusion.
-
-Appliances from one OVA, with PVRDMA beside their management adapter.
+"""Servers of vSphere Bitfusion: appliances from one OVA, with PVRDMA beside their management
+adapter.
 
 VMware has ended the product, and its OVA cannot be had here: all of this is proven with an OVA of
 our own only.
@@ -132,9 +131,8 @@ def named_addresses(servers: Iterable[IPv4Address], rails: Iterable[Rail]) -> tu
 
 
 def way_to(server: ByRail, node: NodeBase) -> tuple[Pf, IPv4Address] | None:
-    """A client's PF on a rail of the server's, and the server's address there.
-
-    None when they share no rail.
+    """A client's PF on a rail of the server's, and the server's address there; None when they share
+    no rail.
     """
     ways = ((node.pf_on(rail), address) for rail, address in server.items())
     return next(((pf, address) for pf, address in ways if pf is not None), None)

@@ -17,9 +17,8 @@ Endpoint = Annotated[
 
 
 class PackageRepository(Section):
-    """Where apt or dnf gets kubeadm, kubelet and kubectl.
-
-    The release's own repository, or a mirror of it.
+    """Where apt or dnf gets kubeadm, kubelet and kubectl: the release's own repository, or a mirror
+    of it.
     """
 
     url: str = Field(pattern=r"^https?://[^\s\"']+/$", max_length=200)

@@ -1,6 +1,5 @@
-"""How the rails reach pods: a lab uses one of four profiles.
-
-Each profile has one owner of VFs and drivers.
+"""How the rails reach pods: a lab uses one of four profiles. Each profile has one owner of VFs and
+drivers.
 """
 
 from typing import Annotated, Literal
@@ -59,9 +58,8 @@ class SriovOperator(Section):
 
 
 class SharedRdma(Section):
-    """No VFs.
-
-    Each pod gets a macvlan interface on the PF, and all pods of a node share the PF's RDMA device.
+    """No VFs: each pod gets a macvlan interface on the PF, and all pods of a node share the PF's
+    RDMA device.
 
     Pods are untagged, in the rail's native VLAN, since a macvlan has the tag of the interface below
     it.
@@ -74,9 +72,8 @@ class SharedRdma(Section):
 
 
 class Pvrdma(Section):
-    """vSphere's paravirtual RDMA.
-
-    Pods use the machine's own network, and share its one RDMA device.
+    """vSphere's paravirtual RDMA: pods use the machine's own network, and share its one RDMA
+    device.
 
     The device's addresses are those of the machine's vmxnet3 interface, so a pod network would hide
     them.

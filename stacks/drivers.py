@@ -18,9 +18,8 @@ FirmwareVersion = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9A-Za-z]+)+$", max
 
 
 class NicDriver(Section):
-    """Where the NICs' driver comes from.
-
-    Rocelab never updates firmware, and removes a driver only with `replace`.
+    """Where the NICs' driver comes from. rocelab never updates firmware, and removes a driver only
+    with `replace`.
     """
 
     source: Source = "keep"
@@ -88,9 +87,8 @@ class NicDriver(Section):
 
 
 class Firmware(Section):
-    """Firmware settings of the NICs.
-
-    Never an update: what is set here are parameters, read at the next boot.
+    """Firmware settings of the NICs. Never an update: what is set here are parameters, read at the
+    next boot.
     """
 
     manage: bool = False

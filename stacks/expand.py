@@ -1,6 +1,5 @@
-"""Spells a lab file out.
-
-Every rail, node and switch of its groups one by one, and where in the file each came from.
+"""Spells a lab file out: every rail, node and switch of its groups one by one, and where in the
+file each came from.
 """
 
 import re
@@ -55,9 +54,8 @@ class Expanded:
     origins: Mapping[Path, Origin] = field(repr=False)
 
     def in_the_file(self, faults: Iterable[Fault]) -> list[Fault]:
-        """Faults of the spelled-out lab by the file's paths.
-
-        A fault that a whole group shares appears once.
+        """Faults of the spelled-out lab by the file's paths; a fault that a whole group shares
+        appears once.
         """
         moved = []
         for fault in faults:
@@ -164,9 +162,8 @@ _NOWHERE = _Network("", IPv4Network("0.0.0.0/32"))
 
 
 class _Expansion:
-    """One file on its way.
-
-    What is spelled out so far, what is wrong with it, and where all of it came from.
+    """One file on its way: what is spelled out so far, what is wrong with it, and where all of it
+    came from.
     """
 
     def __init__(self, file: LabFile) -> None:
@@ -225,9 +222,8 @@ class _Expansion:
             self._faults.append(Fault(path, text))
 
     def _as_many(self, text: str, path: Path, keys: Iterable[str], of: str) -> tuple[str, ...]:
-        """The names of a set that must be as long as another.
-
-        Records a fault and pads the set when it is not.
+        """The names of a set that must be as long as another; records a fault and pads the set when
+        it is not.
         """
         names, others = names_of(text), tuple(keys)
         if len(names) == len(others):

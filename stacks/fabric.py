@@ -1,6 +1,5 @@
-"""The vSphere fabric of a lab.
-
-Distributed switches, one per uplink, and what PVRDMA needs on each ESXi host.
+"""The vSphere fabric of a lab: distributed switches, one per uplink, and what PVRDMA needs on each
+ESXi host.
 """
 
 from pathlib import Path
@@ -20,9 +19,8 @@ SwitchVersion = Literal["6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8
 
 
 class UplinkChoice(Section):
-    """Which physical NIC of an ESXi host becomes the uplink.
-
-    Exactly one NIC must match everything that is set.
+    """Which physical NIC of an ESXi host becomes the uplink: exactly one NIC must match everything
+    that is set.
     """
 
     name: str | None = Field(default=None, pattern=r"^vmnic\d{1,3}$")
@@ -42,9 +40,8 @@ class UplinkChoice(Section):
 
 
 class Vmkernel(Section):
-    """The vmkernel adapter of an ESXi host that carries PVRDMA's control traffic.
-
-    A new or an existing one.
+    """The vmkernel adapter of an ESXi host that carries PVRDMA's control traffic: a new or an
+    existing one.
     """
 
     address: InterfaceAddress | None = None
@@ -83,9 +80,8 @@ class EsxiHost(Section):
 
 
 class DistributedSwitch(Section):
-    """A distributed switch with one uplink per ESXi host.
-
-    PVRDMA has no teaming: a second NIC is a second switch.
+    """A distributed switch with one uplink per ESXi host. PVRDMA has no teaming: a second NIC is a
+    second switch.
     """
 
     name: InventoryName

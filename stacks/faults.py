@@ -1,6 +1,5 @@
-"""All faults of a lab file in one text.
-
-Line, path, value, limit and remedy, at most fifteen lines.
+"""All faults of a lab file in one text: line, path, value, limit and remedy, at most
+fifteen lines.
 """
 
 import difflib
@@ -122,9 +121,8 @@ def report(faults: list[Fault], file_name: str, file_text: str | None) -> str:
 
 
 def _path(detail: ErrorDetails, given: Any) -> Path:
-    """Where the fault is in the file.
-
-    Pydantic's own path also names the branch of each union on the way.
+    """Where the fault is in the file. pydantic's own path also names the branch of each union on
+    the way.
     """
     path: list[str | int] = []
     for step in detail["loc"]:

@@ -69,9 +69,8 @@ def opened_tar(path: Path, refusal: str) -> Iterator[tarfile.TarFile]:
 
 
 def write_file(path: Path, content: str | bytes, *, private: bool = False) -> None:
-    """Replaces a file in one step, so that a reader sees the old content or the new.
-
-    A device or a pipe is written to.
+    """Replaces a file in one step, so that a reader sees the old content or the new. A device or a
+    pipe is written to.
 
     A symbolic link stays and its target is replaced; an existing file keeps its mode, unless it
     becomes private.

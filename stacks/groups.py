@@ -1,6 +1,5 @@
-"""Groups as people write them: many rails, nodes and switches at once.
-
-`stacks/expand.py` spells them out.
+"""Groups as people write them: many rails, nodes and switches at once. `stacks/expand.py` spells
+them out.
 
 A value of a group is the same for all of them, or a progression: the first one's, and how far apart
 the next ones are.
@@ -64,9 +63,8 @@ Subnets = Annotated[
 
 
 class PodGroup(Section):
-    """Pod networks of a group's rails.
-
-    Addresses are host numbers: 10 is .10 of each rail's own subnet.
+    """Pod networks of a group's rails. Addresses are host numbers: 10 is .10 of each rail's own
+    subnet.
     """
 
     vlan_id: Numbers | None
@@ -185,9 +183,8 @@ class ExceptionPf(Section):
 
 
 class NodeValues(Section):
-    """Fields of nodes that a class, a group or an exception may set.
-
-    Each is the node's own field.
+    """Fields of nodes that a class, a group or an exception may set; each is the node's own
+    field.
     """
 
     kind: Literal["bare_metal", "vsphere_vm"] | None = None
@@ -208,9 +205,8 @@ class NodeClass(NodeValues):
 
 
 class NodeException(NodeValues):
-    """How one node of a group differs.
-
-    A value that equals the group's is refused, since it changes nothing.
+    """How one node of a group differs. A value that equals the group's is refused, since it changes
+    nothing.
     """
 
     formerly: Name | None = None
@@ -239,9 +235,8 @@ class NodeGroup(NodeValues):
 
 
 class CableGroup(Section):
-    """Cables between nodes and switches.
-
-    Leaf k serves rail k, or one leaf serves all the listed rails.
+    """Cables between nodes and switches: leaf k serves rail k, or one leaf serves all the listed
+    rails.
     """
 
     nodes: NameSet

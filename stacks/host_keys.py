@@ -62,9 +62,8 @@ def pinned_keys(
 def keys_beside(
     made: Mapping[str, HostKey], lab: Lab, places: Places, root: Path
 ) -> dict[str, str]:
-    """The pinned key of each place, with known key pairs for some VMs.
-
-    Known_hosts must have the keys of all others.
+    """The pinned key of each place, with known key pairs for some VMs; known_hosts must have the
+    keys of all others.
 
     Raises:
         LabError: lists each node without a key.
@@ -125,9 +124,8 @@ def _seed(fabric: Fabric, root: Path, secret: Callable[[str], object]) -> str:
 
 
 def _openssh(secret: bytes, public: bytes) -> str:
-    """A private key in OpenSSH's own format (its PROTOCOL.key), which sshd reads everywhere.
-
-    Not encrypted.
+    """A private key in OpenSSH's own format (its PROTOCOL.key), which sshd reads everywhere; not
+    encrypted.
     """
     pair = _field(KIND.encode()) + _field(public)
     # the number is repeated so that OpenSSH can detect a wrong passphrase; it is random where there

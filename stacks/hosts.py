@@ -11,9 +11,8 @@ RepairClass = Literal["none", "link", "service", "reboot"]
 
 
 class HostPolicy(Section):
-    """Limits of automatic changes.
-
-    The defaults never reboot a host and never take a VF away from a pod.
+    """Limits of automatic changes. The defaults never reboot a host and never take a VF away from a
+    pod.
     """
 
     repair: RepairClass = "service"

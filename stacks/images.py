@@ -13,9 +13,8 @@ PackageVersion = Annotated[str, Field(pattern=r"^[0-9][\w.+~:-]*$", max_length=6
 
 
 class BenchmarkRecipe(Section):
-    """How the image of `benchmarks.nccl.image` is built.
-
-    CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd.
+    """How the image of `benchmarks.nccl.image` is built: CUDA, NCCL, nccl-tests, Open MPI, perftest
+    and sshd.
     """
 
     base: Image = (

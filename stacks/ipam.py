@@ -39,9 +39,8 @@ class IpamBase(Section):
 
 
 class NvIpam(IpamBase):
-    """Each node owns a block of the rail's pool and assigns its addresses.
-
-    Fast and without conflicts.
+    """Each node owns a block of the rail's pool and assigns its addresses: fast and without
+    conflicts.
     """
 
     IN_BLOCKS = True
@@ -50,9 +49,8 @@ class NvIpam(IpamBase):
 
 
 class Whereabouts(IpamBase):
-    """One list for the whole cluster, guarded by a lease.
-
-    Addresses are dense, and starting many pods is slow.
+    """One list for the whole cluster, guarded by a lease: addresses are dense, and starting many
+    pods is slow.
     """
 
     DEFINITIONS: ClassVar[Mapping[str, Upstream]] = {
@@ -63,9 +61,8 @@ class Whereabouts(IpamBase):
 
 
 class Dhcp(IpamBase):
-    """The lab's own DHCP server on each rail's pod VLAN, as the guide has it.
-
-    A daemon on each node renews leases.
+    """The lab's own DHCP server on each rail's pod VLAN, as the guide has it; a daemon on each node
+    renews leases.
 
     The server owns the pool; `rails[].pod` only describes it.
     """
@@ -74,9 +71,8 @@ class Dhcp(IpamBase):
 
 
 class Static(IpamBase):
-    """Each pod sets its addresses in its own annotation.
-
-    For a few pods only: replicas would share one address.
+    """Each pod sets its addresses in its own annotation. For a few pods only: replicas would share
+    one address.
     """
 
     NAMED_BY_PODS = True

@@ -1,6 +1,5 @@
-"""The whole lab: its sections, one by one, and the rules that tie them together.
-
-`lab_file.py` is how it is written.
+"""The whole lab: its sections, one by one, and the rules that tie them together. `lab_file.py` is
+how it is written.
 """
 
 from ipaddress import IPv4Address
@@ -73,9 +72,8 @@ class Sections(Section):
 
 
 class Lab(Sections):
-    """One lab, as one stack's key `rocelab:lab` describes it.
-
-    Each rail, node and switch by itself.
+    """One lab, as one stack's key `rocelab:lab` describes it: each rail, node and switch by
+    itself.
     """
 
     rails: tuple[Rail, ...] = Field(min_length=1)
@@ -93,9 +91,8 @@ class Lab(Sections):
 
     @property
     def simulated(self) -> bool:
-        """Whether results describe behaviour only.
-
-        Speed on the simulator says nothing about hardware.
+        """Whether results describe behaviour only: speed on the simulator says nothing about
+        hardware.
         """
         return self.kind == "virtual"
 
@@ -111,9 +108,8 @@ class Lab(Sections):
 
     @property
     def vms(self) -> tuple[VsphereVm, ...]:
-        """The VMs that the fabric creates or adopts.
-
-        The VM of an absent node is deleted or restored.
+        """The VMs that the fabric creates or adopts; the VM of an absent node is deleted or
+        restored.
         """
         return tuple(
             node for node in self.nodes if isinstance(node, VsphereVm) and node.state != "absent"
@@ -136,9 +132,8 @@ class Lab(Sections):
         return routed_rails(self.rails, self.nodes)
 
     def pods_use(self, rail: Rail) -> bool:
-        """Whether pods reach a rail.
-
-        By a network of their own, or with PVRDMA by that of their machine.
+        """Whether pods reach a rail: by a network of their own, or with PVRDMA by that of their
+        machine.
         """
         return rail.pod is not None or (
             self.cluster is not None and isinstance(self.cluster.delivery, Pvrdma)

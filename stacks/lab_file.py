@@ -1,6 +1,5 @@
-"""The lab as people write it in `Pulumi.NAME.yaml`.
-
-Rails, nodes and switches one by one or as groups.
+"""The lab as people write it in `Pulumi.NAME.yaml`: rails, nodes and switches one by one or as
+groups.
 """
 
 from collections.abc import Mapping
@@ -51,9 +50,8 @@ AnySwitch = Annotated[
 
 
 class LabFile(Sections):
-    """One lab file.
-
-    An entry with `name` is one rail, node or switch; an entry with `names` is a group of them.
+    """One lab file. An entry with `name` is one rail, node or switch; an entry with `names` is a
+    group of them.
     """
 
     rails: tuple[AnyRail, ...] = Field(min_length=1)

@@ -1,6 +1,5 @@
-"""The licence of vGPU guest drivers.
-
-NVIDIA's licence system, or the licence server of older releases.
+"""The licence of vGPU guest drivers: NVIDIA's licence system, or the licence server of older
+releases.
 """
 
 from ipaddress import IPv4Address
@@ -26,9 +25,8 @@ NLS_PORT = 443
 
 
 class NlsLicence(Section):
-    """NVIDIA's license system.
-
-    Its client token is the stack secret `rocelab:licenceToken`, never part of this file.
+    """NVIDIA's license system. Its client token is the stack secret `rocelab:licenceToken`, never
+    part of this file.
     """
 
     kind: Literal["nls"]

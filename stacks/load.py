@@ -1,6 +1,5 @@
-"""From the stack's configuration to the lab and the credentials.
-
-The only file of this folder that knows Pulumi.
+"""From the stack's configuration to the lab and the credentials; the only file of this folder that
+knows Pulumi.
 """
 
 import json

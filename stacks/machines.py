@@ -65,9 +65,8 @@ class Vgpu(Section):
 
 
 class Machine(Section):
-    """The hardware of a VM.
-
-    PVRDMA and vGPUs need all memory reserved, so no field sets a smaller reservation.
+    """The hardware of a VM. PVRDMA and vGPUs need all memory reserved, so no field sets a smaller
+    reservation.
     """
 
     template: InventoryName

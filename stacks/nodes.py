@@ -41,9 +41,8 @@ MOST_PVRDMA = 10
 
 
 class Pf(Section):
-    """A physical function.
-
-    The port of a NIC, its own address, and the VFs that it is split into.
+    """A physical function: the port of a NIC, its own address, and the VFs that it is split
+    into.
     """
 
     rail: Name
@@ -70,9 +69,8 @@ class Pf(Section):
 
     @property
     def point_to_point(self) -> bool:
-        """Whether its cable is its own network.
-
-        Only host and router, and a switch port without VLAN.
+        """Whether its cable is its own network: only host and router, and a switch port without
+        VLAN.
         """
         return self.gateway is not None and self.address.network.prefixlen >= 30
 
@@ -209,9 +207,8 @@ class VsphereVm(NodeBase):
 
     @property
     def knows_several_pvrdma(self) -> bool:
-        """Whether its virtual hardware may have several PVRDMA adapters.
-
-        Unknown for an existing VM.
+        """Whether its virtual hardware may have several PVRDMA adapters; unknown for an existing
+        VM.
         """
         return isinstance(self.machine, Machine) and self.machine.hardware_version >= SEVERAL_PVRDMA
 

@@ -1,6 +1,5 @@
-"""Input of a lab's port matrix.
-
-How pods talk to each other, and which other servers the nodes need.
+"""Input of a lab's port matrix: how pods talk to each other, and which other servers the nodes
+need.
 """
 
 from typing import Annotated, Literal
@@ -13,9 +12,8 @@ PodNetwork = Literal["flannel", "calico_bgp", "calico_ipip", "calico_vxlan", "ot
 
 
 class Ports(Section):
-    """The lab's port matrix (`rocelab ports`).
-
-    It lists the ports that must be open, and changes nothing.
+    """The lab's port matrix (`rocelab ports`): it lists the ports that must be open, and changes
+    nothing.
     """
 
     pod_network: PodNetwork = "other"

@@ -1,6 +1,5 @@
-"""Quality of service of RoCE.
-
-One object from which NIC, switch and NCCL settings follow, so that they agree.
+"""Quality of service of RoCE: one object from which NIC, switch and NCCL settings follow, so that
+they agree.
 """
 
 from typing import Annotated, Literal
@@ -40,9 +39,8 @@ class Qos(Section):
 
     @property
     def tos(self) -> int:
-        """TOS byte of RoCE traffic.
-
-        The code point, and the bits that say that it may be marked (ECT(0)).
+        """TOS byte of RoCE traffic: the code point, and the bits that say that it may be marked
+        (ECT(0)).
         """
         return self.dscp << 2 | 2
 

@@ -1,6 +1,5 @@
-"""The rail: one RDMA network with one NIC of every node in it.
-
-Everything downstream is derived from it.
+"""The rail: one RDMA network with one NIC of every node in it. Everything downstream is derived
+from it.
 """
 
 from collections.abc import Iterator

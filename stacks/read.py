@@ -1,6 +1,5 @@
-"""A stack file as a lab, without Pulumi.
-
-For the simulator, the runner, the report and the schema's tests.
+"""A stack file as a lab, without Pulumi: for the simulator, the runner, the report and the schema's
+tests.
 """
 
 import json
@@ -83,9 +82,8 @@ def _parsed(text: str, file_name: str, file_text: str | None) -> tuple[Lab, dict
 
 
 def _expanded(given: object, text: str, file_name: str, file_text: str | None) -> Expanded:
-    """A file with groups, spelled out.
-
-    Faults of its groups come first: nothing can be built on them.
+    """A file with groups, spelled out. Faults of its groups come first: nothing can be built on
+    them.
     """
     try:
         expanded = expand(LabFile.model_validate_json(text, strict=True))

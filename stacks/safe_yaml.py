@@ -1,6 +1,5 @@
-"""YAML in and out through PyYAML's safe loader and dumper, in C where the build has them.
-
-A tenth of the time.
+"""YAML in and out through PyYAML's safe loader and dumper, in C where the build has them: a tenth
+of the time.
 
 PyYAML's wheels are built with libyaml; other builds may not be.
 """
@@ -116,9 +115,8 @@ def load_kubernetes_yaml(text: str) -> Any:
 
 @lru_cache(maxsize=1)
 def compose_yaml(text: str) -> yaml.Node | None:
-    """The first document as nodes that know their lines.
-
-    Kept for the next question about the same text.
+    """The first document as nodes that know their lines. Kept for the next question about the same
+    text.
 
     Raises:
         yaml.YAMLError: when the text is not YAML.

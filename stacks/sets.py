@@ -83,9 +83,8 @@ def folded(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def folded_places(places: Iterable[tuple[str, str]]) -> str:
-    """Hosts with their parts, such as interfaces: `gpu[01-02] eth[0-1]`.
-
-    Parts of the same hosts are together.
+    """Hosts with their parts, such as interfaces: `gpu[01-02] eth[0-1]`; parts of the same hosts
+    are together.
     """
     hosts: dict[str, set[str]] = {}
     for name, part in places:

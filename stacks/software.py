@@ -42,9 +42,8 @@ class Packaged(Section):
 
 
 class Installed(Packaged):
-    """Software with a `source`.
-
-    Keep uses what is installed, packaged installs, operator leaves it to the cluster.
+    """Software with a `source`: keep uses what is installed, packaged installs, operator leaves it
+    to the cluster.
     """
 
     source: str = "keep"

@@ -1,6 +1,5 @@
-"""The switches that the rails run through.
-
-How each is reached, and which of its ports each PF is cabled to.
+"""The switches that the rails run through: how each is reached, and which of its ports each PF is
+cabled to.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,9 +32,8 @@ EosPort = Annotated[str, Field(pattern=r"^Ethernet\d{1,3}(/\d{1,2}){0,2}$")]
 
 
 class SwitchBase(Section):
-    """What the switches of every OS have in common.
-
-    Each model below adds its OS, its ports and its own settings.
+    """What the switches of every OS have in common. Each model below adds its OS, its ports and its
+    own settings.
     """
 
     SIMULATED: ClassVar[bool] = False

@@ -1,6 +1,5 @@
-"""The operating system of a node.
-
-Rocelab leaves everything alone that the lab file does not set.
+"""The operating system of a node. rocelab leaves everything alone that the lab file does
+not set.
 """
 
 import base64
@@ -69,9 +68,8 @@ PublicKey = Annotated[str, Field(max_length=1500), AfterValidator(_one_public_ke
 
 
 class Packages(Section):
-    """Packages for every node, by family of distributions.
-
-    Rocelab installs them, and never removes them.
+    """Packages for every node, by family of distributions. rocelab installs them, and never removes
+    them.
     """
 
     debian: tuple[PackageName, ...] = ()
@@ -97,9 +95,8 @@ class Clock(Section):
 
 
 class KernelArguments(Section):
-    """Words on the kernel's command line.
-
-    Rocelab adds them and never removes them: others may rely on them by then.
+    """Words on the kernel's command line. rocelab adds them and never removes them: others may rely
+    on them by then.
     """
 
     iommu: Literal["keep", "auto"] = "keep"

@@ -1,6 +1,5 @@
-"""Measurements besides the fabric's verdict.
-
-The same job over other transports, and an application.
+"""Measurements besides the fabric's verdict: the same job over other transports, and an
+application.
 """
 
 from typing import Literal, Self

@@ -9,9 +9,8 @@ from stacks.read import read_stack_file
 
 
 def refusal(stack: str, on_hardware: str = "") -> str | None:
-    """Why `make` refuses a stack, with the command to use instead.
-
-    None when the stack is virtual.
+    """Why `make` refuses a stack, with the command to use instead; None when the stack is
+    virtual.
     """
     try:
         lab = read_stack_file(Path(f"Pulumi.{stack}.yaml"))

@@ -1,6 +1,5 @@
-"""Words of messages that depend on a number.
-
-Pure, and free of anything but the standard library.
+"""Words of messages that depend on a number. Pure, and free of anything but the standard
+library.
 """
 
 from collections.abc import Sequence
@@ -18,9 +17,8 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
 
 def some(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are: `gpu01, gpu02 and 3 more`.
-
-    Empty for no names.
+    """The first names, and how many more there are: `gpu01, gpu02 and 3 more`; empty for no
+    names.
     """
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 

@@ -1,4 +1,3 @@
-"""What carries the rails into pods.
-
-Network and device plugins, address pools, attachments, the MPI operator.
+"""What carries the rails into pods: network and device plugins, address pools, attachments, the MPI
+operator.
 """

@@ -24,9 +24,8 @@ class AttachmentsArgs:
 
 
 class Attachments(pulumi.ComponentResource):
-    """Pools and networks of the rails.
-
-    They wait for no host, because nothing uses them before a pod starts.
+    """Pools and networks of the rails. They wait for no host, because nothing uses them before a
+    pod starts.
     """
 
     placed: Sequence[pulumi.CustomResource]

@@ -44,9 +44,8 @@ class ClaimState(ClaimInputs):
 
 
 class Claim(Resource[ClaimInputs, ClaimState]):
-    """A ConfigMap with the owner's name, in a free cluster.
-
-    Everything else in the cluster waits for it.
+    """A ConfigMap with the owner's name, in a free cluster; everything else in the cluster waits
+    for it.
     """
 
     delete_before_replace = True
@@ -89,9 +88,8 @@ class Claim(Resource[ClaimInputs, ClaimState]):
         return None
 
     async def update(self, old: ClaimState, new: ClaimInputs) -> ClaimState:
-        """Claims under the new name, since a stack may be renamed.
-
-        Refuses a cluster that someone else has taken.
+        """Claims under the new name, since a stack may be renamed; refuses a cluster that someone
+        else has taken.
         """
         with await self._api(new) as api:
             _claim(api, new, (old.owner,))
@@ -116,9 +114,8 @@ def owner_in(config_map: Manifest | None) -> str:
 
 
 def refusal(config_map: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -> str | None:
-    """Why a cluster with this ConfigMap must not be changed.
-
-    None when it is free or this stack's.
+    """Why a cluster with this ConfigMap must not be changed; None when it is free or this
+    stack's.
     """
     theirs = owner_in(config_map)
     if config_map is None or theirs in (owner, *also_ours):

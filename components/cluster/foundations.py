@@ -1,6 +1,5 @@
-"""The objects that everything else waits for.
-
-Namespaces, definitions, and the operators' custom resources.
+"""The objects that everything else waits for: namespaces, definitions, and the operators' custom
+resources.
 """
 
 from collections.abc import Mapping

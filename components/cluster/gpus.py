@@ -1,6 +1,5 @@
-"""The source of `nvidia.com/gpu`.
-
-NVIDIA's device plugin as a DaemonSet, or the GPU operator by its ClusterPolicy.
+"""The source of `nvidia.com/gpu`: NVIDIA's device plugin as a DaemonSet, or the GPU operator by its
+ClusterPolicy.
 """
 
 from components.cluster.manifests import Manifest, Program, in_parts, render, render_program

@@ -83,9 +83,8 @@ def _vf(cluster: Cluster, rail: Rail) -> Manifest:
 
 
 def _macvlan(lab: Lab, cluster: Cluster, rail: Rail) -> Manifest:
-    """An interface on the PF, untagged like the PF.
-
-    Rules ensure that a rail has one name for it.
+    """An interface on the PF, untagged like the PF. Rules ensure that a rail has one name
+    for it.
     """
     return {
         "type": "macvlan",

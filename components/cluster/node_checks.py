@@ -1,6 +1,5 @@
-"""The conditions on nodes, pools and networks before a job may start. Pure.
-
-Objects in, reasons out.
+"""The conditions on nodes, pools and networks before a job may start. Pure: objects in, reasons
+out.
 """
 
 import re

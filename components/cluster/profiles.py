@@ -1,6 +1,5 @@
-"""The parts of a lab's cluster, by its profile.
-
-Programs, custom resources, networks, namespaces and images.
+"""The parts of a lab's cluster, by its profile: programs, custom resources, networks, namespaces
+and images.
 """
 
 from collections.abc import Iterator
@@ -60,9 +59,8 @@ def policies(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
 
 
 def networks(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
-    """The rails in each user namespace, by `<rail>-network-<namespace>`.
-
-    None if pods use the host's network.
+    """The rails in each user namespace, by `<rail>-network-<namespace>`; none if pods use the
+    host's network.
     """
     if isinstance(cluster.delivery, Pvrdma):
         return {}
@@ -153,9 +151,8 @@ def _device_plugins(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]
 
 
 def render_namespaces(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
-    """Namespaces that rocelab creates, by name.
-
-    Those of `cluster.namespaces` exist already and outlive the lab.
+    """Namespaces that rocelab creates, by name. Those of `cluster.namespaces` exist already and
+    outlive the lab.
     """
     template = "cluster/manifests/namespaces/namespace"
     made = {MPI_NAMESPACE: render(template, name=MPI_NAMESPACE, runs_benchmarks=False)}

@@ -39,9 +39,8 @@ def interfaces(lab: Lab, rail: Rail) -> tuple[str, ...]:
 
 
 def slots(lab: Lab, rail: Rail) -> tuple[str, ...]:
-    """PCI addresses of the rail's PFs if another rail has one of their names.
-
-    Empty if names are enough.
+    """PCI addresses of the rail's PFs if another rail has one of their names; empty if names are
+    enough.
     """
     names = set(interfaces(lab, rail))
     others = (other for other in pod_rails(lab) if other.name != rail.name)

@@ -49,9 +49,8 @@ class Store:
         return cls(cache=base / "rocelab" / "store", mirror=folder)
 
     def path(self, file: Upstream) -> Path:
-        """Path of the file once it is fetched.
-
-        It contains the hash, so a new pin has a new path.
+        """Path of the file once it is fetched. It contains the hash, so a new pin has a new
+        path.
         """
         return self.cache / f"{file.name}-{file.version}-{file.sha256[:12]}" / Path(file.path).name
 
@@ -183,9 +182,8 @@ def upstream_files() -> tuple[Upstream, ...]:
 
 
 def operator_definitions(store: Store) -> dict[str, str]:
-    """Fetches the definitions of the operators' own kinds.
-
-    For each the version and its route, or what is missing.
+    """Fetches the definitions of the operators' own kinds; for each the version and its route, or
+    what is missing.
     """
     return {kind: _first_of(store, releases) for kind, releases in OPERATOR_DEFINITIONS.items()}
 
@@ -218,9 +216,8 @@ def read_definitions(
 
 
 def parse_definition(text: str) -> Manifest:
-    """A definition without descriptions.
-
-    The API server checks the same, and the state is a fifth of the size.
+    """A definition without descriptions: the API server checks the same, and the state is a fifth
+    of the size.
     """
     definition = load_kubernetes_yaml(text)
     kind = None

@@ -69,9 +69,8 @@ def spelled_out(declared: Mapping[str, str], descriptor: Descriptor) -> dict[str
 def faults_of(
     declared: Mapping[str, str], password_key: str | None, descriptor: Descriptor
 ) -> Iterator[str]:
-    """Properties that the OVA rejects or misses.
-
-    Otherwise its guest would report them only after power-on.
+    """Properties that the OVA rejects or misses; otherwise its guest would report them only after
+    power-on.
     """
     given, known = dict(declared), descriptor.properties
     if password_key:

@@ -36,9 +36,8 @@ class Baseline(Resource[BaselineInputs, BaselineState]):
         return f"{state.vcenter}/{state.host}"
 
     async def delete(self, old: BaselineState) -> None:
-        """Warns of values that were not restored.
-
-        An interrupted run may have set them without recording it.
+        """Warns of values that were not restored: an interrupted run may have set them without
+        recording it.
         """
         try:
             with login.configured_session(self.config) as vcenter:

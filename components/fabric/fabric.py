@@ -1,6 +1,5 @@
-"""The vSphere fabric of a lab.
-
-Switches with their uplinks, port groups, vmkernel adapters, PVRDMA's host settings.
+"""The vSphere fabric of a lab: switches with their uplinks, port groups, vmkernel adapters,
+PVRDMA's host settings.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
-"""The preflight as a resource.
-
-It reads hosts and switches at each run, and everything else waits for it.
+"""The preflight as a resource: it reads hosts and switches at each run, and everything else waits
+for it.
 
 What it read is in the state, so that a preview shows a host that has changed.
 """

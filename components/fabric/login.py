@@ -1,6 +1,5 @@
-"""The session of this layer's resources.
-
-The login is the provider's configuration, never a property.
+"""The session of this layer's resources: the login is the provider's configuration, never a
+property.
 """
 
 from collections.abc import Iterator

@@ -94,9 +94,8 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
         return HardwareState(**dict(new), now=_compared(kept or new.hardware, new))
 
     async def delete(self, old: HardwareState) -> None:
-        """Removes the vGPUs.
-
-        A RoCE version stays: the VM is deleted next, so it is not restarted for that.
+        """Removes the vGPUs. A RoCE version stays: the VM is deleted next, so it is not restarted
+        for that.
         """
         change = HardwareChange(new=False, may_restart=True, guest_s=0)
         with login.configured_session(self.config) as vcenter:

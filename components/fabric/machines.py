@@ -1,6 +1,5 @@
-"""The VMs of a lab.
-
-Cloned from a template, or existing ones, with PVRDMA on every rail and one worker per ESXi host.
+"""The VMs of a lab: cloned from a template, or existing ones, with PVRDMA on every rail and one
+worker per ESXi host.
 
 Existing VMs get no DRS rule, and nothing changes or moves them.
 """

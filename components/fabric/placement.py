@@ -35,9 +35,8 @@ class PlacementState(PlacementInputs):
 
 
 class Placement(Resource[PlacementInputs, PlacementState]):
-    """The ESXi hosts of all VMs.
-
-    It waits for DRS and refuses what stays wrong, but moves nothing itself.
+    """The ESXi hosts of all VMs. It waits for DRS and refuses what stays wrong, but moves nothing
+    itself.
     """
 
     async def check(self, old: PlacementInputs | None, new: PlacementInputs) -> list[Failure]:

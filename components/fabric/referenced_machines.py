@@ -1,6 +1,5 @@
-"""The VMs of a lab that rocelab did not create.
-
-Found by name, compared with the lab file, and never changed.
+"""The VMs of a lab that rocelab did not create: found by name, compared with the lab file, and
+never changed.
 
 Why so: docs/decisions/0013-existing-machines.md.
 """
@@ -39,9 +38,8 @@ class ReferencedMachines(Resource[ReferencedMachinesInputs, ReferencedMachinesSt
     async def check(
         self, old: ReferencedMachinesInputs | None, new: ReferencedMachinesInputs
     ) -> list[Failure]:
-        """Compares at every run.
-
-        Adapters on a port group that this run creates are compared once it exists.
+        """Compares at every run. Adapters on a port group that this run creates are compared once
+        it exists.
         """
         with login.configured_session(self.config) as vcenter:
             networks = existing_groups(vcenter, new.port_groups)

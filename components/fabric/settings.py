@@ -1,6 +1,5 @@
-"""PVRDMA's two settings of an ESXi host.
-
-The vmkernel adapter that it uses, and its firewall ruleset.
+"""PVRDMA's two settings of an ESXi host: the vmkernel adapter that it uses, and its firewall
+ruleset.
 """
 
 from typing import Annotated

@@ -29,9 +29,8 @@ class Uplink(Resource[UplinkInputs, UplinkState]):
     """The NIC of one ESXi host for one switch. It finds the NIC, and changes nothing."""
 
     async def diff(self, old: UplinkState, new: UplinkInputs) -> list[str]:
-        """Another choice, or a NIC that no longer fits.
-
-        Refuses a change of the NIC under running VMs.
+        """Another choice, or a NIC that no longer fits. Refuses a change of the NIC under running
+        VMs.
         """
         names = changed(old, new)
         if old.lost:
@@ -76,9 +75,8 @@ def lost(vcenter: VCenter, state: UplinkState) -> str:
 
 
 def refusal(vcenter: VCenter, old: UplinkState, new: UplinkInputs) -> str:
-    """Why the uplink cannot change now; empty when it can.
-
-    VMware's KB 328676: only with the VMs powered off.
+    """Why the uplink cannot change now; empty when it can. VMware's KB 328676: only with the VMs
+    powered off.
 
     The switch's own uplink counts: if it was moved by hand, the provider would move it back.
     """

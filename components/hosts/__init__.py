@@ -1,4 +1,3 @@
-"""The hosts layer.
-
-One program on each host, one command that starts it, and one Fleet that manages all hosts.
+"""The hosts layer: one program on each host, one command that starts it, and one Fleet that manages
+all hosts.
 """

@@ -68,9 +68,8 @@ class Report:
 
 
 class HostCalls:
-    """Calls hosts with one private key (None.
-
-    The ssh-agent's keys), each call over its own connection.
+    """Calls hosts with one private key (None: the ssh-agent's keys), each call over its own
+    connection.
     """
 
     def __init__(self, private_key: str | None, say: Say = _silent) -> None:
@@ -157,9 +156,8 @@ class Crew:
 
 
 def start_command(verb: str = "apply") -> str:
-    """Starts the copied program if it is the one that was sent.
-
-    Otherwise prints a report with that failure.
+    """Starts the copied program if it is the one that was sent; otherwise prints a report with that
+    failure.
     """
     copy = copy_of(digest())
     failed = {

@@ -35,15 +35,13 @@ class DeliveryInputs(Properties):
 
 
 class Delivery(Resource[DeliveryInputs, DeliveryInputs]):
-    """The host program on all hosts, and secrets on those that need one.
-
-    Steps install and remove the secrets.
+    """The host program on all hosts, and secrets on those that need one. Steps install and remove
+    the secrets.
     """
 
     async def create(self, new: DeliveryInputs) -> DeliveryInputs:
-        """Sends everything, also in an update.
-
-        Writing a file twice costs less than comparing it.
+        """Sends everything, also in an update: writing a file twice costs less than
+        comparing it.
         """
         lab = self.config.lab
         login = credentials.login_to(lab, Path.cwd(), self.config.get)
@@ -85,9 +83,8 @@ def receive_secret(name: str) -> str:
 async def send(
     hosts: HostCalls, endpoints: Mapping[str, Endpoint], content: Mapping[str, Mapping[str, bytes]]
 ) -> None:
-    """Sends each host its content.
-
-    If that fails, the command or step that needs it reports it, with the remedy.
+    """Sends each host its content. If that fails, the command or step that needs it reports it,
+    with the remedy.
     """
 
     async def deliver(name: str, endpoint: Endpoint) -> None:

@@ -1,6 +1,5 @@
-"""The target state of a host, as the JSON document that the host program reads.
-
-Pure functions of the lab.
+"""The target state of a host, as the JSON document that the host program reads: pure functions of
+the lab.
 """
 
 import hashlib
@@ -86,9 +85,8 @@ def repeated_sections(lab: Lab) -> dict[str, JsonValue]:
 
 
 def deadline_s(document: dict[str, JsonValue]) -> int:
-    """Deadline of a run on a host.
-
-    Packages and driver builds take minutes, everything else takes seconds.
+    """Deadline of a run on a host: packages and driver builds take minutes, everything else takes
+    seconds.
     """
     return DEADLINE_S + sum(step.takes_s(document) for step in steps.STEPS)
 

@@ -72,9 +72,8 @@ class FleetInputs(Properties):
         return {**values, "hosts": whole_hosts(values), "shared": {}}
 
     def plain(self) -> dict[str, JsonValue]:
-        """With each shared section once.
-
-        The state has the hosts twice, as inputs and as outputs.
+        """With each shared section once: the state has the hosts twice, as inputs and as
+        outputs.
         """
         without_hosts = self.model_copy(update={"hosts": {}})
         return Properties.plain(without_hosts) | properties_of(self.hosts)
@@ -139,9 +138,8 @@ class Fleet(Resource[FleetInputs, FleetState]):
         return await self._converged(old.hosts, old.facts, old.vf_layout, new)
 
     async def delete(self, old: FleetState) -> None:
-        """Undoes all hosts.
-
-        One that cannot be reached is reported and does not delay the others.
+        """Undoes all hosts. One that cannot be reached is reported and does not delay the
+        others.
         """
         results = await undo_all(self._crew(old.policy), old.hosts, old.facts)
         failed: list[str] = []

@@ -1,6 +1,5 @@
-"""Hosts.
-
-Per host the program and the command that starts it, then the Fleet, which manages all of them.
+"""Hosts: per host the program and the command that starts it, then the Fleet, which manages all of
+them.
 """
 
 import asyncio
@@ -216,9 +215,8 @@ class Confirmer:
         self._worker: tuple[HostCalls, asyncio.AbstractEventLoop] | None = None
 
     async def confirm(self, ended: pulumi.ResourceHookArgs) -> None:
-        """Confirms one host, and adds what its command printed.
-
-        If that fails, the Fleet tries again.
+        """Confirms one host, and adds what its command printed. If that fails, the Fleet tries
+        again.
         """
         printed = (ended.new_outputs or {}).get("stdout", "")
         if isinstance(printed, pulumi.Output):  # a secret, as the connection is

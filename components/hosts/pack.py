@@ -141,9 +141,8 @@ def read_as_root(verb: str) -> str:
 
 
 def copied(verb: str) -> str:
-    """The command that runs a verb of the copy in the login's home, without sudo.
-
-    Ends with `NO_COPY` without one.
+    """The command that runs a verb of the copy in the login's home, without sudo; ends with
+    `NO_COPY` without one.
     """
     copy = copy_of(digest())
     there = f'echo "{digest()}  {copy}" | sha256sum --check --status 2>/dev/null'

@@ -60,9 +60,8 @@ class Row:
 
 
 async def read_plans(records: Records, private_key: str | None) -> dict[str, Report | str]:
-    """What each host reports about its document, or why it does not.
-
-    Takes no lock and changes nothing.
+    """What each host reports about its document, or why it does not. Takes no lock and changes
+    nothing.
     """
     hosts = HostCalls(private_key)
     answers: dict[str, Report | str] = {}
@@ -170,9 +169,8 @@ def _row(change: Change) -> tuple[Row, str, Sequence[str]]:
 
 
 def _with_losses(values: str) -> str:
-    """An address change with what the NIC loses.
-
-    Rocelab owns a rail's NIC, so other IPv4 addresses go.
+    """An address change with what the NIC loses: rocelab owns a rail's NIC, so other IPv4 addresses
+    go.
     """
     before, _, after = values.partition(" => ")
     kept_or_new = after.split()

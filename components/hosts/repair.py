@@ -135,9 +135,8 @@ async def observe(hosts: HostCalls, records: Records, facts: Facts) -> dict[str,
 
 
 def _outside(record: HostRecord, report: Report) -> str:
-    """Reports a host that has left the cluster that rocelab made.
-
-    No field shows that, because no step repairs it.
+    """Reports a host that has left the cluster that rocelab made. No field shows that, because no
+    step repairs it.
     """
     membership = report.facts.get("kubernetes")
     if "kubernetes" not in record.document or not isinstance(membership, dict):

@@ -75,9 +75,8 @@ class Roll:
             outcome.note(name, record.with_changes(trouble=reason), result)
 
     async def _emptied(self, name: str) -> bool:
-        """Drains the node; returns whether it must be uncordoned later.
-
-        If that fails, it is uncordoned at once.
+        """Drains the node; returns whether it must be uncordoned later. If that fails, it is
+        uncordoned at once.
         """
         if self.drainer is None:
             return False

@@ -1,6 +1,5 @@
-"""Times MPI's all-reduce on CPUs.
-
-The job carries this text to the ranks, so their image needs no program of rocelab.
+"""Times MPI's all-reduce on CPUs. The job carries this text to the ranks, so their image needs no
+program of rocelab.
 
 It prints the columns of nccl-tests, so one parser reads both. Runs on Python 3.8 with mpi4py alone.
 """

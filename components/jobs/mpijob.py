@@ -28,9 +28,8 @@ SYSFS = "/sys/class/net"
 
 
 def rank_script(workers: Workers, sysfs: str = SYSFS, root: str = "", *, ucx: bool = False) -> str:
-    """The start of a rank as shell text.
-
-    In pods Multus names the rails' interfaces net1, net2 and so on.
+    """The start of a rank as shell text; in pods Multus names the rails' interfaces net1, net2 and
+    so on.
 
     Over PVRDMA it first looks at its own image: jobs name any image, and not every one is a
     recipe's.
@@ -80,9 +79,8 @@ def nccl_variables(workers: Workers) -> dict[str, str]:
 
 
 def ucx_variables(workers: Workers) -> dict[str, str]:
-    """UCX's settings for the transport.
-
-    Between the nodes that one alone, within each node shared memory.
+    """UCX's settings for the transport: between the nodes that one alone, within each node shared
+    memory.
     """
     # at this level UCX logs the transports of each connection; variables that a version does not
     # know are no fault

@@ -1,6 +1,5 @@
-"""The pod of the rail check.
-
-It shows what a node's pods get of their rails, and pings its peers there.
+"""The pod of the rail check: it shows what a node's pods get of their rails, and pings its peers
+there.
 """
 
 from collections.abc import Sequence

@@ -62,9 +62,8 @@ def parse(image: str) -> Reference:
 
 
 def look(image: str) -> ImageStatus:
-    """Asks the image's registry without a login.
-
-    Never raises: an unreachable registry yields `unknown`.
+    """Asks the image's registry without a login. Never raises: an unreachable registry yields
+    `unknown`.
     """
     reference = parse(image)
     path = f"{reference.host}/v2/{reference.repository}/manifests/{reference.version}"

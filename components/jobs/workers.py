@@ -114,9 +114,8 @@ class Workers(FrozenModel):
 
     @property
     def pvrdma(self) -> bool:
-        """Whether the devices are PVRDMA's, which not every image supports.
-
-        Only PVRDMA lacks GPUDirect.
+        """Whether the devices are PVRDMA's, which not every image supports. Only PVRDMA lacks
+        GPUDirect.
         """
         return not self.gpu_direct and self.transport != "tcp"
 
@@ -357,9 +356,8 @@ def _host(lab: Lab, cluster: Cluster, nodes: list[Node]) -> HostNetwork:
 
 
 def _devices(rails: list[Rail], nodes: list[Node]) -> tuple[str, ...]:
-    """RDMA devices of the job's rails, if their names are the same on every node.
-
-    Otherwise NCCL must find them.
+    """RDMA devices of the job's rails, if their names are the same on every node; otherwise NCCL
+    must find them.
     """
     first = [pf.rdma_device for pf in _pfs(rails, nodes[:1])]
     for node in nodes:

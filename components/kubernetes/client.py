@@ -1,6 +1,5 @@
-"""The Kubernetes API as plain objects by path, through the official client.
-
-It knows every login of a kubeconfig.
+"""The Kubernetes API as plain objects by path, through the official client: it knows every login of
+a kubeconfig.
 """
 
 import hashlib
@@ -42,9 +41,8 @@ class ApiError(LabError):
 
 
 class KubernetesApi:
-    """Objects of an API server.
-
-    It raises an `ApiError` when the server refuses, or does not answer in time.
+    """Objects of an API server; it raises an `ApiError` when the server refuses, or does not answer
+    in time.
     """
 
     def __init__(self, kubeconfig: str, *, retries: int = 3) -> None:
@@ -164,9 +162,8 @@ class KubernetesApi:
 
 
 def identity_of(kubeconfig: str) -> str:
-    """Which cluster a kubeconfig opens.
-
-    Its servers, and a digest that changes with their certificate authority.
+    """Which cluster a kubeconfig opens: its servers, and a digest that changes with their
+    certificate authority.
     """
     try:
         document = load_kubernetes_yaml(kubeconfig)

@@ -1,6 +1,5 @@
-"""The verdict as test cases for CI systems, two a test.
-
-One per axis, since they are never mixed up. Pure.
+"""The verdict as test cases for CI systems, two a test: one per axis, since they are never mixed
+up. Pure.
 """
 
 from collections.abc import Iterator

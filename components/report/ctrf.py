@@ -1,5 +1,4 @@
 """The verdict in the Common Test Report Format (ctrf.io), as NVIDIA's AICR and CI plug-ins read it.
-
 Pure.
 """
 
@@ -20,9 +19,8 @@ STATUS: dict[Status, str] = {
 
 
 def render_ctrf(summary: Summary) -> str:
-    """The file's text.
-
-    A single test's duration is 0: tests share rounds, so only the whole has one.
+    """The file's text. A single test's duration is 0: tests share rounds, so only the whole has
+    one.
     """
     every_case = cases(summary)
     began = began_ms(summary)

@@ -17,9 +17,8 @@ line."""
 
 
 def _json(material: Material) -> str:
-    """The verdict as it is now, the run document and the raw outputs.
-
-    One line per part, so that diffs are readable.
+    """The verdict as it is now, the run document and the raw outputs: one line per part, so that
+    diffs are readable.
     """
     brief = len(material.raw) > MOST_COMMANDS
     outputs = []

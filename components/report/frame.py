@@ -1,6 +1,5 @@
-"""The frame of every HTML page of rocelab.
-
-One style, no script, and nothing that a browser would fetch.
+"""The frame of every HTML page of rocelab: one style, no script, and nothing that a browser would
+fetch.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,5 @@
-"""The verdict as JUnit XML, which every CI system shows.
-
-Skipped is skipped, an error is an error. Pure.
+"""The verdict as JUnit XML, which every CI system shows. Skipped is skipped, an error is an error.
+Pure.
 """
 
 from datetime import UTC, datetime

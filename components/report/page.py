@@ -1,6 +1,5 @@
-"""The page: what its template shows, worked out from the material.
-
-Pure: the same material gives the same bytes.
+"""The page: what its template shows, worked out from the material. Pure: the same material gives
+the same bytes.
 """
 
 import re
@@ -108,9 +107,8 @@ Group = tuple[str, str, str]
 
 @frozen
 class Chart:
-    """A drawing, what it shows and how to read it.
-
-    `wide` scrolls on its own; `replayed` is not even simulated.
+    """A drawing, what it shows and how to read it. `wide` scrolls on its own; `replayed` is not
+    even simulated.
     """
 
     caption: str
@@ -188,9 +186,8 @@ def anchor_of(*words: str) -> str:
 
 
 class Sources:
-    """The raw outputs behind the numbers: where on the page they are listed.
-
-    An empty anchor: nowhere.
+    """The raw outputs behind the numbers: where on the page they are listed. An empty anchor:
+    nowhere.
     """
 
     def __init__(self, material: Material) -> None:

@@ -55,9 +55,8 @@ def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> 
 
 
 def values(entries: list[Entry], width: int) -> Table:
-    """One line a value, one column a run, the last ones that fit.
-
-    Each with its change since the run before.
+    """One line a value, one column a run, the last ones that fit; each with its change since the
+    run before.
     """
     names = list(dict.fromkeys(name for entry in entries for name in entry.values))
     titles = []
@@ -128,9 +127,8 @@ def how_to_measure(lab: Lab) -> str:
 
 
 def history_in_state(stack: Stack, lab: Lab, store: Path) -> History:
-    """The history of this lab that the stack's state keeps.
-
-    That of another lab, which a file of its own names, is not.
+    """The history of this lab that the stack's state keeps; that of another lab, which a file of
+    its own names, is not.
 
     Raises:
         UnreachableError: when there is no such stack, or no engine to ask.

@@ -1,4 +1,3 @@
-"""SSH as every layer uses it.
-
-One way to connect, one way to run something, and where the keys come from.
+"""SSH as every layer uses it: one way to connect, one way to run something, and where the keys come
+from.
 """

@@ -1,6 +1,5 @@
-"""Connections to hosts.
-
-Pinned host keys, a deadline on everything, and errors that say which host and why.
+"""Connections to hosts: pinned host keys, a deadline on everything, and errors that say which host
+and why.
 """
 
 import asyncio

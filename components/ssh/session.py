@@ -1,6 +1,5 @@
-"""Programs on a host over an open connection, each with a deadline.
-
-Nothing keeps running after a session.
+"""Programs on a host over an open connection, each with a deadline. Nothing keeps running after a
+session.
 """
 
 import asyncio

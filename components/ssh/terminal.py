@@ -23,9 +23,8 @@ COLUMNS, LINES = 500, 1000
 
 
 class Terminal:
-    """One open session.
-
-    The name in its first prompt distinguishes later prompts from answers that look like one.
+    """One open session; the name in its first prompt distinguishes later prompts from answers that
+    look like one.
     """
 
     def __init__(self, process: "asyncssh.SSHClientProcess[str]", answer_s: float) -> None:

@@ -1,4 +1,3 @@
-"""The switch layer.
-
-Text for each switch OS from the rails and, only when asked, the text on the switch.
+"""The switch layer: text for each switch OS from the rails and, only when asked, the text on the
+switch.
 """

@@ -1,6 +1,5 @@
-"""What this machine keeps of a switch before a change.
-
-Its running configuration, and the first settings of its ports.
+"""What this machine keeps of a switch before a change: its running configuration, and the first
+settings of its ports.
 
 A running configuration holds password hashes, so its text never enters the state, an output or a
 log.
@@ -18,9 +17,8 @@ KEPT = 20
 
 
 def folder_of(lab: str, root: Path, *, simulated: bool) -> Path:
-    """Folder of a lab's backups.
-
-    In the simulator's state, else in the user's state folder (XDG).
+    """Folder of a lab's backups: in the simulator's state, else in the user's state folder
+    (XDG).
     """
     if simulated:
         return root / ".sim" / "backups"
@@ -58,9 +56,8 @@ class FirstTouch:
             return {}
 
     def add(self, before: Mapping[str, PortSettings]) -> None:
-        """Call this before the first line is sent.
-
-        A port that was released and taken again gets its new values.
+        """Call this before the first line is sent. A port that was released and taken again gets
+        its new values.
         """
         self._write({**self.read(), **before})
 

@@ -158,9 +158,8 @@ class Dialect(ABC):
     def port_lines(
         self, lab: str, port: str, settings: PortSettings, fields: frozenset[str]
     ) -> list[str]:
-        """Sets these fields of a port.
-
-        They have the names of `PortSettings.fields()`, such as `vlans` or `ecn_tc3`.
+        """Sets these fields of a port. They have the names of `PortSettings.fields()`, such as
+        `vlans` or `ecn_tc3`.
 
         On an OS with named profiles, the port refers to `settings.profiles` if `facts` read them:
         these are the earlier ones, empty for none, and the change is an undo. Otherwise it refers
@@ -168,9 +167,8 @@ class Dialect(ABC):
         """
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
-        """Fields that every switch has so from the start.
-
-        The text leaves them out, the verification does not.
+        """Fields that every switch has so from the start: the text leaves them out, the
+        verification does not.
         """
         if settings.watchdog:
             return frozenset()
@@ -186,9 +184,8 @@ class Dialect(ABC):
         """Switch-wide settings, sent only with `allow_global`."""
 
     def requirements(self, qos: Qos | None) -> list[str]:
-        """What must be true of the switch before a person pastes the text.
-
-        `facts` refuses what it can read of it.
+        """What must be true of the switch before a person pastes the text. `facts` refuses what it
+        can read of it.
         """
         del qos
         return []
@@ -219,9 +216,8 @@ class Dialect(ABC):
         return []
 
     def chassis_id(self, answer: str) -> str:
-        """The switch's own LLDP chassis ID in the answer to `port_list`.
-
-        Empty if it is not there.
+        """The switch's own LLDP chassis ID in the answer to `port_list`; empty if it is not
+        there.
         """
         del answer
         return ""

@@ -25,9 +25,8 @@ Ports = Annotated[dict[str, PortSettings], AfterValidator(in_order)]
 
 
 class SwitchRecord(Section):
-    """How to reach and configure a switch.
-
-    Enough to restore it when the lab file no longer names it.
+    """How to reach and configure a switch; enough to restore it when the lab file no longer names
+    it.
     """
 
     lab: str

@@ -14,9 +14,8 @@ from stacks.switches import MARKER, Switch, cables, marker_of
 
 
 class Ecn(Section):
-    """Marking of a queue.
-
-    From `min_kbytes` on, and every packet from `max_kbytes` on (1 KB = 1000 bytes here).
+    """Marking of a queue: from `min_kbytes` on, and every packet from `max_kbytes` on (1 KB = 1000
+    bytes here).
     """
 
     min_kbytes: int
@@ -70,9 +69,8 @@ class PortSettings(Section):
         return None
 
     def fields(self) -> dict[str, str | int]:
-        """Every field under its own name, as in previews and errors.
-
-        Fields that are left as they are have none.
+        """Every field under its own name, as in previews and errors; fields that are left as they
+        are have none.
         """
         tagged = ""
         if self.tagged_vlans:
@@ -192,9 +190,8 @@ class Difference:
 
 
 def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
-    """The mapped ports of a switch, in the order of the file.
-
-    Those of nodes that left the lab are not among them.
+    """The mapped ports of a switch, in the order of the file; those of nodes that left the lab are
+    not among them.
     """
     pfs = {}
     for node in lab.nodes:
@@ -215,9 +212,8 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
 def declared_settings(
     lab: Lab, switch: Switch, rail: Rail, *, routed: bool = False
 ) -> PortSettings:
-    """A rail's settings of a port.
-
-    Hosts untagged, pods tagged, and quality of service if the lab has it.
+    """A rail's settings of a port: hosts untagged, pods tagged, and quality of service if the lab
+    has it.
 
     A routed port has an address of its own and is in no VLAN. Its address and routes are left as
     they are.
@@ -260,9 +256,8 @@ def differences(declared: PortSettings, actual: PortSettings) -> Iterator[Differ
 
 
 def completed(before: PortSettings | None, actual: PortSettings) -> PortSettings:
-    """The settings before rocelab.
-
-    As recorded at the first change, and as found for fields that are new.
+    """The settings before rocelab: as recorded at the first change, and as found for fields that
+    are new.
     """
     if before is None:
         return actual

@@ -55,9 +55,8 @@ class Switches(pulumi.ComponentResource):
         self.register_outputs({"summary": self.summary})
 
     def joined(self, facts: pulumi.Input[Facts]) -> pulumi.Output[Facts]:
-        """Facts of the hosts and of the switches between them.
-
-        Known when the switches are configured.
+        """Facts of the hosts and of the switches between them; known when the switches are
+        configured.
 
         What is measured depends on both, so a change on a switch asks for a new measurement.
         """

@@ -1,6 +1,5 @@
-"""A switch's configuration as text, to be applied by hand.
-
-Pure, the same lab gives the same bytes.
+"""A switch's configuration as text, to be applied by hand: pure, the same lab gives the
+same bytes.
 """
 
 import hashlib
@@ -37,9 +36,8 @@ def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
 
 
 def switch_text(lab: Lab, switch: Switch) -> str:
-    """The whole text.
-
-    The ports, the switch-wide block (a comment unless allowed), and commands to check it.
+    """The whole text: the ports, the switch-wide block (a comment unless allowed), and commands to
+    check it.
     """
     return "\n".join(_lines(lab, switch, dialect_of(switch))) + "\n"
 

@@ -1,6 +1,5 @@
-"""A change on a switch.
-
-Read, refuse ports of others, back up, change, verify, revert what came out wrong.
+"""A change on a switch: read, refuse ports of others, back up, change, verify, revert what came out
+wrong.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -158,9 +157,8 @@ class SwitchOutcome:
 async def observe(
     talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings]
 ) -> dict[str, PortFacts]:
-    """Reads these ports.
-
-    A switch may refuse to list its LLDP neighbors, for example because LLDP is off.
+    """Reads these ports. A switch may refuse to list its LLDP neighbors, for example because LLDP
+    is off.
 
     Raises:
         AnswerError: when an answer cannot be read.
@@ -187,9 +185,8 @@ async def observe(
 
 
 def unheard(switch: str, facts_by_port: Mapping[str, PortFacts]) -> list[str]:
-    """A warning if the switch refused to list its LLDP neighbors.
-
-    The map of cables is then trusted.
+    """A warning if the switch refused to list its LLDP neighbors: the map of cables is then
+    trusted.
     """
     reasons = dict.fromkeys(
         facts.lldp_refusal for facts in facts_by_port.values() if facts.lldp_refusal
@@ -306,9 +303,8 @@ def _changes(needed: Mapping[str, Sequence[Difference]]) -> tuple[str, ...]:
 
 
 async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) -> list[str]:
-    """Restores the settings before rocelab, except of ports that another lab has taken.
-
-    A line per restored port.
+    """Restores the settings before rocelab, except of ports that another lab has taken. A line per
+    restored port.
 
     Raises:
         WrongValueError: when a value differs afterwards.
@@ -340,9 +336,8 @@ def merged(
 def _as_before_us(
     actual: PortSettings, declared: PortSettings, known: PortSettings | None
 ) -> PortSettings:
-    """What to restore one day.
-
-    A port with our marker but without state: what the file remembers, if it does.
+    """What to restore one day. A port with our marker but without state: what the file remembers,
+    if it does.
     """
     declared_part = actual.narrowed(frozenset(declared.fields()))
     if not declared_part.owner:

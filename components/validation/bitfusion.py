@@ -1,6 +1,5 @@
-"""What proves a lab's Bitfusion clients, run and judged.
-
-A sample on a GPU of each server, latency and bandwidth.
+"""What proves a lab's Bitfusion clients, run and judged: a sample on a GPU of each server, latency
+and bandwidth.
 
 It runs by hand and enters no verdict: the product's servers are appliances that only their owner
 logs in to, and ib_send_lat and ib_send_bw want their other end there. Never run against the
@@ -183,9 +182,8 @@ async def _measured(
 
 
 def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
-    """Judges a client's output.
-
-    The largest typical latency against the limit, or the bandwidth, which has none.
+    """Judges a client's output: the largest typical latency against the limit, or the bandwidth,
+    which has none.
     """
     good = True
     try:

@@ -1,6 +1,5 @@
-"""A run by hand: measures a lab, keeps the raw outputs, and judges them by this run alone.
-
-It changes no state.
+"""A run by hand: measures a lab, keeps the raw outputs, and judges them by this run alone. It
+changes no state.
 """
 
 import asyncio
@@ -83,9 +82,8 @@ class Screen:
 
 
 async def until_told(work: Coroutine[object, object, T]) -> T:
-    """Does the work.
-
-    SIGTERM, SIGINT and SIGHUP end it cleanly, as both ends of a test must be stopped.
+    """Does the work; SIGTERM, SIGINT and SIGHUP end it cleanly, as both ends of a test must be
+    stopped.
     """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
@@ -178,9 +176,8 @@ def measured(stack: Stack, lab: Lab, plan: Plan) -> HandRun:
 
 
 def _needles(secret: Setting, access: LabAccess) -> tuple[str, ...]:
-    """Texts that must not be stored.
-
-    Without the engine the run still measures, and warns about its secrets.
+    """Texts that must not be stored. Without the engine the run still measures, and warns about its
+    secrets.
     """
     try:
         return needles_of(secret, access)

@@ -1,6 +1,5 @@
-"""What benchmarks read of a cluster.
-
-Objects, images that cannot be pulled, and evidence of a failed job.
+"""What benchmarks read of a cluster: objects, images that cannot be pulled, and evidence of a
+failed job.
 """
 
 import json
@@ -215,9 +214,8 @@ NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
 def evidence_of(api: KubernetesApi, namespace: str, job: str) -> dict[str, str]:
-    """The texts by name.
-
-    A text that cannot be read says why, so a second fault does not hide the first.
+    """The texts by name. A text that cannot be read says why, so a second fault does not hide the
+    first.
     """
     core = f"/api/v1/namespaces/{namespace}"
     selector = {"labelSelector": f"training.kubeflow.org/job-name={job}"}

@@ -1,5 +1,4 @@
 """The history of a lab: a few numbers per run, what makes two runs comparable, and the comparison.
-
 Pure.
 """
 
@@ -84,9 +83,8 @@ class History(Frozen):
         return None
 
     def baseline_for(self, config: dict[str, str]) -> Entry | None:
-        """The last run that passed with the same configuration.
-
-        Else the last one that passed at all.
+        """The last run that passed with the same configuration; else the last one that passed at
+        all.
         """
         passing = [entry for entry in self.known if entry.passed and entry.values]
         same = [entry for entry in passing if entry.config == config]
@@ -115,9 +113,8 @@ def history_of(entries: Iterable[Entry]) -> History:
 
 
 def history_in(kept: object) -> History:
-    """The history in a stack's state.
-
-    An unreadable one counts as empty, so it never prevents a measurement.
+    """The history in a stack's state; an unreadable one counts as empty, so it never prevents a
+    measurement.
     """
     try:
         return History.model_validate(kept)
@@ -152,9 +149,8 @@ def entry_of(plan: Plan, record: RunRecord, rebaselined: str = "") -> Entry:
 
 
 def passes(summary: Summary) -> bool:
-    """Whether a run may be a baseline.
-
-    Warnings pass: otherwise a lab with a known warning could never be compared.
+    """Whether a run may be a baseline. Warnings pass: otherwise a lab with a known warning could
+    never be compared.
 
     A run over an unproven PVRDMA path passes too: the path is part of its configuration, so it is
     only compared with runs of the same kind.
@@ -181,9 +177,8 @@ def judged(entry: Entry, summary: Summary) -> Entry:
 
 
 def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
-    """The values that two runs are compared by.
-
-    Medians over all pairs of a rail, and those of jobs.
+    """The values that two runs are compared by: medians over all pairs of a rail, and those of
+    jobs.
     """
     values: dict[str, Value] = {}
     for stage in plan.stages:
@@ -293,9 +288,8 @@ def loss(now: Value, before: float, value: float | None = None) -> float:
 
 
 def worse_values(entry: Entry, history: History) -> tuple[str, ...]:
-    """Names of the values that lost more than noise against the baseline.
-
-    A confirming run measures them again.
+    """Names of the values that lost more than noise against the baseline; a confirming run measures
+    them again.
     """
     return tuple(name for name, pair in _comparable(entry, history).items() if _is_worse(*pair))
 
@@ -342,9 +336,8 @@ def compared(entry: Entry, history: History) -> Regression | None:
 
 
 def _comparable(entry: Entry, history: History) -> dict[str, tuple[Value, Value]]:
-    """The values that run and baseline share.
-
-    None where the configurations differ, or in the simulator.
+    """The values that run and baseline share; none where the configurations differ, or in the
+    simulator.
     """
     baseline = history.baseline_for(entry.config)
     if baseline is None or baseline.config != entry.config or entry.simulated or baseline.simulated:

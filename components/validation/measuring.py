@@ -352,9 +352,8 @@ def _asked(request: MeasurementRequest, history: History, record: RunRecord) -> 
 async def _confirmed(  # noqa: PLR0913, PLR0917 # one step of the above
     plan: Plan, entry: Entry, names: tuple[str, ...], runs: Runs, say: Say, raw: dict[str, str]
 ) -> Entry:
-    """The entry with the values of a second run over what was worse.
-
-    Its raw outputs join those of the first.
+    """The entry with the values of a second run over what was worse; its raw outputs join those of
+    the first.
     """
     part = confirming(plan, names)
     if part is None:

@@ -75,9 +75,8 @@ class ClusterRun:
         return workers.runner == "pods" and self.kubeconfig is None
 
     async def in_thread(self, run: Callable[..., T], *args: object) -> T:
-        """Runs what blocks.
-
-        If the run is cancelled, the thread deletes its pods and jobs within seconds.
+        """Runs what blocks; if the run is cancelled, the thread deletes its pods and jobs within
+        seconds.
         """
         try:
             return await asyncio.to_thread(run, *args)
@@ -326,9 +325,8 @@ class MpiJob:
         return {pod.name: pod.node for pod in self._pods("worker") if pod.node}
 
     def _replayed(self) -> bool:
-        """Whether any node that the job may run on shows recorded logs.
-
-        One is enough to distrust the log.
+        """Whether any node that the job may run on shows recorded logs: one is enough to distrust
+        the log.
         """
         nodes = {pod.node for pod in self._pods()}
         return replayed_on(self._api, nodes | set(self._workers.nodes))

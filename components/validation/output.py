@@ -1,5 +1,4 @@
 """The verdict as the stack output: complete where it is small, the worst of it where it is not.
-
 Pure.
 """
 

@@ -36,10 +36,8 @@ _NUMBER = re.compile(NUMBER)
 
 
 def lines_of(text: str) -> list[Line]:
-    """The lines.
-
-    A carriage return ends one as well: with a terminal in between there is one before each line
-    feed.
+    """The lines. A carriage return ends one as well: with a terminal in between there is one before
+    each line feed.
     """
     return [_line(raw) for raw in re.split(r"\r*\n|\r+", text)]
 
@@ -94,16 +92,14 @@ def integer(cell: str, what: str) -> int:
 
 
 def decimals(cell: str) -> int:
-    """Digits behind the point.
-
-    A cell that has lost its last ones is damaged, though still a number.
+    """Digits behind the point: a cell that has lost its last ones is damaged, though still a
+    number.
     """
     return len(cell.partition("e")[0].partition(".")[2])
 
 
 def rounding(cell: str) -> float:
-    """Half of the last printed digit.
-
-    How far the number may lie from what the tool had worked out.
+    """Half of the last printed digit: how far the number may lie from what the tool had
+    worked out.
     """
     return 0.5 * 10.0 ** (int(cell.partition("e")[2] or 0) - decimals(cell))

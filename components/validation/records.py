@@ -36,9 +36,8 @@ def unit_text(unit: str) -> str:
 
 
 def raw_names(rail: str, stage: str, client: str, server: str, runs: int) -> tuple[str, ...]:
-    """Names of the client outputs of a transfer, from which its values were read.
-
-    The server's are named alike.
+    """Names of the client outputs of a transfer, from which its values were read; the server's are
+    named alike.
     """
     return tuple(f"{rail}/{stage}/{client}-to-{server}/{number}.client" for number in range(runs))
 
@@ -222,9 +221,8 @@ class RailTest:
         return sorted({node for t in self.transfers for node in (t.client, t.server)})
 
     def share(self, pair: tuple[str, str]) -> float:
-        """How good a pair is against the reference.
-
-        1 is as good as it, less is worse, whatever the unit.
+        """How good a pair is against the reference: 1 is as good as it, less is worse, whatever the
+        unit.
         """
         value = self.values[pair]
         if value <= 0 or self.reference <= 0:
@@ -274,9 +272,8 @@ class NcclResult(LogResult):
 
 
 class GpuTransfer(FlowResult):
-    """One transfer between the memories of the GPUs nearest to its two NICs.
-
-    Skipped where a host cannot do that.
+    """One transfer between the memories of the GPUs nearest to its two NICs; skipped where a host
+    cannot do that.
     """
 
     reason: str = ""
@@ -408,9 +405,8 @@ class PodRails(Frozen):
 
 
 class JobResult(LogResult):
-    """One job of a comparison of transports or of an application.
-
-    A transport may have several, in their order.
+    """One job of a comparison of transports or of an application; a transport may have several, in
+    their order.
     """
 
     program: str

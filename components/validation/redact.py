@@ -1,5 +1,4 @@
 """Takes secrets out of texts that are kept: those that are configured, and whatever looks like one.
-
 Pure.
 """
 
@@ -45,9 +44,8 @@ KUBECONFIG_SECRET = re.compile(
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without secrets.
-
-    What is no secret stays as it was, so that numbers can still be read from it.
+    """The text without secrets; what is no secret stays as it was, so that numbers can still be
+    read from it.
     """
     for secret in sorted(set(secrets), key=len, reverse=True):
         text = text.replace(secret, GONE)
@@ -60,9 +58,8 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue:
-    """The fields with each text redacted separately.
-
-    In JSON text a replaced quotation mark would do damage.
+    """The fields with each text redacted separately: in JSON text a replaced quotation mark would
+    do damage.
     """
     known = tuple(secrets)
     texts: dict[str, str] = {}
@@ -82,9 +79,8 @@ def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue
 
 
 def needles_of(setting: "Setting", access: "LabAccess | None") -> tuple[str, ...]:
-    """The texts of a stack that must not be stored.
-
-    Its secrets, and the keys to hosts and cluster, if it has any.
+    """The texts of a stack that must not be stored: its secrets, and the keys to hosts and cluster,
+    if it has any.
     """
     values = [setting(name) for name in SECRETS]
     configured = [value for value in values if isinstance(value, str)]
@@ -95,9 +91,8 @@ def needles_of(setting: "Setting", access: "LabAccess | None") -> tuple[str, ...
 
 
 def needles(configured: Iterable[str | None]) -> tuple[str, ...]:
-    """The texts that must not be kept, from what is configured.
-
-    Passwords, keys, and what a kubeconfig holds.
+    """The texts that must not be kept, from what is configured: passwords, keys, and what a
+    kubeconfig holds.
     """
     return tuple(dict.fromkeys(needle for value in configured if value for needle in _of(value)))
 

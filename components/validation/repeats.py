@@ -1,6 +1,5 @@
-"""Statistics of repeats: outliers, spread and intervals.
-
-The same samples always give the same numbers.
+"""Statistics of repeats: outliers, spread and intervals. The same samples always give the same
+numbers.
 """
 
 import math
@@ -44,9 +43,8 @@ def mad(values: Sequence[float]) -> float:
 
 
 def outliers(values: Sequence[float]) -> tuple[int, ...]:
-    """Positions of the outliers by the modified z score.
-
-    Where the MAD is 0, by 5 % of the median.
+    """Positions of the outliers by the modified z score; where the MAD is 0, by 5 % of the
+    median.
     """
     if len(values) < 3:
         return ()  # of two values either may be wrong
@@ -79,9 +77,8 @@ def repeats(values: Sequence[float]) -> Repeats:
 
 
 def cv(values: Sequence[float]) -> float:
-    """Coefficient of variation.
-
-    Sample standard deviation over mean, 0 for fewer than two values or a mean of 0.
+    """Coefficient of variation: sample standard deviation over mean, 0 for fewer than two values or
+    a mean of 0.
     """
     if len(values) < 2:
         return 0.0
@@ -94,9 +91,8 @@ def cv(values: Sequence[float]) -> float:
 
 
 def interval_of_ratio(above: Sequence[float], below: Sequence[float]) -> tuple[float, float] | None:
-    """Bootstrap interval of the ratio of two medians (percentile method, Efron).
-
-    None with too few values or a zero.
+    """Bootstrap interval of the ratio of two medians (percentile method, Efron); None with too few
+    values or a zero.
 
     The seed is fixed, so that the same samples always give the same interval.
     """

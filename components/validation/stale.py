@@ -1,6 +1,5 @@
-"""Decides when a verdict is stale.
-
-The hosts' facts that results depend on, and what changed in them. Pure.
+"""Decides when a verdict is stale: the hosts' facts that results depend on, and what changed in
+them. Pure.
 """
 
 import hashlib

@@ -1,6 +1,5 @@
-"""A lab's runs on disk: document and raw outputs of each, and one line per run in the history.
-
-And what a report shows of one of them.
+"""A lab's runs on disk: document and raw outputs of each, one line per run in the history, and what
+a report shows of one of them.
 """
 
 import gzip
@@ -37,10 +36,8 @@ class DeclaredRail(Frozen):
 
 
 class RunDocument(Frozen):
-    """One run.
-
-    The stored file is the truth; the stack's state has its digest and the verdict by the lab's
-    bounds.
+    """One run. The stored file is the truth; the stack's state has its digest and the verdict by
+    the lab's bounds.
     """
 
     schema_version: Literal[4] = 4
@@ -111,9 +108,8 @@ LARGEST_READ_BYTES = 8_000_000
 
 
 def folder_of(lab: str, root: Path, *, simulated: bool, store: str | None = None) -> Path:
-    """The folder of a lab's runs.
-
-    As the lab file says, else in the state of the simulator or of the user (XDG).
+    """The folder of a lab's runs: as the lab file says, else in the state of the simulator or of
+    the user (XDG).
     """
     if store:
         return root / store / lab
@@ -167,9 +163,8 @@ def prune(folder: Path, baseline_run: str = "") -> None:
 
 
 def append(folder: Path, entry: Entry) -> None:
-    """Adds a run to the history.
-
-    One write at the end of the file: two writers never mix their lines.
+    """Adds a run to the history. One write at the end of the file: two writers never mix their
+    lines.
     """
     folder.mkdir(parents=True, exist_ok=True)
     line = entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
@@ -254,9 +249,8 @@ def document_of(verdict: Summary, root: Path) -> RunDocument | None:
 
 
 def gather(summary: Summary, *, root: Path, store: Path | None) -> Material:
-    """The material that this machine has.
-
-    What is missing is listed, and is no fault of the verdict.
+    """The material that this machine has. What is missing is listed, and is no fault of the
+    verdict.
 
     Args:
         summary: the stack output `validation`.
@@ -290,9 +284,8 @@ def raw_of(file: Path, sha256: str) -> tuple[RawFile, ...]:
 
 
 def _outputs_in(file: Path) -> Iterator[tuple[str, str]]:
-    """Name and text of each output, one at a time.
-
-    All of them together may be larger than memory should be.
+    """Name and text of each output, one at a time: all of them together may be larger than memory
+    should be.
     """
     with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:

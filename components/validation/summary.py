@@ -139,9 +139,8 @@ def summary_in(outputs: Mapping[str, object]) -> Summary | None:
 
 
 def closed(mode: str, function: str, performance: str) -> bool:
-    """Whether a verdict fails the deployment.
-
-    A skipped test is no pass, but no fault of the lab either.
+    """Whether a verdict fails the deployment. A skipped test is no pass, but no fault of the lab
+    either.
 
     A lab that works only in part, or whose state is unknown, does not do what its file demands, so
     `enforce` fails. Warnings and unstable numbers are in the verdict and do not fail it.
@@ -219,9 +218,8 @@ def function_of_tests(functions: Sequence[Function]) -> Overall:
 def performance_of_tests(
     tests: Sequence[JudgedTest], *, simulated: bool
 ) -> tuple[Performance, str]:
-    """The worst state of all tests, and why it is not rated.
-
-    The whole passes only if every test is rated.
+    """The worst state of all tests, and why it is not rated; the whole passes only if every test is
+    rated.
     """
     if simulated:
         return "not rated", SIMULATED
@@ -256,9 +254,8 @@ def rate(ratio: float, threshold: Threshold) -> Performance:
 
 
 def too_many(torn: int, count: int) -> bool:
-    """Whether too many transfers have inconsistent repeats for the test to have a value.
-
-    A single one is tolerated.
+    """Whether too many transfers have inconsistent repeats for the test to have a value; a single
+    one is tolerated.
     """
     return torn > max(1, UNSTABLE_SHARE * count) or torn == count
 
@@ -271,9 +268,8 @@ def where_of(transfers: Sequence[TransferResult]) -> str:
 
 
 def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:
-    """The first different texts, shortened, and how many more there are.
-
-    The record has all of them.
+    """The first different texts, shortened, and how many more there are; the record has all of
+    them.
     """
     unique = list(dict.fromkeys(texts))
     shown = tuple(shortened(text) for text in unique[:most])

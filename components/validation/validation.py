@@ -1,6 +1,5 @@
-"""The validation of a lab.
-
-The plan where a review sees it, the measurement, the verdict, and the gate.
+"""The validation of a lab: the plan where a review sees it, the measurement, the verdict, and the
+gate.
 """
 
 from collections.abc import Mapping

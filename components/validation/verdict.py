@@ -86,9 +86,8 @@ class Judgement:
 
     @property
     def settled(self) -> bool:
-        """Whether everything planned ran and works as declared, whatever its speed.
-
-        Else the next up measures again.
+        """Whether everything planned ran and works as declared, whatever its speed: else the next
+        up measures again.
         """
         # another measurement would neither find a missing counter nor run a job that is impossible
         impossible = set()
@@ -151,9 +150,8 @@ class Judgement:
 def judge(
     plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topology = NO_TOPOLOGY
 ) -> Judgement:
-    """Judges the measurements against the lab's demands.
-
-    A planned test without a result never passes.
+    """Judges the measurements against the lab's demands. A planned test without a result never
+    passes.
     """
     findings, states = _findings(plan, benchmarks, record, topology)
     tests = []
@@ -171,9 +169,8 @@ def verdict_on(document: RunDocument, benchmarks: Benchmarks) -> Summary:
 
 
 def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
-    """The verdict by the current bounds.
-
-    After an edit of the bounds, the stored run is judged again.
+    """The verdict by the current bounds; after an edit of the bounds, the stored run is judged
+    again.
     """
     benchmarks = lab.benchmarks or Benchmarks()
     mode = {"mode": benchmarks.mode}
@@ -239,9 +236,8 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
 def _findings(
     plan: Plan, benchmarks: Benchmarks, record: RunRecord, topology: Topology
 ) -> tuple[list[Finding], dict[tuple[str, str, str], Performance]]:
-    """All findings, the most important first, and the states that they give to tests by.
-
-    Test, shape, rail.
+    """All findings, the most important first, and the states that they give to tests by (test,
+    shape, rail).
     """
     findings: list[Finding] = [*unmeasured_findings(record)]
     findings += alone_findings(plan, benchmarks, record)

@@ -41,9 +41,8 @@ def refuse_ports_beyond_the_last(parts: Parts, benchmarks: Benchmarks) -> Iterat
 
 
 def refuse_vendor_verbs_for_pvrdma(cluster: Cluster, images: Images) -> Iterator[Fault]:
-    """The Bitfusion article.
-
-    The vendor's libraries do not support VMware's device, and programs silently find none.
+    """The Bitfusion article: the vendor's libraries do not support VMware's device, and programs
+    silently find none.
     """
     if not isinstance(cluster.delivery, Pvrdma):
         return
@@ -58,9 +57,8 @@ def refuse_vendor_verbs_for_pvrdma(cluster: Cluster, images: Images) -> Iterator
 
 
 def refuse_the_port_of_a_nodes_sshd(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
-    """In the machine's own network the workers' sshd would not start.
-
-    Simulated nodes run no pods.
+    """In the machine's own network the workers' sshd would not start. Simulated nodes run
+    no pods.
     """
     if not isinstance(cluster.delivery, Pvrdma) or parts.kind == "virtual":
         return

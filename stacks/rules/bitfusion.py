@@ -1,6 +1,5 @@
-"""Rules of Bitfusion servers.
-
-Their rails, addresses and hosts have to be those of the lab, and clients reach them.
+"""Rules of Bitfusion servers: their rails, addresses and hosts have to be those of the lab, and
+clients reach them.
 """
 
 from collections.abc import Iterator

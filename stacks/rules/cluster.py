@@ -1,6 +1,5 @@
-"""Rules of the cluster.
-
-One owner for VFs, drivers and addresses, and no way into pods that cannot work.
+"""Rules of the cluster: one owner for VFs, drivers and addresses, and no way into pods that cannot
+work.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,5 @@
-"""Rules between access, rails, nodes and cluster.
-
-Each looks at what is valid so far: all faults show at once.
+"""Rules between access, rails, nodes and cluster. Each looks at what is valid so far: all faults
+show at once.
 """
 
 from collections import defaultdict
@@ -157,9 +156,8 @@ def refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
 
 
 def refuse_interfaces_on_two_rails(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
-    """Server models may give one name to NICs of different rails.
-
-    Then only the PCI addresses distinguish them.
+    """Server models may give one name to NICs of different rails; then only the PCI addresses
+    distinguish them.
     """
     pods = {rail.name for _, rail, _ in parts.pod_rails()}
     rails = []

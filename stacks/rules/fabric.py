@@ -54,9 +54,8 @@ def refuse_what_is_given_twice(fabric: Fabric) -> Iterator[Fault]:
 
 
 def refuse_one_nic_for_two_switches(fabric: Fabric) -> Iterator[Fault]:
-    """Equal choices find the same NIC.
-
-    Whether two that differ do, the preflight sees on the host.
+    """Equal choices find the same NIC. Whether two that differ do, the preflight sees on
+    the host.
     """
     choices: list[tuple[Path, str]] = []
     for i, switch in enumerate(fabric.switches):

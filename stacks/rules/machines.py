@@ -58,9 +58,8 @@ def refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
 
 
 def refuse_hosts_without_the_rail(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
-    """A VM on a host without the switch has no port.
-
-    Without a vmkernel adapter it falls back to TCP.
+    """A VM on a host without the switch has no port; without a vmkernel adapter it falls back to
+    TCP.
     """
     switches = fabric.switch_by_rail
     # Net.PVRDMAVmknic holds one name: one adapter per host serves PVRDMA on all switches

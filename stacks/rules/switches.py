@@ -1,6 +1,5 @@
-"""Rules between switches and the rest.
-
-Every PF on one port, every port on one PF, and an MTU chain that holds.
+"""Rules between switches and the rest: every PF on one port, every port on one PF, and an MTU chain
+that holds.
 """
 
 from collections.abc import Iterator
@@ -96,9 +95,8 @@ def refuse_a_broken_mtu_chain(parts: Parts, switches: Switches) -> Iterator[Faul
 
 
 def _rails_in_vlans(parts: Parts, switches: Switches) -> set[tuple[str, str]]:
-    """Switch and rail, where ports of the switch carry the rail in a VLAN.
-
-    Routed ports are in none.
+    """Switch and rail, where ports of the switch carry the rail in a VLAN; routed ports are in
+    none.
     """
     pfs = {(node.name, pf.interface): pf for _, node, pf in parts.pfs()}
     rails = set()

@@ -1,6 +1,5 @@
-"""The IPAMs, one file each: plugin, program, pools and definitions.
-
-`cluster.ipam.kind` names the file.
+"""The IPAMs, one file each: plugin, program, pools and definitions. `cluster.ipam.kind` names the
+file.
 """
 
 from abc import ABC, abstractmethod

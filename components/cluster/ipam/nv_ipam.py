@@ -1,6 +1,5 @@
-"""nv-ipam.
-
-The controller gives each node a block of a rail's pool, and the node assigns its addresses.
+"""nv-ipam: the controller gives each node a block of a rail's pool, and the node assigns its
+addresses.
 """
 
 from collections.abc import Mapping

@@ -138,9 +138,8 @@ def through_registry(manifest: Manifest, registry: Registry) -> Manifest:
 
 
 def in_parts(image: str, registry: Registry) -> Manifest:
-    """An image as the operators' custom resources have it.
-
-    Repository, image, version, and the login.
+    """An image as the operators' custom resources have it: repository, image, version, and the
+    login.
     """
     name = registry.resolve(image)
     name, _, digest = name.partition("@")

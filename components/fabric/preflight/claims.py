@@ -12,9 +12,8 @@ from stacks.words import some
 
 
 def names_made(switches: Sequence[DistributedSwitch]) -> list[str]:
-    """Names that a run creates, such as `switch/port group`.
-
-    From then on they belong to the stack.
+    """Names that a run creates, such as `switch/port group`; from then on they belong to
+    the stack.
     """
     made = [switch.name for switch in switches if switch.use == "create"]
     made += [
@@ -24,9 +23,8 @@ def names_made(switches: Sequence[DistributedSwitch]) -> list[str]:
 
 
 def adapters_made(switches: Sequence[DistributedSwitch]) -> list[str]:
-    """The vmkernel adapters that a run creates, as `host: address`.
-
-    From then on they belong to the stack.
+    """The vmkernel adapters that a run creates, as `host: address`; from then on they belong to the
+    stack.
     """
     return sorted(_adapter(host, address) for host, address in _new_adapters(switches))
 

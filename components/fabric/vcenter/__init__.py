@@ -1,4 +1,3 @@
-"""How one talks to a vCenter.
-
-The session, reads and changes of it, and what is said when it refuses.
+"""How one talks to a vCenter: the session, reads and changes of it, and what is said when it
+refuses.
 """

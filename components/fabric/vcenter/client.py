@@ -1,6 +1,5 @@
-"""A session with a vCenter.
-
-NICs, advanced options and firewall rulesets of hosts, which the vSphere provider lacks.
+"""A session with a vCenter: NICs, advanced options and firewall rulesets of hosts, which the
+vSphere provider lacks.
 
 It reads narrow property paths only: whole objects contain values that pyVmomi's types do not know.
 """
@@ -34,9 +33,8 @@ LOG_AFTER_S = 10.0
 
 
 def until(done: Callable[[], bool], bound_s: float, say: Say, waiting: str) -> bool:
-    """Calls `done` every second until it holds; False after `bound_s`.
-
-    `say` gets lines that begin with `waiting`.
+    """Calls `done` every second until it holds; False after `bound_s`. `say` gets lines that begin
+    with `waiting`.
     """
     began, log_after_s = time.monotonic(), LOG_AFTER_S
     while not done():
@@ -117,9 +115,8 @@ class VCenter:
     def rdma(
         self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo
     ) -> RdmaDevices:
-        """Its RDMA devices; runs esxcli once per session.
-
-        Threads may call it, each for another host.
+        """Its RDMA devices; runs esxcli once per session. Threads may call it, each for another
+        host.
         """
         if not needs_esxcli(version, network):
             return rdma_in(network)
@@ -150,9 +147,8 @@ class VCenter:
         return addresses
 
     def management_vmkernels(self, host: vim.HostSystem) -> set[str]:
-        """The adapters that carry management.
-
-        Selected for it, or with the host's name in vCenter as address.
+        """The adapters that carry management: selected for it, or with the host's name in vCenter
+        as address.
         """
         name = str(host.name)
         selected = set()
@@ -226,9 +222,8 @@ class VCenter:
             raise LabError(f"{host.name}: ruleset {key} stays {_word(enabled=not enabled)}")
 
     def running_pvrdma_vms(self, host: vim.HostSystem) -> list[str]:
-        """Names of running VMs with a PVRDMA adapter.
-
-        Changing their vmkernel adapter cuts their connections.
+        """Names of running VMs with a PVRDMA adapter: changing their vmkernel adapter cuts their
+        connections.
         """
         paths = ("name", "runtime.host", "runtime.powerState", "config.hardware.device")
         names = []

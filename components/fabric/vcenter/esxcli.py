@@ -110,9 +110,8 @@ def esxcli(
 
 
 def rows_of(answer: str) -> list[dict[str, str]]:
-    """The rows of an answer, by field; those of an object within one as `DriverInfo.Version`.
-
-    Lists are left out.
+    """The rows of an answer, by field; those of an object within one as `DriverInfo.Version`. Lists
+    are left out.
 
     Raises:
         LabError: when it is not an answer of esxcli.
@@ -150,9 +149,8 @@ def number_of(row: Mapping[str, str], name: str) -> int | None:
 
 
 def text_of(row: Mapping[str, str], name: str) -> str:
-    """A field by its name in any spelling: `Bytes sent` is `BytesSent` in the API.
-
-    Empty without one.
+    """A field by its name in any spelling: `Bytes sent` is `BytesSent` in the API; empty without
+    one.
     """
     letters = _letters(name)
     for key, value in row.items():

@@ -38,9 +38,8 @@ class RdmaDevices:
 
 
 def needs_esxcli(version: str, network: vim.host.NetworkInfo) -> bool:
-    """Whether only esxcli reports the devices.
-
-    The host is older than 7.0, or of an unknown release.
+    """Whether only esxcli reports the devices: the host is older than 7.0, or of an unknown
+    release.
     """
     major = version.partition(".")[0]
     return not network.rdmaDevice and not (
@@ -63,9 +62,8 @@ def rdma_in(network: vim.host.NetworkInfo) -> RdmaDevices:
 
 
 def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:
-    """The devices as esxcli lists them; `place` is the host's name.
-
-    No answer never counts as no device.
+    """The devices as esxcli lists them; `place` is the host's name. No answer never counts as no
+    device.
     """
     try:
         rows = [row for row in esxcli(host, place, RDMA_DEVICE_LIST) if row]

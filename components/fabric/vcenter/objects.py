@@ -1,6 +1,5 @@
-"""Existing switches, port groups and vmkernel adapters.
-
-Found by name, read, and set field by field.
+"""Existing switches, port groups and vmkernel adapters: found by name, read, and set field by
+field.
 
 Fields that are not declared keep their values, and nothing is ever removed.
 """
@@ -69,9 +68,8 @@ class ExistingSwitch:
         return {"uuid": str(self._switch.uuid), "moid": str(self._switch._GetMoId())}
 
     def read(self, fields: Values) -> dict[str, object]:
-        """Current values of the fields.
-
-        A member's NICs are separated by commas, and empty for other hosts.
+        """Current values of the fields; a member's NICs are separated by commas, and empty for
+        other hosts.
         """
         config = self._switch.config
         nics = {}

@@ -1,6 +1,5 @@
-"""Power of VMs and the end of vCenter's tasks.
-
-Bounded waits that name the machine when they run out.
+"""Power of VMs and the end of vCenter's tasks: bounded waits that name the machine when they run
+out.
 """
 
 from collections.abc import Callable

@@ -36,9 +36,8 @@ def known(owner: object, path: str) -> Any:  # everything in the API is optional
 def collect(
     content: vim.ServiceInstanceContent, objects: Sequence[vim.ManagedEntity], paths: Sequence[str]
 ) -> list[Found]:
-    """Properties of the given objects, in their order.
-
-    Whole objects may hold what pyVmomi cannot read.
+    """Properties of the given objects, in their order: whole objects may hold what pyVmomi cannot
+    read.
 
     A property that this vCenter is too old to know is left out.
     """
@@ -105,9 +104,8 @@ def named(
 
 
 def knows(version: str, kind: type, path: str) -> bool:
-    """Whether an API version such as `vim.version.version14` has a property.
-
-    True when pyVmomi does not know.
+    """Whether an API version such as `vim.version.version14` has a property; true when pyVmomi does
+    not know.
 
     A vCenter refuses the whole call for one property that it is too old to know.
     """

@@ -1,6 +1,5 @@
-"""A session with a vCenter.
-
-Certificate check, one new login when the session expires, and a logout at the end.
+"""A session with a vCenter: certificate check, one new login when the session expires, and a logout
+at the end.
 """
 
 import hashlib

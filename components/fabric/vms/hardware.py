@@ -1,6 +1,5 @@
-"""What the vSphere provider cannot set on a VM.
-
-VGPUs, and the RoCE version of its PVRDMA adapters.
+"""What the vSphere provider cannot set on a VM: vGPUs, and the RoCE version of its PVRDMA
+adapters.
 """
 
 from collections import Counter
@@ -131,9 +130,8 @@ def restart_text(declared: Hardware) -> str:
 
 
 def find(vcenter: VCenter, uuid: str) -> vim.VirtualMachine | None:
-    """A VM by its BIOS UUID, which the vSphere provider uses as its ID.
-
-    None when it no longer exists.
+    """A VM by its BIOS UUID, which the vSphere provider uses as its ID; None when it no longer
+    exists.
     """
     machine: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(
         None, uuid, True, False

@@ -9,9 +9,8 @@ from components.fabric.vcenter.properties import collect_all, named
 
 
 def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
-    """The host that each machine runs on, by name, in two calls however many there are.
-
-    One that is gone is left out.
+    """The host that each machine runs on, by name, in two calls however many there are; one that is
+    gone is left out.
 
     Args:
         vcenter: the session.
@@ -45,9 +44,8 @@ def faults_of(
     apart: Sequence[str],
     pinned: Mapping[str, str],
 ) -> list[str]:
-    """What is wrong.
-
-    Machines that are gone, that share a host, or that left the host that they are to stay on.
+    """What is wrong: machines that are gone, that share a host, or that left the host that they are
+    to stay on.
     """
     faults = [
         f"{name}: its VM no longer exists in the vCenter" for name in machines if name not in places

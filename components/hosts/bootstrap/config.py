@@ -31,9 +31,8 @@ Document = dict[str, JsonValue]
 
 @frozen
 class Invitation:
-    """The secrets of a join.
-
-    They are created when hosts join, expire within an hour, and are in no file here.
+    """The secrets of a join. They are created when hosts join, expire within an hour, and are in no
+    file here.
     """
 
     token: str = field(repr=False)
@@ -72,9 +71,8 @@ def init_config(lab: Lab, node: Node, invitation: Invitation) -> str:
 
 
 def join_config(lab: Lab, node: Node, invitation: Invitation, ca_hashes: Sequence[str]) -> str:
-    """For every other node.
-
-    The cluster's certificate is pinned, so no other API server is trusted.
+    """For every other node. The cluster's certificate is pinned, so no other API server is
+    trusted.
     """
     _, bootstrap = sections(lab)
     join: Document = {
@@ -146,9 +144,8 @@ def _cluster_configuration(lab: Lab, cluster: Cluster, bootstrap: Bootstrap) -> 
 
 
 def _kubelet(bootstrap: Bootstrap) -> Document:
-    """The same for all nodes.
-
-    Kubeadm stores it in the cluster and gives it to each joining node.
+    """The same for all nodes: kubeadm stores it in the cluster and gives it to each joining
+    node.
     """
     pinned: Document = {"cpuManagerPolicy": "static", "reservedSystemCPUs": bootstrap.reserved_cpus}
     return {

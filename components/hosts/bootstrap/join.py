@@ -185,9 +185,8 @@ async def _let_in(work: _Work, decision: Decision) -> None:
 async def _join_control_planes(
     work: _Work, names: Sequence[str], invitation: Invitation, hashes: Sequence[str]
 ) -> None:
-    """One after the other.
-
-    Etcd accepts one member at a time, and a failure must not risk the quorum.
+    """One after the other: etcd accepts one member at a time, and a failure must not risk the
+    quorum.
     """
     for position, name in enumerate(names):
         await _join(work, name, invitation, hashes)

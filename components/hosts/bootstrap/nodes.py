@@ -32,9 +32,8 @@ def leaving(olds: Records, news: Records) -> dict[str, HostRecord]:
 
 
 async def part(cluster: NodeDrainer, say: Say, gone: Records) -> dict[str, Refusal]:
-    """Drains the nodes; returns those that keep their pods, with the reason.
-
-    They must not be undone.
+    """Drains the nodes; returns those that keep their pods, with the reason: they must not be
+    undone.
     """
     kept: dict[str, Refusal] = {}
 

@@ -1,6 +1,5 @@
-"""The program that runs on a host.
-
-It brings the host to the state in one JSON document, and can undo that.
+"""The program that runs on a host: it brings the host to the state in one JSON document, and can
+undo that.
 
 Standard library only, Python 3.8 or newer, packed into one file (`components/hosts/pack.py`) and
 started with `python3 -I` as root. `main` reads a document on stdin (`boot` and `revert` read files

@@ -1,6 +1,5 @@
-"""What a host had before rocelab.
-
-Recorded before anything changes, restored when the host leaves the lab.
+"""What a host had before rocelab: recorded before anything changes, restored when the host leaves
+the lab.
 """
 
 import json
@@ -17,9 +16,8 @@ BASELINE_SCHEMA = 3
 
 
 def record_baseline(host: Host) -> None:
-    """Records what was there before rocelab, per step and per PF.
-
-    What is recorded already stays.
+    """Records what was there before rocelab, per step and per PF. What is recorded already
+    stays.
     """
     baseline = read_baseline(host) or {"schema": BASELINE_SCHEMA, "steps": {}, "pfs": {}}
     known = json.dumps(baseline, sort_keys=True)
@@ -70,9 +68,8 @@ def give_all_back(host: Host) -> None:
 
 
 def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
-    """Undoes each step that the document no longer asks for, and returns the first failure.
-
-    Each run tries again.
+    """Undoes each step that the document no longer asks for, and returns the first failure; each
+    run tries again.
     """
     baseline = read_baseline(host)
     failed = None

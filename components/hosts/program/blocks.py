@@ -1,6 +1,5 @@
-"""A marked block of lines in a file that rocelab does not own.
-
-The lines outside the marks stay unchanged.
+"""A marked block of lines in a file that rocelab does not own; the lines outside the marks stay
+unchanged.
 """
 
 from typing import List, Sequence, Tuple
@@ -19,9 +18,8 @@ def block_of(text: str, place: str) -> List[str]:
 
 
 def with_block(text: str, block: Sequence[str], place: str) -> str:
-    """The text with this block, where the old one was or else at the end.
-
-    Without lines, the text without marks.
+    """The text with this block, where the old one was or else at the end; without lines, the text
+    without marks.
     """
     lines = _lines(text)
     first, last = _marks(lines, place)

@@ -1,6 +1,5 @@
-"""Interfaces that must never be touched.
-
-Those that carry SSH, the default route, or mounted storage.
+"""Interfaces that must never be touched: those that carry SSH, the default route, or mounted
+storage.
 """
 
 import json
@@ -72,9 +71,8 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
 
 
 def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
-    """Refuses a PF that is in use and was not a rail before.
-
-    On a rail, other programs' settings are lost.
+    """Refuses a PF that is in use and was not a rail before: on a rail, other programs' settings
+    are lost.
     """
     ours = load_json(host.machine, BASELINE_FILE).get("pfs", {})
     for pf in pfs:
@@ -92,9 +90,8 @@ def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
 
 
 def _queue_pair_users(host: Host, pf: str) -> List[str]:
-    """Who has queue pairs on the RDMA devices of a PF.
-
-    Processes by name, parts of the kernel in brackets.
+    """Who has queue pairs on the RDMA devices of a PF: processes by name, parts of the kernel in
+    brackets.
     """
     devices = host.rdma_devices(pf)
     if not devices:
@@ -205,9 +202,8 @@ def storage_routes(machine: Machine) -> Iterator[Tuple[str, str, str]]:
 
 
 def session_address(machine: Machine) -> str:
-    """The host's own address in the SSH session.
-
-    Sudo hides the variable, so it is also read from parent processes.
+    """The host's own address in the SSH session. sudo hides the variable, so it is also read from
+    parent processes.
     """
     value, pid = machine.variable("SSH_CONNECTION"), os.getpid()
     while not value and pid > 1:

@@ -39,9 +39,8 @@ def refuse_package_scripts_under_containers(machine: Machine, what: str) -> None
 
 
 def containerd_config(declared: Dict[str, Any], major: int, nvidia: Dict[str, Any]) -> str:
-    """All of config.toml: what is not in it keeps containerd's default.
-
-    The sections moved with containerd 2.
+    """All of config.toml: what is not in it keeps containerd's default. The sections moved with
+    containerd 2.
 
     Args:
         declared: the document's `containerd`.
@@ -70,9 +69,8 @@ def containerd_config(declared: Dict[str, Any], major: int, nvidia: Dict[str, An
 
 
 def mirror_files(registries: List[Dict[str, str]]) -> Dict[str, str]:
-    """Path and text of each registry's hosts.toml.
-
-    Containerd reads them at each pull: nothing is restarted.
+    """Path and text of each registry's hosts.toml. containerd reads them at each pull: nothing is
+    restarted.
     """
     files = {}
     for registry in registries:

@@ -25,9 +25,8 @@ KEPT = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"
 
 
 def drop_ins(host: Host) -> Dict[str, bytes]:
-    """Path and content of the files that this host needs.
-
-    None where a guest's own tool sets the rails' addresses.
+    """Path and content of the files that this host needs; none where a guest's own tool sets the
+    rails' addresses.
     """
     if host.document.get("guest_network") or not host.pfs:
         return {}
@@ -65,9 +64,8 @@ def managed_netdevs(host: Host, pf: str) -> List[str]:
 
 
 def refuse_defined_rails(host: Host) -> None:
-    """Refuses a bare-metal rail that netplan, NetworkManager or networkd sets up.
-
-    Of two owners the last one wins.
+    """Refuses a bare-metal rail that netplan, NetworkManager or networkd sets up: of two owners the
+    last one wins.
 
     When networkd sets a link up, it removes addresses that it does not know
     (systemd-networkd.service(8)). Guests have a check of their own (`guest_others`), because there
@@ -104,8 +102,7 @@ def _remedy(path: str, name: str) -> str:
 
 
 def _patterns(pf: str) -> Tuple[str, str]:
-    """A PF and its VFs as udev names them.
-
-    Enp65s0f0np0 has enp65s0f0v0, without the name of the port.
+    """A PF and its VFs as udev names them: enp65s0f0np0 has enp65s0f0v0, without the name of the
+    port.
     """
     return pf, re.sub(r"np\d+$", "", pf) + "v*"

@@ -1,6 +1,5 @@
-"""The distribution family of a host, and how its packages are listed and installed.
-
-Never removed.
+"""The distribution family of a host, and how its packages are listed and installed; never
+removed.
 """
 
 import re
@@ -174,9 +173,8 @@ def _must(machine: Machine, what: str, words: Sequence[str]) -> None:
 
 
 def _locked(machine: Machine, run: Callable[[], Done]) -> Done:
-    """Retries while another run locks apt's package lists.
-
-    Apt itself does not wait for that lock.
+    """Retries while another run locks apt's package lists: apt itself does not wait for
+    that lock.
     """
     end = machine.now_s() + LOCK_S
     while True:

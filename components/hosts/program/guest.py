@@ -59,9 +59,8 @@ def plan_for(tool: str, pf: Dict[str, Any]) -> GuestPlan:
 
 
 def _netplan(pf: Dict[str, Any]) -> GuestPlan:
-    """`optional`: a rail without cable must not hold up the boot.
-
-    The renderer is the guest's own.
+    """`optional`: a rail without cable must not hold up the boot. The renderer is the
+    guest's own.
     """
     name = pf["interface"]
     lines = (
@@ -121,9 +120,8 @@ def _activation(path: str, profile: str) -> Tuple[Words, Words]:
 
 
 def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
-    """The files that netplan renders for one interface.
-
-    Path and text, for networkd or NetworkManager.
+    """The files that netplan renders for one interface: path and text, for networkd or
+    NetworkManager.
     """
     for folder in (NETPLAN, RUN_NETWORKS, RUN_PROFILES):
         for file in machine.names(RENDERED + folder):

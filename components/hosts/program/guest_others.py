@@ -113,9 +113,8 @@ def _refuse(path: str, name: str, what: str, differs: Optional[str]) -> None:
 
 
 def _yaml_defines(text: str, name: str, hardware: str) -> bool:
-    """Whether a netplan file names the interface.
-
-    As a key, by a match on its name, or by its hardware address.
+    """Whether a netplan file names the interface: as a key, by a match on its name, or by its
+    hardware address.
     """
     for line in text.splitlines():
         pair = re.match(r"""\s+["']?([^"'#\s:]+)["']?\s*:\s*["']?([^"'#\s]*)""", line)
@@ -131,9 +130,8 @@ def _yaml_defines(text: str, name: str, hardware: str) -> bool:
 
 
 def block_of(text: str, name: str) -> Optional[Tuple[List[str], str]]:
-    """Lines below the interface's key, and the text without them.
-
-    None when no key is called like it.
+    """Lines below the interface's key, and the text without them; None when no key is called like
+    it.
     """
     lines = [
         line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
@@ -152,9 +150,8 @@ def _depth(line: str) -> int:
 
 
 def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]:
-    """What a netplan file sets differently for the PF.
-
-    None when both files together give what the lab file asks for.
+    """What a netplan file sets differently for the PF; None when both files together give what the
+    lab file asks for.
 
     netplan takes a value from the file whose name sorts last, and joins lists: an address in both
     files is one address (netplan 0.106).

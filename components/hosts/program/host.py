@@ -111,9 +111,8 @@ class Host:
         )
 
     def ip_batch(self, lines: Sequence[str], *, force: bool = False) -> None:
-        """Makes several network changes in one `ip -batch`.
-
-        With `force` a line that fails does not stop the others.
+        """Makes several network changes in one `ip -batch`; with `force` a line that fails does not
+        stop the others.
         """
         if lines:
             self.forget()
@@ -163,9 +162,8 @@ class Host:
         return virtual_functions(self.machine, f"/sys/class/net/{pf}/device")
 
     def rdma_parents(self) -> Dict[str, str]:
-        """The netdev under each soft-RoCE device.
-
-        Devices of a NIC have no such attribute and are left out.
+        """The netdev under each soft-RoCE device. Devices of a NIC have no such attribute and are
+        left out.
         """
         root = "/sys/class/infiniband"
         parents = {
@@ -174,9 +172,8 @@ class Host:
         return {name: parent for name, parent in parents.items() if parent}
 
     def rdma_devices(self, pf: str) -> List[str]:
-        """RDMA devices of a PF.
-
-        The NIC's own, PVRDMA beside a vmxnet3, and soft-RoCE over its netdev.
+        """RDMA devices of a PF: the NIC's own, PVRDMA beside a vmxnet3, and soft-RoCE over its
+        netdev.
         """
         own = self.machine.names(f"/sys/class/net/{pf}/device/infiniband")
         slot, _, function = self.pci_address(pf).rpartition(".")
@@ -187,9 +184,8 @@ class Host:
         )
 
     def uses(self, pf: str) -> Dict[int, str]:
-        """Why each VF that is in use must be left alone, by index.
-
-        What cannot be read counts as in use.
+        """Why each VF that is in use must be left alone, by index. What cannot be read counts as in
+        use.
 
         A VF without a driver has no netdev and no RDMA device, so nothing can use it, even if the
         lists name it.
@@ -284,9 +280,8 @@ def _open_reason(devices: List[str], open_on: Optional[Set[str]]) -> str:
 
 
 def _virtual_machine(machine: Machine, pci_address: str) -> str:
-    """The virtual machine that has a function, by QEMU's command line, such as `, used by vm1`.
-
-    Empty when unknown.
+    """The virtual machine that has a function, by QEMU's command line, such as `, used by vm1`;
+    empty when unknown.
     """
     for process in machine.names("/proc"):
         line = machine.read(f"/proc/{process}/cmdline") if process.isdigit() else ""

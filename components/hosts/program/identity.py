@@ -1,6 +1,5 @@
-"""Which NIC an interface name in the lab file means.
-
-Drivers rename netdevs, so PCI address and MAC are recorded.
+"""Which NIC an interface name in the lab file means: drivers rename netdevs, so PCI address and MAC
+are recorded.
 
 With MLNX_OFED or DOCA enp5s0f0 can become enp5s0f0np0, since udev's names have the port that a
 driver reports (systemd.net-naming-scheme(7), openshift-docs#60041). Everything else in the lab,
@@ -69,9 +68,8 @@ def lasting_pci_address(host: Host, pf: str) -> str:
 
 
 def devices_are_there(host: Host) -> bool:
-    """Whether every PF has its netdev, under any name, and its own RDMA device.
-
-    A driver makes one after the other.
+    """Whether every PF has its netdev, under any name, and its own RDMA device: a driver makes one
+    after the other.
     """
     machine = host.machine
     for pf in host.pfs:
@@ -115,9 +113,8 @@ def restore_names(host: Host) -> None:
 
 
 def pin_names(host: Host) -> None:
-    """Pins the name of every netdev of the driver in udev, a management port too.
-
-    VFs are not pinned.
+    """Pins the name of every netdev of the driver in udev, a management port too; VFs are not
+    pinned.
     """
     for name, text in _link_files(host).items():
         host.machine.ensure(LINK_FILE.format(name), text)
@@ -143,9 +140,8 @@ def _link_files(host: Host) -> Dict[str, str]:
 
 
 def _netdev_of(host: Host, pf: str, nic: NicIdentity) -> str:
-    """The netdev of a NIC as it is called now.
-
-    Of several in one slot (representors) the one with its MAC.
+    """The netdev of a NIC as it is called now; of several in one slot (representors) the one with
+    its MAC.
     """
     links = host.links()
     there: List[str] = [name for name in sorted(links) if host.pci_address(name) == nic.pci_address]

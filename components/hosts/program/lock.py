@@ -16,9 +16,8 @@ from .places import (
 
 
 def wait_for_boot(machine: Machine) -> None:
-    """Waits while the unit of a starting host is about to run or runs.
-
-    What it has not set yet has not drifted.
+    """Waits while the unit of a starting host is about to run or runs: what it has not set yet has
+    not drifted.
 
     The wait is bounded, so a unit that hangs blocks no run. A unit that a driver reload has started
     waits for the confirmation of a run, so the run must not wait for it.
@@ -39,9 +38,8 @@ def _is_starting(machine: Machine) -> bool:
 
 
 class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
-    """The second run waits, and a killed one leaves nothing behind.
-
-    The file names the run that holds it.
+    """The second run waits, and a killed one leaves nothing behind. The file names the run that
+    holds it.
 
     With `confirmed` it also waits until no network waits for its confirmation.
     """

@@ -24,9 +24,8 @@ class RunError(Exception):
 
 
 class StepError(RunError):
-    """A step that failed: the reason, and what to do about it.
-
-    Every function of a step may raise it.
+    """A step that failed: the reason, and what to do about it. Every function of a step may raise
+    it.
     """
 
 
@@ -231,9 +230,8 @@ def _kill(process: "subprocess.Popen[str]") -> None:
 
 
 def _label_as(target: str, descriptor: int) -> None:
-    """Gives a new file the SELinux label of the file that it replaces.
-
-    Confined services depend on it.
+    """Gives a new file the SELinux label of the file that it replaces; confined services depend on
+    it.
     """
     try:
         os.setxattr(descriptor, SELINUX, os.getxattr(target, SELINUX))

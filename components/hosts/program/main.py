@@ -145,9 +145,8 @@ def _observe(verb: str, host: Host, result: Dict[str, Any]) -> None:
 
 
 def _place_of(error: RunError, host: Optional[Host], verb: str) -> str:
-    """What a failure is attributed to.
-
-    The owner, the step at work when the time was over, or the verb.
+    """What a failure is attributed to: the owner, the step at work when the time was over, or the
+    verb.
     """
     if isinstance(error, OwnerError):
         return "owner"
@@ -157,9 +156,8 @@ def _place_of(error: RunError, host: Optional[Host], verb: str) -> str:
 
 
 def boot(host: Host, text: str) -> Tuple[Host, Optional[Failure]]:
-    """Applies the confirmed document once the devices exist.
-
-    The owner installed the unit, so it is not checked.
+    """Applies the confirmed document once the devices exist. The owner installed the unit, so it is
+    not checked.
     """
     machine = host.machine
     machine.wait(lambda: devices_are_there(host), BOOT_DEVICE_WAIT_S)
@@ -186,9 +184,8 @@ def announce(doing: Callable[[], str]) -> threading.Event:
 
 
 def read_document(text: str, untrusted: bool = False) -> Document:
-    """The document on stdin.
-
-    An untrusted one is of a login that may only read, and never becomes an option or a path.
+    """The document on stdin. An untrusted one is of a login that may only read, and never becomes
+    an option or a path.
 
     Some programs run others by an option, such as `rpm --pipe`.
     """

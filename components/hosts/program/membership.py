@@ -105,9 +105,8 @@ CLUSTER_VERBS: Dict[str, Callable[[Host], None]] = {
 
 
 def answer(host: Host) -> Dict[str, Any]:
-    """The answer of a cluster verb.
-
-    The membership, and the CA certificate that a joining host must expect.
+    """The answer of a cluster verb: the membership, and the CA certificate that a joining host must
+    expect.
     """
     return {"kubernetes": membership(host.machine), "ca_pem": host.machine.read(CA_FILE)}
 
@@ -164,9 +163,8 @@ def _said(text: str) -> str:
 
 
 def _reset(host: Host) -> None:
-    """Runs kubeadm reset, and removes what it only lists.
-
-    Firewall rules stay until the next boot.
+    """Runs kubeadm reset, and removes what it only lists. Firewall rules stay until the
+    next boot.
     """
     machine = host.machine
     socket = (host.document.get("kubernetes") or {}).get("cri_socket", "")
@@ -198,9 +196,8 @@ PAUSE_S = 1
 
 
 def wait_until_registered(machine: Machine, server: str, node: str, ca_file: str) -> None:
-    """Waits until the API server knows the node, or does not answer.
-
-    Then kubeadm's own result counts.
+    """Waits until the API server knows the node, or does not answer: then kubeadm's own result
+    counts.
 
     kubeadm join of a worker succeeds as soon as the kubelet has answered once. A kubelet that dies
     right after, at each start, never registers. A node of the same name from an earlier join also

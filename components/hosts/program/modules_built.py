@@ -33,9 +33,8 @@ class ModuleFile(NamedTuple):
 
     @property
     def of_the_kernel(self) -> bool:
-        """Whether it came with the kernel.
-
-        What is added later lies in updates, extra or weak-updates.
+        """Whether it came with the kernel: what is added later lies in updates, extra or
+        weak-updates.
         """
         return "/kernel/" in self.path or self.path.startswith("(")
 
@@ -57,9 +56,8 @@ def module_file_in(printed: str) -> ModuleFile:
 
 
 def secure_boot(machine: Machine) -> str:
-    """Whether only signed modules are taken: on, off, or no EFI.
-
-    The variable is four bytes of attributes and one.
+    """Whether only signed modules are taken: on, off, or no EFI. The variable is four bytes of
+    attributes and one.
     """
     content = machine.content(SECURE_BOOT)
     if len(content) < 5:
@@ -97,9 +95,8 @@ def running_kernel(machine: Machine) -> str:
 
 
 def missing_headers(machine: Machine) -> List[str]:
-    """Packages with the headers of the running kernel.
-
-    Without them dkms builds nothing and hardly reports it.
+    """Packages with the headers of the running kernel; without them dkms builds nothing and hardly
+    reports it.
     """
     kernel = running_kernel(machine)
     if machine.exists(f"/lib/modules/{kernel}/build/"):

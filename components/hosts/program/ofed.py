@@ -1,6 +1,5 @@
-"""The NIC driver on a host.
-
-What is installed, whether it is built for the running kernel, and what is loaded.
+"""The NIC driver on a host: what is installed, whether it is built for the running kernel, and what
+is loaded.
 """
 
 import re
@@ -64,9 +63,8 @@ def ofed_version(machine: Machine) -> str:
 
 
 def version_in(printed: str) -> str:
-    """The version in `MLNX_OFED_LINUX-24.10-1.1.4.0:` or `OFED-internal-25.07-0.9.7:`.
-
-    Empty when there is none.
+    """The version in `MLNX_OFED_LINUX-24.10-1.1.4.0:` or `OFED-internal-25.07-0.9.7:`; empty when
+    there is none.
     """
     return first_match(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
 
@@ -123,9 +121,8 @@ def runs_inbox(machine: Machine) -> bool:
 
 
 def module_holders(machine: Machine) -> List[str]:
-    """Modules outside the RDMA stack that hold a part of it.
-
-    Nvidia_peermem, another NIC's driver.
+    """Modules outside the RDMA stack that hold a part of it: nvidia_peermem, another NIC's
+    driver.
     """
     held: Dict[str, List[str]] = {}
     for module in STACK:
@@ -136,9 +133,8 @@ def module_holders(machine: Machine) -> List[str]:
 
 
 def holders(host: Host) -> List[str]:
-    """Why the driver cannot be restarted on this host.
-
-    Empty when a restart affects only the lab's links and VFs.
+    """Why the driver cannot be restarted on this host; empty when a restart affects only the lab's
+    links and VFs.
     """
     machine = host.machine
     host.forget()

@@ -1,6 +1,5 @@
-"""Reads and sets a NIC's quality of service in both forms.
-
-With NVIDIA's tools, and with the kernel's own.
+"""Reads and sets a NIC's quality of service in both forms: with NVIDIA's tools, and with the
+kernel's own.
 
 NVIDIA's (MLNX_OFED, DOCA): `mlnx_qos`, and sysfs below the netdev and the RDMA device. The
 kernel's: `dcb` of iproute2, and debugfs of mlx5. The defaults of rdma_cm are in configfs in both;
@@ -50,9 +49,8 @@ def map_of(text: str) -> Dict[int, int]:
 
 
 def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
-    """The tool that this host has for a port, and what it shows.
-
-    DCBX, trust, map of code points, flow control.
+    """The tool that this host has for a port, and what it shows: DCBX, trust, map of code points,
+    flow control.
     """
     done = host.machine.run("mlnx_qos", "-i", pf)
     if done.code == 0:
@@ -139,9 +137,8 @@ def parse_mlnx_qos(text: str) -> Aspects:
 
 
 def parse_dcb(flow: str, marks: str) -> Aspects:
-    """What `dcb -j pfc show` and `dcb -j app show` print.
-
-    A port with a code point in its table trusts code points.
+    """What `dcb -j pfc show` and `dcb -j app show` print. A port with a code point in its table
+    trusts code points.
     """
     try:
         enabled: List[bool] = json.loads(flow)["prio_pfc"]
@@ -158,9 +155,8 @@ def parse_dcb(flow: str, marks: str) -> Aspects:
 
 
 def _dcbx_flags(host: Host, pf: str) -> List[str]:
-    """Flags that `dcb dcbx show` names, `host` when the OS decides.
-
-    None where the driver has no DCBX.
+    """Flags that `dcb dcbx show` names, `host` when the OS decides; none where the driver has no
+    DCBX.
     """
     done = host.machine.run("dcb", "-j", "dcbx", "show", "dev", pf)
     try:
@@ -171,9 +167,8 @@ def _dcbx_flags(host: Host, pf: str) -> List[str]:
 
 
 def pause_aspect(host: Host, pf: str) -> Aspects:
-    """Global pause, which stops all traffic where priority flow control stops one class.
-
-    Both at once is a fault.
+    """Global pause, which stops all traffic where priority flow control stops one class; both at
+    once is a fault.
     """
     done = host.machine.run("ethtool", "-a", pf)
     settings = dict(re.findall(r"^(Autonegotiate|RX|TX):\s+(on|off)", done.out, re.MULTILINE))
@@ -184,18 +179,16 @@ def pause_aspect(host: Host, pf: str) -> Aspects:
 
 
 def set_pause(host: Host, pf: str, value: str) -> None:
-    """Sets global pause.
-
-    Off also means without autonegotiation, or the link partner could switch it on.
+    """Sets global pause. Off also means without autonegotiation, or the link partner could switch
+    it on.
     """
     words = [word for name in PAUSE for word in (name, "on" if name in value.split() else "off")]
     host.machine.must("ethtool", "-A", pf, *words)
 
 
 def rdma_cm_aspects(host: Host, device: str) -> Aspects:
-    """Defaults of connections that rdma_cm makes.
-
-    Known once the device has its folder in configfs.
+    """Defaults of connections that rdma_cm makes; known once the device has its folder in
+    configfs.
     """
     ports = f"{RDMA_CM}/{device}/ports/1"
     mode, tos = host.machine.read(f"{ports}/{MODE}"), host.machine.read(f"{ports}/{TOS}")
@@ -228,9 +221,8 @@ def open_rdma_cm(host: Host, device: str) -> None:
 
 
 def nic_aspects(host: Host, pf: str, device: str, priority: int) -> Aspects:
-    """What only files show.
-
-    Congestion control of a priority, its notifications, the class forced on all traffic.
+    """What only files show: congestion control of a priority, its notifications, the class forced
+    on all traffic.
     """
     machine, aspects = host.machine, {}
     ecn = f"/sys/class/net/{pf}/ecn"
@@ -252,9 +244,8 @@ def traffic_class(text: str) -> int:
 
 
 def cnp_files(host: Host, pf: str) -> List[str]:
-    """Files with code point and priority of congestion notifications.
-
-    NVIDIA's, or mlx5's debugfs.
+    """Files with code point and priority of congestion notifications: NVIDIA's, or mlx5's
+    debugfs.
     """
     nvidia = f"/sys/class/net/{pf}/ecn/roce_np"
     if host.machine.exists(nvidia):

@@ -97,9 +97,8 @@ def revert(machine: Machine) -> int:
 
 
 def _revert_now(machine: Machine, pending: Dict[str, Any]) -> int:
-    """Puts back all that can be put back, and records what cannot and why.
-
-    1 when there is such a thing.
+    """Puts back all that can be put back, and records what cannot and why; 1 when there is such a
+    thing.
     """
     host, links, failed = Host(machine, {"pfs": []}, b""), pending["links"], {}
     for entry in pending.get("tools", []):
@@ -148,9 +147,8 @@ def unreverted(host: Host) -> List[str]:
 
 
 def _put_back(machine: Machine, entry: Dict[str, Any]) -> None:
-    """Restores files of a network tool and reloads it.
-
-    What fails here is covered by the links, which come next.
+    """Restores files of a network tool and reloads it. What fails here is covered by the links,
+    which come next.
     """
     for words in entry["stop"]:
         machine.run(*words)

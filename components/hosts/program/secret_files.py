@@ -1,6 +1,5 @@
-"""Secrets as files.
-
-The stack delivers them to the login's home, and steps install them from there.
+"""Secrets as files: the stack delivers them to the login's home, and steps install them
+from there.
 """
 
 import os
@@ -31,9 +30,8 @@ def delivered(machine: Machine, name: str) -> bytes:
 
 
 def state_of(target: bytes, delivered: bytes) -> str:
-    """How the installed secret compares with the delivered one.
-
-    Without a delivered one, any is taken as right.
+    """How the installed secret compares with the delivered one; without a delivered one, any is
+    taken as right.
     """
     if not delivered:
         return NEWER if target else MISSING

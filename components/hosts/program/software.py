@@ -1,6 +1,5 @@
-"""Vendor software.
-
-Download with a checksum, repositories, and the removal of an older version where it is allowed.
+"""Vendor software: download with a checksum, repositories, and the removal of an older version
+where it is allowed.
 """
 
 import hashlib
@@ -87,9 +86,8 @@ def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
 
 
 def planned(machine: Machine, names: Sequence[str]) -> List[str]:
-    """All packages that would be installed with these.
-
-    None when planning fails, which the installation reports.
+    """All packages that would be installed with these; none when planning fails, which the
+    installation reports.
     """
     if family(machine) == "debian":
         machine.run(*APT, "update", timeout_s=LOCK_S)
@@ -166,9 +164,8 @@ def version_field(installed: str, target: Optional[str], any_version: str = "ins
 
 
 def same_version(installed: str, target: str) -> bool:
-    """Whether two versions are the same.
-
-    Tools print 25.07-0.9.7 where packages have 25.07-0.9.7.0.
+    """Whether two versions are the same: tools print 25.07-0.9.7 where packages have
+    25.07-0.9.7.0.
     """
     return (
         installed == target

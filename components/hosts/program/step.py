@@ -13,9 +13,8 @@ Before = Dict[str, Any]
 
 
 class Step:
-    """One aspect of a host.
-
-    `target` and `observed` return the same fields; equal values mean that the host conforms.
+    """One aspect of a host. `target` and `observed` return the same fields; equal values mean that
+    the host conforms.
 
     A field is `name` or `interface.name`. A step without a section in the document has none.
 
@@ -92,9 +91,8 @@ class Step:
         """Refuses, before anything changes, what must not be done on this host."""
 
     def versions(self, document: Document) -> Dict[str, str]:
-        """By field, the versions of software that rocelab installs once or only compares.
-
-        You upgrade it by hand.
+        """By field, the versions of software that rocelab installs once or only compares: you
+        upgrade it by hand.
         """
         return {}
 
@@ -114,9 +112,8 @@ class Step:
         return {}
 
     def before_pf(self, host: Host, pf: str) -> Optional[Before]:
-        """What the undo of a PF needs, recorded once like `before`.
-
-        None when there is nothing to undo.
+        """What the undo of a PF needs, recorded once like `before`; None when there is nothing to
+        undo.
         """
         return None
 
@@ -168,9 +165,8 @@ def packaged(document: Document, *path: str) -> Dict[str, Any]:
 
 
 def value_or_reason(look: Callable[[], Value]) -> Value:
-    """A value, or the reason why it cannot be read.
-
-    One failed read must not hide the rest of the host.
+    """A value, or the reason why it cannot be read: one failed read must not hide the rest of the
+    host.
     """
     try:
         return look()

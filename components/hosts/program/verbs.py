@@ -1,6 +1,5 @@
-"""The verbs of the program.
-
-Each may run twice, and an earlier run may have been killed at any point.
+"""The verbs of the program. Each may run twice, and an earlier run may have been killed at any
+point.
 """
 
 import hashlib
@@ -263,9 +262,8 @@ def _name(host: Host) -> str:
 
 
 def refuse_upgrade(host: Host) -> None:
-    """Refuses an upgrade.
-
-    Without a preview the hosts' commands start before the Fleet can refuse it.
+    """Refuses an upgrade. Without a preview the hosts' commands start before the Fleet can refuse
+    it.
     """
     before = _last_document(host)
     for step in STEPS:

@@ -9,9 +9,8 @@ from stacks.secret_files import licensed_nodes
 
 
 def guest_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
-    """Sections by their key; None: the lab file does not ask for this, or not on this node.
-
-    No token is part of one.
+    """Sections by their key; None: the lab file does not ask for this, or not on this node. No
+    token is part of one.
     """
     initramfs = lab.guests is not None and lab.guests.initramfs and isinstance(node, VsphereVm)
     return {

@@ -1,6 +1,5 @@
-"""Sections of a host's document for software.
-
-Driver, firmware, GPUs, container runtime, Kubernetes.
+"""Sections of a host's document for software: driver, firmware, GPUs, container runtime,
+Kubernetes.
 """
 
 from pydantic import JsonValue

@@ -12,9 +12,8 @@ from stacks.system import KernelArguments, ManagementUser
 
 
 def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
-    """Sections by their key, each for the step of its name; None.
-
-    The lab file does not ask for it.
+    """Sections by their key, each for the step of its name; None: the lab file does not ask
+    for it.
     """
     system = lab.system
     words: list[JsonValue] = [*_words(system.kernel_arguments)]
@@ -91,9 +90,8 @@ def _qos(lab: Lab) -> dict[str, JsonValue] | None:
 
 
 def routing_of(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
-    """The part of a PF's document that a routed rail adds.
-
-    Empty for a rail that is one layer-2 domain.
+    """The part of a PF's document that a routed rail adds; empty for a rail that is one layer-2
+    domain.
     """
     names = [rail.name for rail in lab.rails]
     rail, subnet = lab.rail(pf.rail), pf.address.network

@@ -1,6 +1,5 @@
-"""A lab's benchmark images.
-
-Build and push with docker, podman or buildah, and record the result.
+"""A lab's benchmark images: build and push with docker, podman or buildah, and record the
+result.
 """
 
 import json
@@ -144,9 +143,8 @@ RESULTS = Path(".images")
 
 @frozen
 class Target:
-    """An image to build.
-
-    Its Dockerfile, its name, and the field of the lab file that has the name.
+    """An image to build: its Dockerfile, its name, and the field of the lab file that has
+    the name.
     """
 
     dockerfile: str

@@ -1,6 +1,5 @@
-"""Whether an image supports PVRDMA, and the Dockerfile that repairs it.
-
-As the Bitfusion article does with NGC images.
+"""Whether an image supports PVRDMA, and the Dockerfile that repairs it (as the Bitfusion article
+does with NGC images).
 
 Codename and package names come from the image itself. Nothing is unpacked or run, so any machine
 can check any image.
@@ -75,9 +74,8 @@ class OciManifest(BaseModel):
 
 
 def read_image(place: Path) -> ImageFiles:
-    """The files of an unpacked root, of its tar.
-
-    `docker export`, or of an OCI layout (`skopeo copy … oci:folder`).
+    """The files of an unpacked root, of its tar (`docker export`), or of an OCI layout (`skopeo
+    copy … oci:folder`).
 
     Raises:
         LabError: when it is none of these.

@@ -1,6 +1,5 @@
-"""Whether an image supports PVRDMA, checked inside it.
-
-At the end of its build, and when a job's rank starts.
+"""Whether an image supports PVRDMA, checked inside it: at the end of its build, and when a job's
+rank starts.
 
 `pvrdma.py` checks an image from outside, in more detail. This check is shell, because an image may
 have nothing else.
@@ -24,17 +23,15 @@ _LOOK = Path(__file__).with_name("pvrdma.sh").read_text()
 
 
 def at_start(root: str = "") -> str:
-    """For a rank, which it ends with the sentence.
-
-    NCCL itself fails loudly without libibverbs. `root` is for tests.
+    """For a rank, which it ends with the sentence. NCCL itself fails loudly without libibverbs.
+    `root` is for tests.
     """
     return "; ".join(_look("", f"; {REMEDY}", root)) + "; "
 
 
 def at_build(root: str = "") -> tuple[str, ...]:
-    """For a Dockerfile's RUN.
-
-    Commands that also fail if a vendor's build is still among the packages.
+    """For a Dockerfile's RUN: commands that also fail if a vendor's build is still among the
+    packages.
     """
     looked = "; \\\n      ".join(_look("there is no libibverbs", "", root))
     names = " ".join(f"'{name}'" for name in VENDOR_LIBRARIES)

@@ -37,9 +37,8 @@ VENDOR_VERBS = ("doca-ofed-userspace",)
 
 
 def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
-    """CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd, in one stage.
-
-    The base has the compiler anyway.
+    """CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd, in one stage: the base has the compiler
+    anyway.
     """
     verbs, checks, repository = DISTRIBUTION_VERBS, at_build(), ""
     if recipe.verbs == "vendor":

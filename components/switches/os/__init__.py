@@ -1,6 +1,5 @@
-"""The switch OSes, one file each: what rocelab sends, and how it reads the answers.
-
-`switches[].os` names the file.
+"""The switch OSes, one file each: what rocelab sends, and how it reads the answers. `switches[].os`
+names the file.
 """
 
 from typing import cast
@@ -20,8 +19,7 @@ def dialect_of(switch: Switch) -> Dialect:
 
 
 def default_dialect(os: str) -> Dialect:
-    """How to talk to a switch that no lab file describes.
-
-    With the settings that its model has by default.
+    """How to talk to a switch that no lab file describes: with the settings that its model has by
+    default.
     """
     return dialect_of(cast(Switch, SWITCH_OSES[os].model_construct(os=os)))

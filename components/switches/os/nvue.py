@@ -64,9 +64,8 @@ class Nvue(Dialect):
         self._save = switch.save
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
-        """A revision, which the switch reverts unless it is confirmed in time.
-
-        Its message names the lab.
+        """A revision, which the switch reverts unless it is confirmed in time. Its message names
+        the lab.
         """
         mark = MARKER + lab
         return ConfigSession(
@@ -316,9 +315,8 @@ class Nvue(Dialect):
 
 
 def read_revisions(printed: str, mark: str) -> list[PendingChange]:
-    """The revisions that wait for a confirmation, of any user.
-
-    A second change would mix with theirs.
+    """The revisions that wait for a confirmation, of any user: a second change would mix with
+    theirs.
 
     Staged lines are not among them: `nv config detach` sets those of the login aside before ours
     are staged.
@@ -368,9 +366,8 @@ def _enabled(about: Object) -> bool:
 
 
 def _has_lossless_memory(qos: Object) -> bool:
-    """Whether the switch has a lossless buffer pool.
-
-    One of its own, or that of NVIDIA's RoCE preset.
+    """Whether the switch has a lossless buffer pool: one of its own, or that of NVIDIA's RoCE
+    preset.
     """
     roce, pools = object_at(qos, "roce"), object_at(qos, "traffic-pool")
     if _enabled(roce) and str(roce.get("mode")).startswith("lossless"):
@@ -403,9 +400,8 @@ def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
 
 
 def _shares(settings: PortSettings) -> list[str]:
-    """Shares of the classes that are not strict.
-
-    Half for the marked ones, as in NVIDIA's RoCE preset.
+    """Shares of the classes that are not strict: half for the marked ones, as in NVIDIA's RoCE
+    preset.
 
     A class without a share has a DWRR weight of 0 (Cumulus Linux 5, Quality of Service); shares add
     up to at most 100.

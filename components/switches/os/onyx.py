@@ -37,9 +37,8 @@ class Onyx(Dialect):
     knows_paused_priorities = False
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
-        """Onyx has no commit.
-
-        Each line is active at once, and rocelab reverts by sending the old values.
+        """Onyx has no commit: each line is active at once, and rocelab reverts by sending the old
+        values.
         """
         del lab, confirm_s
         return ConfigSession(
@@ -83,9 +82,8 @@ class Onyx(Dialect):
         return lines
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
-        """By default, a code point's upper three bits are its priority.
-
-        26 has priority 3, and 48 has 6.
+        """By default, a code point's upper three bits are its priority: 26 has priority 3, and 48
+        has 6.
         """
         return frozenset(
             f"dscp_{point}" for point, to in settings.dscp_priority.items() if point >> 3 == to

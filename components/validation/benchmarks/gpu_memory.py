@@ -1,6 +1,5 @@
-"""ib_write_bw between the memories of the GPUs nearest to two NICs.
-
-GPUDirect on the wire, without NCCL.
+"""ib_write_bw between the memories of the GPUs nearest to two NICs: GPUDirect on the wire, without
+NCCL.
 """
 
 import asyncio

@@ -31,9 +31,8 @@ def quarantined(plan: Plan, results: Mapping[str, object]) -> dict[str, str]:
 
 
 def without(plan: Plan, names: Collection[str]) -> Plan:
-    """The plan without some hosts.
-
-    NCCL needs two workers; a further job with fewer says why it cannot run.
+    """The plan without some hosts. NCCL needs two workers; a further job with fewer says why it
+    cannot run.
     """
     if not names:
         return plan
@@ -63,9 +62,8 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
 
 
 def _job_without(job: PlannedJob, names: Collection[str]) -> PlannedJob:
-    """The job on the remaining nodes.
-
-    It would wait for a pod on a host that is not ready, and fail.
+    """The job on the remaining nodes: it would wait for a pod on a host that is not ready, and
+    fail.
     """
     if job.workers is None or not (gone := [node for node in job.workers.nodes if node in names]):
         return job

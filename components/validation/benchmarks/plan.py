@@ -1,6 +1,5 @@
-"""The plan of a measurement: what, how, in which order and for how long.
-
-A pure function of the lab file.
+"""The plan of a measurement: what, how, in which order and for how long. A pure function of the lab
+file.
 """
 
 import hashlib
@@ -123,9 +122,8 @@ class Plan(Frozen):
         return ()
 
     def rounds_of(self, stage: Stage) -> list[list[Transfer]]:
-        """The schedule of a stage.
-
-        Transfers of a round run at once and share no NIC, but for an incast.
+        """The schedule of a stage: transfers of a round run at once and share no NIC, but for an
+        incast.
         """
         return list(self._rounds_on(stage, self._nodes))
 

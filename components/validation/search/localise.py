@@ -58,9 +58,8 @@ class Sums:
                         self._sums[group] -= self._weights[number]
 
     def gains(self) -> Iterator[tuple[float, Cause]]:
-        """What each further part would add to the explanation, after its cost.
-
-        Only parts that add something.
+        """What each further part would add to the explanation, after its cost; only parts that add
+        something.
         """
         cost = self._parts.cost
         for cause, groups in self._parts.structure.items():
@@ -219,9 +218,8 @@ class Localiser:
     def _sampled(
         self, through: Collection[int], retests: Retests, *, settled: bool
     ) -> Iterator[int]:
-        """An even sample of the suspect transfers through a part.
-
-        Of a small part, all transfers.
+        """An even sample of the suspect transfers through a part; of a small part, all
+        transfers.
         """
         flows, first = self.fabric.flows, self.fabric.first
         few = len(through) <= SAMPLE
@@ -291,9 +289,8 @@ class Localiser:
         return weights
 
     def _recovered(self, through: Iterable[int], repeated: Repeated) -> float | None:
-        """Share of suspect transfers that were good when measured again.
-
-        None if none was measured again.
+        """Share of suspect transfers that were good when measured again; None if none was measured
+        again.
         """
         flows, first = self.fabric.flows, self.fabric.first
         again = []

@@ -184,9 +184,8 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> FaultEvidence:
 
 
 def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[LocatedFault]:
-    """Rails on which transfers are slow together, and good with half as many at once.
-
-    More of them than chance explains.
+    """Rails on which more transfers than chance explains are slow together, and good with half as
+    many at once.
     """
     by_rail: dict[str, list[int]] = {}
     for number in rest:

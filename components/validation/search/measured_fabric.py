@@ -1,6 +1,5 @@
-"""A measured fabric.
-
-The weight of each transfer for or against a fault, and the parts that may be at fault.
+"""A measured fabric: the weight of each transfer for or against a fault, and the parts that may be
+at fault.
 """
 
 import math
@@ -83,9 +82,8 @@ class MeasuredFabric:
 
     @cached_property
     def spread(self) -> float:
-        """Standard deviation of sound paths around their level, including drift over the run.
-
-        0.02 to 0.05.
+        """Standard deviation of sound paths around their level, including drift over the run; 0.02
+        to 0.05.
         """
         levels, fair = self.levels, self.fair
         ratios = []
@@ -137,9 +135,8 @@ class Repeated:
 
     @cached_property
     def levels(self) -> Mapping[str, float]:
-        """Bandwidth of sound paths at the time of the repetitions.
-
-        The fabric may have drifted since the run.
+        """Bandwidth of sound paths at the time of the repetitions; the fabric may have drifted
+        since the run.
         """
         sound: dict[str, list[float]] = {}
         before = self.fabric.levels
@@ -181,9 +178,8 @@ class Repeated:
 
 
 def _level(values: list[float], ceiling: float | None) -> float:
-    """Median of the sound values.
-
-    A rail without any is slow as a whole, so its ceiling sets the level.
+    """Median of the sound values; a rail without any is slow as a whole, so its ceiling sets the
+    level.
     """
     if not values:
         return ceiling or 1.0
@@ -200,9 +196,8 @@ def _level(values: list[float], ceiling: float | None) -> float:
 
 
 def _pulled(values: list[float], usual: float) -> float:
-    """Median, pulled towards the usual value when there are few values.
-
-    Two of three may be outliers.
+    """Median, pulled towards the usual value when there are few values: two of three may be
+    outliers.
     """
     if values:
         return (median(values) * len(values) + usual * 4) / (len(values) + 4)
@@ -263,9 +258,8 @@ rail, leaf, leaf)."""
 
 @dataclass(frozen=True)
 class FabricParts:
-    """The parts of a fabric, and their transfers as indexes into `fabric.flows`.
-
-    Each part consists of groups.
+    """The parts of a fabric, and their transfers as indexes into `fabric.flows`. Each part consists
+    of groups.
     """
 
     fabric: MeasuredFabric

@@ -1,4 +1,3 @@
-"""Reads a host for an inventory, without a document.
-
-Each value with its source, or the reason why it is unknown.
+"""Reads a host for an inventory, without a document: each value with its source, or the reason why
+it is unknown.
 """

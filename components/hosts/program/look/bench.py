@@ -1,6 +1,5 @@
-"""What a benchmark needs of a host.
-
-Its programs, limits and GPUs, the ports under test, and who uses them.
+"""What a benchmark needs of a host: its programs, limits and GPUs, the ports under test, and who
+uses them.
 """
 
 import json
@@ -112,9 +111,8 @@ def traffic_leaf(machine: ReadOnly, device: str, interface: str) -> Leaf:
 
 
 def moved_bytes(machine: ReadOnly, device: str, interface: str) -> int:
-    """Growth of the busiest counter within a second.
-
-    Netdev counters miss what the NIC carries by itself.
+    """Growth of the busiest counter within a second: netdev counters miss what the NIC carries by
+    itself.
     """
     before = _traffic(machine, device, interface)
     machine.pause(TRAFFIC_S)
@@ -193,9 +191,8 @@ def _users_of_queue_pairs(machine: ReadOnly) -> List[Json]:
 
 
 def _cuda_options(machine: ReadOnly) -> List[str]:
-    """Perftest's options for GPU memory.
-
-    A build without CUDA has none, and no one asks on a host without GPUs.
+    """Perftest's options for GPU memory; a build without CUDA has none, and no one asks on a host
+    without GPUs.
     """
     if not machine.exists(GPU_DRIVER):
         return []
@@ -204,9 +201,8 @@ def _cuda_options(machine: ReadOnly) -> List[str]:
 
 
 def _vfs(reader: nic.NicReader) -> List[Json]:
-    """VFs of a port.
-
-    One with a driver and without a netdev is in use: a pod has the netdev, or vfio has the VF.
+    """VFs of a port. One with a driver and without a netdev is in use: a pod has the netdev, or
+    vfio has the VF.
 
     The kubelet's list of allocated devices is not read: it outlives pods and reboots.
     """

@@ -1,6 +1,5 @@
-"""The files that set an interface at boot, by whatever manager.
-
-Names, MTU, addresses and VFs, and nothing else.
+"""The files that set an interface at boot, by whatever manager: names, MTU, addresses and VFs, and
+nothing else.
 
 Such files hold passwords too (802.1X, Wi-Fi): only the keys that are named here are ever taken from
 them.

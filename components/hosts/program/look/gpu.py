@@ -78,9 +78,8 @@ def _reported(machine: ReadOnly, address: str) -> ET.Element:
 
 
 def health(gpu: ET.Element) -> Json:
-    """The numbers and states that tell a healthy GPU.
-
-    None for what this model or driver does not report.
+    """The numbers and states that tell a healthy GPU; None for what this model or driver does not
+    report.
     """
     errors, remapped, link = "ecc_errors/volatile", "remapped_rows", "pci/pci_gpu_link_info"
     uncorrected = (

@@ -13,9 +13,8 @@ LONGEST_REASON = 160
 
 
 class UnknownError(Exception):
-    """A value that cannot be read; the text gives the reason.
-
-    Every probe may raise it, or an `OSError`.
+    """A value that cannot be read; the text gives the reason. Every probe may raise it, or an
+    `OSError`.
     """
 
 
@@ -71,9 +70,8 @@ def read(leaves: Iterable[Leaf]) -> Json:
 
 
 def matched(pattern: str, text: str, otherwise: str) -> str:
-    """The first group of a pattern in a text of several lines.
-
-    `otherwise` is the reason why the value is unknown.
+    """The first group of a pattern in a text of several lines; `otherwise` is the reason why the
+    value is unknown.
     """
     match = re.search(pattern, text, re.MULTILINE)
     if not match:

@@ -1,6 +1,5 @@
-"""LLDP neighbors of a port, from lldpd or from the files of systemd-networkd.
-
-No daemon is started for it.
+"""LLDP neighbors of a port, from lldpd or from the files of systemd-networkd. No daemon is started
+for it.
 """
 
 from typing import Any, Dict, Iterable, List, Tuple

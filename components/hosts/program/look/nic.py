@@ -1,6 +1,5 @@
-"""One network function of PCI.
-
-The port, its link, its RDMA device, its VFs, its quality of service, its counters.
+"""One network function of PCI: the port, its link, its RDMA device, its VFs, its quality of
+service, its counters.
 """
 
 import re
@@ -65,9 +64,8 @@ class NicReader:
         ]
 
     def leaves(self, firmware: bool) -> List[Leaf]:
-        """All leaves.
-
-        Those that run a program come last, since a program may hang where a file does not.
+        """All leaves; those that run a program come last, since a program may hang where a file
+        does not.
         """
         of_firmware = self._of_firmware() if firmware else []
         return [*self.pci_leaves(), *self.port_leaves(), *self._of_programs(), *of_firmware]
@@ -376,9 +374,8 @@ def _vf_mtu(machine: ReadOnly, interfaces: List[str]) -> int:
 
 
 def gids(machine: ReadOnly, port: str) -> List[Json]:
-    """Entries of a GID table that are in use.
-
-    The kernel answers EINVAL for the type of an empty one.
+    """Entries of a GID table that are in use; the kernel answers EINVAL for the type of an empty
+    one.
     """
     entries = []
     for name in sorted(machine.names(f"{port}/gids"), key=int):
@@ -447,9 +444,8 @@ def firmware_of(text: str) -> Tuple[str, str]:
 
 
 def counters(text: str) -> Dict[str, int]:
-    """Counters of the port in `ethtool -S`.
-
-    Errors, pauses, discards and marks, without those of single queues.
+    """Counters of the port in `ethtool -S`: errors, pauses, discards and marks, without those of
+    single queues.
     """
     values: Dict[str, int] = {}
     for name, value in re.findall(r"^\s*([\w.\[\]-]+):\s*(\d+)\s*$", text, re.MULTILINE):

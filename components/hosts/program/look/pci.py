@@ -1,6 +1,5 @@
-"""The PCI tree.
-
-Which functions are NICs and GPUs, what bridges lie above them, and which of those redirect peers.
+"""The PCI tree: which functions are NICs and GPUs, what bridges lie above them, and which of those
+redirect peers.
 """
 
 import re

@@ -1,6 +1,5 @@
-"""A machine that cannot be changed.
-
-Reads and programs with a bound on their time and their size.
+"""A machine that cannot be changed: reads and programs with a bound on their time and their
+size.
 """
 
 import os
@@ -63,9 +62,8 @@ class ReadOnly(Machine):
         return self._remembered[key]
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        """Runs a program that only reads.
-
-        One that hangs is killed and left, and is not started a second time.
+        """Runs a program that only reads. One that hangs is killed and left, and is not started a
+        second time.
         """
         if words[0] in self._hung:
             return Done(TOO_LONG, "", f"{words[0]} hung before on this host")
@@ -149,9 +147,8 @@ class _Stream(threading.Thread):
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kills a program and its children.
-
-    One that hangs in a system call does not die, so the wait is short.
+    """Kills a program and its children; one that hangs in a system call does not die, so the wait
+    is short.
     """
     try:
         os.killpg(process.pid, signal.SIGKILL)

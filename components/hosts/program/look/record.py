@@ -181,9 +181,8 @@ def evidence(machine: Recorder, firmware: bool = False) -> Json:
 
 
 def record_around(firmware: bool) -> int:
-    """The verb.
-
-    Like `look`, it needs no document, takes no lock, and runs at the lowest priority.
+    """The verb: like `look`, it needs no document, takes no lock, and runs at the lowest
+    priority.
     """
     os.nice(NICENESS)
     sys.stdout.write(json.dumps(evidence(Recorder(), firmware), separators=(",", ":")) + "\n")

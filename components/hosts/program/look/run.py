@@ -1,6 +1,5 @@
-"""Reads all sections at once, each in its own thread.
-
-A thread that hangs in the kernel can only be abandoned.
+"""Reads all sections at once, each in its own thread: a thread that hangs in the kernel can only be
+abandoned.
 """
 
 import json
@@ -63,9 +62,8 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = Fal
 
 
 def read_at_once(sections: Sequence[LookSection], end_s: float, deadline_s: float) -> None:
-    """Reads sections at the same time until `end_s`.
-
-    What hangs is recorded as not read within `deadline_s`.
+    """Reads sections at the same time until `end_s`; what hangs is recorded as not read within
+    `deadline_s`.
     """
     threads = [(section, _started(section.read)) for section in sections]
     for section, thread in threads:
@@ -104,9 +102,8 @@ def look_around(firmware: bool) -> int:
 
 
 def age_s() -> float:
-    """How long this process has run.
-
-    On a host that is short of processor time much of that was its start.
+    """How long this process has run: on a host that is short of processor time much of that was its
+    start.
     """
     with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])

@@ -220,9 +220,8 @@ def _governors(machine: ReadOnly, folder: str) -> List[str]:
 
 
 def clock_is_synchronized() -> bool:
-    """The kernel's state of the clock, read without setting anything.
-
-    Timedatectl would start a service.
+    """The kernel's state of the clock, read without setting anything: timedatectl would start a
+    service.
     """
     clock = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: only read
     if ctypes.CDLL(None, use_errno=True).adjtimex(clock) < 0:

@@ -19,9 +19,8 @@ STEPS: Tuple[Step, ...] = tuple(sorted(_steps(), key=lambda step: step.order))
 
 
 def target_fields(document: Document) -> Fields:
-    """What a conforming host answers to `probe`.
-
-    Pure, so that a preview can compare without a connection.
+    """What a conforming host answers to `probe`: pure, so that a preview can compare without a
+    connection.
     """
     fields: Fields = {}
     for step in STEPS:

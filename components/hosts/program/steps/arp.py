@@ -1,6 +1,5 @@
-"""Kernel settings that keep each rail's ARP to itself.
-
-Several NICs of one host must not answer for each other.
+"""Kernel settings that keep each rail's ARP to itself: several NICs of one host must not answer for
+each other.
 """
 
 from typing import Set

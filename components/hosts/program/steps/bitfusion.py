@@ -32,9 +32,8 @@ ANSWER_S = 60
 
 
 class BitfusionClientStep(Step):
-    """A machine that vCenter's plug-in has enabled is only checked.
-
-    Elsewhere the plug-in's token is put in place.
+    """A machine that vCenter's plug-in has enabled is only checked; elsewhere the plug-in's token
+    is put in place.
     """
 
     name = "bitfusion"

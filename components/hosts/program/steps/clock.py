@@ -26,9 +26,8 @@ IN_STEP, NOT_IN_STEP = "synchronized", "not synchronized"
 
 
 class ClockStep(Step):
-    """keep: only checked.
-
-    Chrony: installed, running, and preferring the lab's servers to the distribution's.
+    """keep: only checked. chrony: installed, running, and preferring the lab's servers to the
+    distribution's.
     """
 
     name = "clock"
@@ -175,9 +174,8 @@ def state_by_systemd(machine: Machine) -> str:
 
 
 def _state_by_chrony(machine: Machine) -> str:
-    """From `chronyc -c tracking`.
-
-    The fifth value is how far off the clock is in seconds, the last the leap status.
+    """From `chronyc -c tracking`: the fifth value is how far off the clock is in seconds, the last
+    the leap status.
     """
     done = machine.run("chronyc", "-c", "tracking")
     values = done.out.strip().split(",")

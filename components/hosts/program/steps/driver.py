@@ -1,6 +1,5 @@
-"""The driver of the RoCE NICs.
-
-Kept and verified, or replaced by another source when the lab asks for that.
+"""The driver of the RoCE NICs: kept and verified, or replaced by another source when the lab asks
+for that.
 """
 
 from typing import Any, Dict, List, Set

@@ -1,6 +1,5 @@
-"""Hosts whose NIC driver NVIDIA's network operator replaces by a container.
-
-What would stop it, and names to keep.
+"""Hosts whose NIC driver NVIDIA's network operator replaces by a container: what would stop it, and
+names to keep.
 
 The container ends when storage modules are loaded and it may not unload them, and rdma-core loads
 rpcrdma on every host with an RDMA NIC (kernel-boot/modules/rdma.conf). The policy would wait an
@@ -25,9 +24,8 @@ PINNED = "pinned"
 
 
 class DriverContainer(Step):
-    """The driver itself is the operator's.
-
-    A host that runs the container's driver already has passed all this.
+    """The driver itself is the operator's; a host that runs the container's driver already has
+    passed all this.
     """
 
     name = "driver_container"

@@ -78,9 +78,8 @@ class FirmwareStep(PfStep):
 
 
 def nic_settings(host: Host, pf: str) -> Dict[str, Setting]:
-    """The settings of a PF's NIC.
-
-    Its tool takes a second or more, so it runs once until something changes.
+    """The settings of a PF's NIC; its tool takes a second or more, so it runs once until something
+    changes.
     """
     device = host.pci_address(pf)
     settings: Dict[str, Setting] = host.remembered(

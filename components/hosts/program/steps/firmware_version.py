@@ -10,9 +10,8 @@ UNKNOWN = "unknown"
 
 
 class FirmwareVersion(PfStep):
-    """Only checked.
-
-    You update firmware by hand, since an interrupted update can leave a card unusable.
+    """Only checked. You update firmware by hand, since an interrupted update can leave a card
+    unusable.
     """
 
     name = "firmware_version"
@@ -64,9 +63,8 @@ def running(host: Host, pf: str) -> str:
 
 
 def parse_driver_info(printed: str) -> str:
-    """The version in the output of `ethtool -i`.
-
-    Drivers append what their cards are: `16.35.4030 (MT_0000000008)`.
+    """The version in the output of `ethtool -i`. Drivers append what their cards are: `16.35.4030
+    (MT_0000000008)`.
     """
     version = first_match(r"^firmware-version:[ \t]*(\S+)", printed)
     return version if version != "N/A" else ""

@@ -10,9 +10,8 @@ CPUFREQ = "/sys/devices/system/cpu/cpufreq"
 
 
 class Governor(Step):
-    """Set now, and at each boot by the unit.
-
-    Where firmware or a hypervisor governs, there is nothing to set.
+    """Set now, and at each boot by the unit. Where firmware or a hypervisor governs, there is
+    nothing to set.
     """
 
     name = "cpu_governor"

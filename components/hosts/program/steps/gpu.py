@@ -39,9 +39,8 @@ SMI_S = 90
 
 
 class Gpus(NamedTuple):
-    """What nvidia-smi reports, for all GPUs of a host together.
-
-    They are expected to be of one model.
+    """What nvidia-smi reports, for all GPUs of a host together: they are expected to be of one
+    model.
     """
 
     driver: str
@@ -55,9 +54,8 @@ class Gpus(NamedTuple):
 
 
 class GpuDriverStep(Step):
-    """A working driver is never replaced without `replace`, and never unloaded.
-
-    A new one waits for a reboot.
+    """A working driver is never replaced without `replace`, and never unloaded: a new one waits for
+    a reboot.
     """
 
     name = "gpu_driver"

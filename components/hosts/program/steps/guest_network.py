@@ -21,9 +21,8 @@ HEADERS_BYTES = 28
 
 
 class GuestNetworkStep(PfStep):
-    """One file per interface.
-
-    Only that interface changes, and the change reverts unless it is confirmed.
+    """One file per interface. Only that interface changes, and the change reverts unless it is
+    confirmed.
     """
 
     name = "guest_network"
@@ -167,9 +166,8 @@ def _hand_over(machine: Machine, name: str) -> None:
 
 
 def ping(machine: Machine, interface: str, peer: str, mtu_bytes: int) -> str:
-    """Whether another machine of the rail answers, even to a full frame.
-
-    That machine may not have joined yet.
+    """Whether another machine of the rail answers, even to a full frame. That machine may not have
+    joined yet.
     """
     words = ("ping", "-n", "-c", "1", "-W", "1", "-I", interface)
     if machine.run(*words, peer).code:

@@ -19,9 +19,8 @@ WRITE_S = 600
 
 
 class Initramfs(Step):
-    """After the drop-ins, which it contains.
-
-    The RHEL family does not need it: its drivers are loaded from disk.
+    """After the drop-ins, which it contains. The RHEL family does not need it: its drivers are
+    loaded from disk.
     """
 
     name = "initramfs"

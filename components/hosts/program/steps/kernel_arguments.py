@@ -28,9 +28,8 @@ LAST_COUNTS = ("intel_iommu", "amd_iommu", "iommu")
 
 
 class KernelArgumentsStep(Step):
-    """Adds words and never removes one.
-
-    With `hosts.reboot: never` a host that lacks a word only reports it.
+    """Adds words and never removes one. With `hosts.reboot: never` a host that lacks a word only
+    reports it.
     """
 
     name = FIELD
@@ -140,9 +139,8 @@ def _write(machine: Machine, lacking: List[str]) -> None:
 
 
 def grub_text(words: Iterable[str]) -> str:
-    """The drop-in of rocelab for GRUB.
-
-    For words with the same key, the kernel also takes the last one.
+    """The drop-in of rocelab for GRUB; for words with the same key, the kernel also takes the last
+    one.
     """
     return (
         f'{GRUB_HEAD}GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT '

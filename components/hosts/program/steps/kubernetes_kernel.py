@@ -1,6 +1,5 @@
-"""What Kubernetes needs from the kernel.
-
-Overlay file systems, firewall rules on bridges, and forwarding.
+"""What Kubernetes needs from the kernel: overlay file systems, firewall rules on bridges, and
+forwarding.
 """
 
 from typing import Dict, List, Set

@@ -1,6 +1,5 @@
-"""kubeadm, kubelet and kubectl in the lab's version, and held.
-
-A package manager upgrades in the wrong order.
+"""kubeadm, kubelet and kubectl in the lab's version, and held: a package manager upgrades in the
+wrong order.
 """
 
 import base64
@@ -159,9 +158,8 @@ def _hold(host: Host, kind: str, held: bool) -> None:
 
 
 def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: bool) -> None:
-    """Adds the repository, unless apt has it.
-
-    Apt reads no source at all while two entries of one name two keys.
+    """Adds the repository, unless apt has it: apt reads no source at all while two entries of one
+    name two keys.
     """
     entries = _apt_entries(machine) if kind == "debian" else []
     others = [(path, entry) for path, entry in entries if _has_url(entry, repository["url"])]
@@ -181,9 +179,8 @@ def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: boo
 
 
 def _apt_entries(machine: Machine) -> Iterator[Tuple[str, str]]:
-    """The entries of apt's sources that are not rocelab's, each with its file.
-
-    A line, or a paragraph of deb822.
+    """The entries of apt's sources that are not rocelab's, each with its file: a line, or a
+    paragraph of deb822.
     """
     for path in [
         APT_SOURCES,

@@ -1,6 +1,5 @@
-"""The license of a vGPU guest driver.
-
-Token or license server, the licensing daemon, and whether it got one.
+"""The license of a vGPU guest driver: token or license server, the licensing daemon, and whether it
+got one.
 """
 
 import re
@@ -33,9 +32,8 @@ LICENCE_WAIT_S = 90
 
 
 class Licence(Step):
-    """Other settings in gridd.conf stay.
-
-    The token is read from the login's home and is never in a document.
+    """Other settings in gridd.conf stay. The token is read from the login's home and is never in a
+    document.
     """
 
     name = "licence"
@@ -149,9 +147,8 @@ def _install_token(machine: Machine) -> None:
 
 
 def settings_text(text: str, settings: Dict[str, str]) -> str:
-    """gridd.conf with these settings instead of earlier values.
-
-    Comments and everything else stay.
+    """gridd.conf with these settings instead of earlier values; comments and everything
+    else stay.
     """
     kept = [line for line in text.splitlines() if line.partition("=")[0].strip() not in OURS]
     lines = [f"{key}={value}" for key, value in settings.items()]

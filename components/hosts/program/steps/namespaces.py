@@ -43,9 +43,8 @@ class RdmaNamespaces(Step):
             host.wait_for_reboot(FIELD, reason)
 
     def at_next_boot(self, host: Host) -> str:
-        """The mode for the module's option.
-
-        The present one if a change needs a reboot that is not allowed.
+        """The mode for the module's option; the present one if a change needs a reboot that is not
+        allowed.
         """
         waits = FIELD in host.reboot_reasons() and not host.document.get("may_stage")
         mode = self.observed(host)[FIELD] if waits else host.document["rdma_namespaces"]

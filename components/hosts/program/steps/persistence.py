@@ -1,6 +1,5 @@
-"""What restores the settings after a reboot or a driver reload.
-
-A unit, this program, its document, and drop-ins.
+"""What restores the settings after a reboot or a driver reload: a unit, this program, its document,
+and drop-ins.
 
 The unit does not stay active: systemd starts what a device wants only when it is not active
 already, and each PF, RDMA device and soft-RoCE module that appears wants it (systemd.device(5),
@@ -131,9 +130,8 @@ class Persistence(Step):
         }
 
     def _rules(self, host: Host) -> str:
-        """By PCI address.
-
-        VFs, which the unit makes itself, have others and must not start it again.
+        """By PCI address: VFs, which the unit makes itself, have others and must not start it
+        again.
         """
         slots = []
         for slot in (lasting_pci_address(host, pf["interface"]) for pf in host.pfs):
@@ -153,9 +151,8 @@ class Persistence(Step):
         return paths
 
     def _document(self, host: Host) -> bytes:
-        """Encoded once until something changes.
-
-        Each step may look at it, and JSON with indentation is slow.
+        """Encoded once until something changes: each step may look at it, and JSON with indentation
+        is slow.
         """
 
         def encoded() -> bytes:

@@ -147,9 +147,8 @@ def _iommu(machine: Machine, pfs: List[str]) -> str:
 
 
 def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
-    """What a NIC is and what drives it, as far as the kernel knows.
-
-    Another one makes a measurement obsolete.
+    """What a NIC is and what drives it, as far as the kernel knows: another one makes a measurement
+    obsolete.
     """
     rdma = f"/sys/class/infiniband/{pf['rdma_device']}"
     kind, board, firmware = (
@@ -161,9 +160,8 @@ def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
 
 
 def _pcie(machine: Machine, pf: str) -> Dict[str, str]:
-    """A NIC's PCIe link as it runs and as it could run.
-
-    Empty where the kernel does not know (emulated NICs).
+    """A NIC's PCIe link as it runs and as it could run; empty where the kernel does not know
+    (emulated NICs).
     """
     link = {}
     for key, prefix in (("now", "current"), ("most", "max")):

@@ -1,6 +1,5 @@
-"""Quality of service of RoCE on each PF.
-
-Trust, priorities, flow control, congestion control, and what marks packets.
+"""Quality of service of RoCE on each PF: trust, priorities, flow control, congestion control, and
+what marks packets.
 
 VFs inherit trust and flow control of their PF, and the kernel refuses both on a VF. They do not
 inherit the traffic class: jobs set it themselves (NCCL_IB_TC).

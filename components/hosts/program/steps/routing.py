@@ -1,6 +1,5 @@
-"""Routing of a routed rail.
-
-Packets with a PF's source address leave through that PF and its router.
+"""Routing of a routed rail: packets with a PF's source address leave through that PF and its
+router.
 
 One default route serves one NIC. With several, answers of the second rail would go to the first
 rail's router.
@@ -24,9 +23,8 @@ IP = ("ip", "-4", "-j")
 
 
 class Routing(PfStep):
-    """A table and a rule per PF.
-
-    No other traffic uses them, so a revert does not need to restore them.
+    """A table and a rule per PF. No other traffic uses them, so a revert does not need to restore
+    them.
     """
 
     name = "routing"

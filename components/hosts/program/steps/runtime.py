@@ -1,6 +1,5 @@
-"""containerd as the lab wants it.
-
-Installed, with systemd's cgroups, the pause image, and the lab's mirrors.
+"""containerd as the lab wants it: installed, with systemd's cgroups, the pause image, and the lab's
+mirrors.
 """
 
 import os
@@ -83,9 +82,8 @@ class ContainerRuntime(Step):
 
 
 def containerd_version(machine: Machine) -> str:
-    """Such as 1.7.27; empty when there is none.
-
-    Some builds put a v before it, Debian's a suffix behind it.
+    """Such as 1.7.27; empty when there is none. Some builds put a v before it, Debian's a suffix
+    behind it.
     """
     printed = machine.run("containerd", "--version").out
     return first_match(r"^containerd \S+ v?(\d+(?:\.\d+)+)", printed)

@@ -13,9 +13,8 @@ SWAPOFF_S = 300
 
 
 class Swap(Step):
-    """Every swap area off and out of fstab.
-
-    Applied at boot too, since generators (zram) ignore fstab.
+    """Every swap area off and out of fstab. Applied at boot too, since generators (zram) ignore
+    fstab.
     """
 
     name = "swap"

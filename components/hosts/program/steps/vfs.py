@@ -129,9 +129,8 @@ class VfMtu(PfStep):
 
 
 def vf_mac(document: Document, pf: str, number: int) -> str:
-    """Address of a VF.
-
-    Locally administered, and the same after each reboot, so neighbors' caches stay valid.
+    """Address of a VF: locally administered, and the same after each reboot, so neighbors' caches
+    stay valid.
     """
     digest = hashlib.sha256(
         f"{document['lab']}/{document['host']}/{pf}/{number}".encode()

@@ -1,6 +1,5 @@
-"""The verdict on jobs over several transports and on applications.
-
-Did they run, and what does RDMA gain? Pure.
+"""The verdict on jobs over several transports and on applications: did they run, and what does RDMA
+gain? Pure.
 """
 
 from collections import Counter
@@ -118,9 +117,8 @@ class TransportComparison:
 
 
 def comparisons(jobs: Sequence[JobResult]) -> list[TransportComparison]:
-    """Every program that ran over RoCE and over another transport.
-
-    Replayed logs are not compared.
+    """Every program that ran over RoCE and over another transport; replayed logs are not
+    compared.
     """
     compared = []
     for program in dict.fromkeys(job.program for job in jobs):

@@ -1,6 +1,5 @@
-"""The jobs of a plan beside NCCL's all-reduce.
-
-The same over other transports, MPI's, and an application. Pure.
+"""The jobs of a plan beside NCCL's all-reduce: the same over other transports, MPI's, and an
+application. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -94,9 +93,8 @@ def jobs_of(lab: Lab) -> tuple[PlannedJob, ...]:
 
 
 def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
-    """The order of the jobs.
-
-    Each program's transports forth and back, so that slow drift favors none of them.
+    """The order of the jobs: each program's transports forth and back, so that slow drift favors
+    none of them.
     """
     order: list[PlannedJob] = []
     for program in dict.fromkeys(job.program for job in jobs):
@@ -125,9 +123,8 @@ def estimate_s(
 
 
 def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> MpiProgram:
-    """MPI's all-reduce.
-
-    The job carries its text: any image with Open MPI, UCX and mpi4py runs it.
+    """MPI's all-reduce. The job carries its text: any image with Open MPI, UCX and mpi4py
+    runs it.
     """
     script = MPI_SCRIPT.read_text()
     words = ("python3", "-m", "mpi4py", "-c", script, str(smallest_bytes), str(largest_bytes))
@@ -256,9 +253,8 @@ def _program(job: str, workers: Workers, benchmarks: Benchmarks) -> MpiProgram:
 
 
 def _image(lab: Lab, job: str) -> str:
-    """The lab's image for a job.
-
-    NCCL's is in `benchmarks`, the one with a training framework in `images`.
+    """The lab's image for a job: NCCL's is in `benchmarks`, the one with a training framework in
+    `images`.
     """
     if job == "nccl":
         nccl = lab.benchmarks.nccl if lab.benchmarks else None

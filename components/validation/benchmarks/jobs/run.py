@@ -167,9 +167,8 @@ def lanes_between_nodes(text: str) -> tuple[str, ...]:
 
 
 def devices_left_out(text: str) -> tuple[str, ...]:
-    """Devices that a rank should use and could not, with its host.
-
-    UCX only warns, and uses the others.
+    """Devices that a rank should use and could not, with its host: UCX only warns, and uses the
+    others.
     """
     devices: dict[str, None] = {}
     for line in lines_of(text):
@@ -183,9 +182,8 @@ def devices_left_out(text: str) -> tuple[str, ...]:
 def faults_of_mpi(
     table: NcclTable, log: str, transport: Transport, largest_bytes: int | None
 ) -> list[str]:
-    """Contradictions between a log and its job.
-
-    Empty if all ranks reduced over its transport and devices.
+    """Contradictions between a log and its job; empty if all ranks reduced over its transport and
+    devices.
     """
     faults, lanes = list(wrong_values(table, "memory or transport")), lanes_between_nodes(log)
     if left_out := devices_left_out(log):

@@ -1,6 +1,5 @@
-"""The verdict on the all-reduce.
-
-Its busbw against what the rails carry, and faults that its log shows. Pure.
+"""The verdict on the all-reduce: its busbw against what the rails carry, and faults that its log
+shows. Pure.
 """
 
 from collections.abc import Iterator
@@ -88,9 +87,8 @@ def ceiling_of(plan: Plan, record: RunRecord) -> Ceiling | None:
 
 
 def rails_gbit_s(plan: Plan, record: RunRecord) -> tuple[list[float], bool]:
-    """The bandwidth of each rail that NCCL uses, and whether it was measured.
-
-    Empty where it is unknown.
+    """The bandwidth of each rail that NCCL uses, and whether it was measured; empty where it is
+    unknown.
     """
     measured = _measured_gbit_s(plan, record)
     return measured or _computed_gbit_s(plan, record), bool(measured)

@@ -1,6 +1,5 @@
-"""Reads what NCCL says of itself (`NCCL_DEBUG=INFO`).
-
-Transport, adapters, paths of its channels, settings.
+"""Reads what NCCL says of itself (`NCCL_DEBUG=INFO`): transport, adapters, paths of its channels,
+settings.
 
 Wordings of 2.4 to 2.30. Judges nothing: a line that is missing is None or empty here, never a good
 sign.
@@ -88,9 +87,8 @@ class NcclNetwork:
 
     @property
     def gpu_direct(self) -> Literal["all", "some", "none"] | None:
-        """How many of the RDMA channels reach GPU memory by themselves.
-
-        None without such channels.
+        """How many of the RDMA channels reach GPU memory by themselves; None without such
+        channels.
         """
         paths = set()
         for channel in self.channels:
@@ -147,9 +145,8 @@ class _Reported:
 
 
 def parse_nccl_log(text: str) -> NcclNetwork:
-    """Reads NCCL's own lines out of a log.
-
-    Other lines are ignored, and everything may be missing.
+    """Reads NCCL's own lines out of a log; other lines are ignored, and everything may be
+    missing.
     """
     reported, printed, version = _Reported(), [], None
     for line in lines_of(text):
@@ -246,9 +243,8 @@ def _rank(channel: Channel) -> int:
 
 
 def _transport(names: set[str], adapters: set[str]) -> Transport | None:
-    """A plugin of another name runs over what adapters it found.
-
-    Sockets anywhere are a fallback.
+    """A plugin of another name runs over what adapters it found; sockets anywhere are a
+    fallback.
     """
     if "Socket" in names:
         return "socket"

@@ -57,9 +57,8 @@ def smaller_ring(plan: NcclPlan, nodes: tuple[str, ...]) -> NcclPlan:
 
 
 def node_ring(plan: NcclPlan) -> tuple[NcclPlan, MpiProgram]:
-    """The same ring within each node alone, without any rail.
-
-    What its GPUs reach among themselves.
+    """The same ring within each node alone, without any rail: what its GPUs reach among
+    themselves.
     """
     smallest_bytes, largest_bytes = (min(size, plan.largest_bytes) for size in RING_BYTES)
     off_the_rails: dict[str, object] = {"attachments": (), "shared_devices": ()}

@@ -1,6 +1,5 @@
-"""NCCL's ring within each node alone, before it runs over all.
-
-A broken node shows without network.
+"""NCCL's ring within each node alone, before it runs over all: a broken node shows without
+network.
 """
 
 import re
@@ -138,9 +137,8 @@ NOISE_SIGMAS = 6
 
 
 def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
-    """The all-reduce within each node.
-
-    The slowest node against the median one, of two against the faster.
+    """The all-reduce within each node: the slowest node against the median one, of two against the
+    faster.
     """
     measured = [ring for ring in record.rings if ring.outcome == "measured"]
     outcomes = [ring.outcome for ring in record.rings]

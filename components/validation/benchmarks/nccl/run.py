@@ -123,9 +123,8 @@ def run_smaller_ring(
 
 
 def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclResult:
-    """Reads the launcher's log.
-
-    One that gives no number is a failed result, a rotated one proves nothing.
+    """Reads the launcher's log; one that gives no number is a failed result, a rotated one proves
+    nothing.
     """
     result = NcclResult(outcome="failed", job=name, replayed=replayed, raw=NCCL_LOG)
     # a recorded log may be a table alone

@@ -1,5 +1,4 @@
 """Reads the table of nccl-tests, old (`error`) and new (`#wrong`), with and without extra columns.
-
 Judges nothing.
 """
 
@@ -136,9 +135,8 @@ def _contradiction(half: NcclPlacement) -> ResultFormatError:
 
 
 def _is_a_factor(least: float, most: float, ranks: int | None) -> bool:
-    """1, (n-1)/n or 2(n-1)/n (nccl-tests doc/PERFORMANCE.md).
-
-    Of any number of ranks when the log does not say.
+    """1, (n-1)/n or 2(n-1)/n (nccl-tests doc/PERFORMANCE.md); of any number of ranks when the log
+    does not say.
     """
     if least <= 1 <= most:
         return True
@@ -375,9 +373,8 @@ def _measured(
 
 
 def _lost_digits(time: str, algbw: str, busbw: str) -> bool:
-    """Times have two decimals below 100.
-
-    Old tables or 10000 us, one below 10000, bandwidths two below 1000.
+    """Times have two decimals below 100 (old tables) or 10000 us, one below 10000, bandwidths two
+    below 1000.
     """
     enough = decimals(time) >= (2 if float(time) < 99.9 else 1 if float(time) < 9999.9 else 0)
     return not enough or any(

@@ -79,9 +79,8 @@ def unscheduled_faults(
 
 
 def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault | None:
-    """Why a node has no device of a rail to give.
-
-    None if it has some, and the scheduler has not tried again since.
+    """Why a node has no device of a rail to give; None if it has some, and the scheduler has not
+    tried again since.
 
     The kubelet counts devices of a plugin that has gone in capacity, and not in allocatable; it
     forgets a resource only minutes later (kubernetes, pkg/kubelet/cm/devicemanager/manager.go,
@@ -223,9 +222,8 @@ def shared_addresses(
 
 
 def pair_faults(rail: PodRail, answers: Mapping[tuple[str, str], str]) -> Iterator[PodFault]:
-    """The nodes and pairs that are cut off on a rail.
-
-    A node whose pairs all fail is named instead of its pairs.
+    """The nodes and pairs that are cut off on a rail. A node whose pairs all fail is named instead
+    of its pairs.
     """
     dead = {pair for pair, answer in answers.items() if answer == "none"}
     cut = {pair for pair, answer in answers.items() if answer == "small"}

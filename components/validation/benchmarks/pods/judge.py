@@ -1,6 +1,5 @@
-"""The judgement over the rails in pods.
-
-Does each node's pod get them, and does it reach the others? Pure.
+"""The judgement over the rails in pods: does each node's pod get them, and does it reach the
+others? Pure.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,5 @@
-"""Reads the log of a pod of the rail check, and the annotation that Multus wrote on it.
-
-Judges nothing.
+"""Reads the log of a pod of the rail check, and the annotation that Multus wrote on it. Judges
+nothing.
 """
 
 import json
@@ -93,9 +92,8 @@ class PodFacts(BaseModel):
 
 
 def variable_of(resource: str) -> str:
-    """How the SR-IOV device plugin calls a resource in a pod's environment.
-
-    README.md of v3.11.0.
+    """How the SR-IOV device plugin calls a resource in a pod's environment (README.md of
+    v3.11.0).
     """
     return re.sub(r"[./]", "_", resource).upper()
 

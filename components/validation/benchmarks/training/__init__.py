@@ -44,9 +44,8 @@ class TrainingBenchmark(ABC):
 
     @abstractmethod
     def program(self, workers: Workers, *, by_hand: bool = False) -> MpiProgram:
-        """The command that the launcher runs.
-
-        By hand it may take as long as the job's deadline allows.
+        """The command that the launcher runs; by hand it may take as long as the job's deadline
+        allows.
         """
 
     @abstractmethod

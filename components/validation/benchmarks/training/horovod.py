@@ -1,6 +1,5 @@
-"""Horovod's synthetic ResNet-50, the DeepOps RoCE guide's second test.
-
-`Img/sec per GPU` over ten iterations.
+"""Horovod's synthetic ResNet-50, the DeepOps RoCE guide's second test: `Img/sec per GPU` over ten
+iterations.
 """
 
 import re

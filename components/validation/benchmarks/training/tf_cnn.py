@@ -136,9 +136,8 @@ def _refuse_other_workers(lines: list[Line], workers: int) -> None:
 
 
 def _is_one_worker_s(total: float, last_step: float, workers: int) -> bool:
-    """The total against the last step's speed of one worker.
-
-    The same, or as many times it as there are workers.
+    """The total against the last step's speed of one worker: the same, or as many times it as there
+    are workers.
 
     With several devices in one worker both are that worker's, hence the same.
     """

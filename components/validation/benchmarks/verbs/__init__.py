@@ -1,4 +1,3 @@
-"""perftest between the PFs.
-
-Which transfers, how they run, what they print, and how they are judged.
+"""perftest between the PFs: which transfers, how they run, what they print, and how they are
+judged.
 """

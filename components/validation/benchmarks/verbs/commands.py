@@ -74,18 +74,16 @@ Sides = tuple[Side, Side]
 
 
 def bounded(command: Sequence[str], limit_s: int, port: int = 0, end: End | None = None) -> str:
-    """The remote command that runs a program within a time limit.
-
-    With a port it reports when the program listens.
+    """The remote command that runs a program within a time limit; with a port it reports when the
+    program listens.
     """
     counted = [end.device, end.interface] if end else ["", ""]
     return shlex.join(["sh", "-c", BOUNDED, "sh", str(limit_s), str(port), *counted, *command])
 
 
 def lease(run_id: str, limit_s: int) -> str:
-    """The remote command that holds the host's lease.
-
-    As root: the file must serve every user of the lab.
+    """The remote command that holds the host's lease. As root: the file must serve every user of
+    the lab.
     """
     words = ["sudo", "-n", "timeout", "-k", "2", str(limit_s), "sh", "-c", LEASE, "sh"]
     return shlex.join([*words, run_id, LEASE_FILE])

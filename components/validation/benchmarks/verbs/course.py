@@ -103,9 +103,8 @@ class Course:
         return None
 
     def _leave_out(self, stage: Stage, done: list[TransferResult]) -> None:
-        """Leaves a pair out of later stages if a plain test failed between them.
-
-        It would only wait.
+        """Leaves a pair out of later stages if a plain test failed between them: it would only
+        wait.
         """
         for result in done if stage.shape == "one_way" else ():
             if result.outcome in ("failed", "error"):
@@ -164,9 +163,8 @@ class Course:
         return answers
 
     async def _warm_up(self, stage: Stage) -> None:
-        """Runs the first round and drops it.
-
-        Address resolution and rising CPU clocks would distort it.
+        """Runs the first round and drops it: address resolution and rising CPU clocks would distort
+        it.
         """
         plan = self.bench.plan
         first = []
@@ -235,9 +233,8 @@ def fewest(reached: Mapping[int, float]) -> int:
 
 
 def no_longer_gains(reached: Mapping[int, float]) -> bool:
-    """Whether two doublings in a row brought nothing.
-
-    After a single one, the next may still help.
+    """Whether two doublings in a row brought nothing: after a single one, the next may
+    still help.
     """
     values = list(reached.values())
     return len(values) > 2 and max(values[-2:]) * AS_GOOD <= max(values[:-2])

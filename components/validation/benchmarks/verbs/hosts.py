@@ -1,6 +1,5 @@
-"""Prepares the hosts of a plan.
-
-Connects, takes the leases, reads the ports, and refuses a fabric in use.
+"""Prepares the hosts of a plan: connects, takes the leases, reads the ports, and refuses a fabric
+in use.
 """
 
 import asyncio

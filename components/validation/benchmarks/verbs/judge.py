@@ -1,6 +1,5 @@
-"""The verdict on perftest.
-
-Bandwidths against ceilings and the median of their rail, latencies against bounds. Pure.
+"""The verdict on perftest: bandwidths against ceilings and the median of their rail, latencies
+against bounds. Pure.
 """
 
 import math
@@ -53,9 +52,8 @@ LEAST_REPEATS = 3
 
 
 def settled(transfer: TransferResult) -> float:
-    """The value that is judged.
-
-    Of the repetition with fewer transfers at once, if there was one.
+    """The value that is judged: of the repetition with fewer transfers at once, if there
+    was one.
     """
     if transfer.retest:
         return median(transfer.retest)
@@ -86,9 +84,8 @@ def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path |
 
 
 def ceiling_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Ceiling | None:
-    """The highest bandwidth between the two ports.
-
-    None where they do not report their line rate.
+    """The highest bandwidth between the two ports; None where they do not report their line
+    rate.
     """
     path = path_of(rail, stage, transfer)
     return _ceiling(path) if path else None
@@ -176,9 +173,8 @@ def _bandwidth(
 
 
 def lowest_by_noise(level: float, measured: Sequence[TransferResult]) -> float:
-    """What noise leaves of this level at worst, by how much repeats differ.
-
-    All of it without repeats.
+    """What noise leaves of this level at worst, by how much repeats differ; all of it without
+    repeats.
     """
     repeated = [t.samples for t in measured if len(t.samples) > 1]
     if not repeated:
@@ -438,9 +434,8 @@ def first_value(transfer: TransferResult) -> float | None:
 
 
 def _share(ceilings: Mapping[Flow, float], values: Mapping[Flow, Value]) -> float:
-    """The share of its line rate that a paravirtual rail reaches on its best paths.
-
-    It cannot be computed.
+    """The share of its line rate that a paravirtual rail reaches on its best paths; it cannot be
+    computed.
     """
     pairs = [(values[flow], ceiling) for flow, ceiling in ceilings.items()]
     ratios = sorted(value / ceiling for value, ceiling in pairs if value)

@@ -1,5 +1,4 @@
 """Reads what perftest prints, in all versions since 2016: header, table, and why a run failed.
-
 Judges nothing.
 """
 
@@ -175,9 +174,8 @@ class Table:
 
 
 def table_of(title: str, lines: list[str]) -> Table:
-    """Reads the one table.
-
-    Lines of others between its rows do no harm as long as they do not begin with a number.
+    """Reads the one table; lines of others between its rows do no harm as long as they do not begin
+    with a number.
 
     Raises:
         ResultFormatError: when the table is cut, doubled, empty, or a row does not fit its header.

@@ -33,9 +33,8 @@ class Transfer(NamedTuple):
 
 
 def pair_rounds(names: Sequence[str]) -> Iterator[Pairs]:
-    """Rounds of disjoint pairs, each unordered pair exactly once (circle method.
-
-    One stays, the others rotate).
+    """Rounds of disjoint pairs, each unordered pair exactly once (circle method: one stays, the
+    others rotate).
     """
     circle: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     half = len(circle) // 2
@@ -46,9 +45,8 @@ def pair_rounds(names: Sequence[str]) -> Iterator[Pairs]:
 
 
 def ring_rounds(names: Sequence[str]) -> Iterator[Pairs]:
-    """Each with the next one, the last with the first.
-
-    Two rounds, and a third where the count is odd.
+    """Each with the next one, the last with the first: two rounds, and a third where the count is
+    odd.
     """
     steps = []
     if len(names) > 2:
@@ -62,9 +60,8 @@ def ring_rounds(names: Sequence[str]) -> Iterator[Pairs]:
 
 
 def sampled_rounds(names: Sequence[str], samples: int, seed: str) -> Iterator[Pairs]:
-    """The ring, then rounds of random pairs that have not met.
-
-    The same seed and names give the same rounds.
+    """The ring, then rounds of random pairs that have not met; the same seed and names give the
+    same rounds.
     """
     met: set[frozenset[str]] = set()
     for pairs in ring_rounds(names):
@@ -118,9 +115,8 @@ def in_one_direction(
 def incast_rounds(
     ends: Mapping[str, Sequence[str]], senders: int, first_port: int
 ) -> Iterator[list[Transfer]]:
-    """On one rail after the other `senders` nodes send to one.
-
-    To the first node, as each port is as good.
+    """On one rail after the other `senders` nodes send to one: to the first node, as each port is
+    as good.
     """
     for rail, nodes in ends.items():
         if len(nodes) > senders:
@@ -267,9 +263,8 @@ class VerbsPlan(Frozen):
         return 2 * max(self.message_bytes * queue_pairs, *self.sizes, 0)
 
     def duration_of(self, stage: Stage) -> int | None:
-        """Seconds of one of its runs.
-
-        None where messages are counted, as for latencies and each point of a curve.
+        """Seconds of one of its runs; None where messages are counted, as for latencies and each
+        point of a curve.
         """
         if stage.bandwidth and stage.shape != "sizes":
             return self.duration_s
@@ -277,9 +272,8 @@ class VerbsPlan(Frozen):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """All tests in the order in which they run.
-
-        A later one only where the earlier ones worked.
+        """All tests in the order in which they run: a later one only where the earlier ones
+        worked.
         """
         return tuple(self._stages())
 

@@ -1,5 +1,4 @@
 """A host's ports: the facts that a test needs and a report shows, and other users of the ports.
-
 Pure.
 """
 
@@ -75,9 +74,8 @@ class HostPorts:
     facts: MeasuredHost = field(default_factory=MeasuredHost)
 
     def gid_index(self, end: End) -> int:
-        """The RoCE v2 entry that carries the PF's own address.
-
-        mlx5 has it at 3 and soft-RoCE at 1, by chance.
+        """The RoCE v2 entry that carries the PF's own address: mlx5 has it at 3 and soft-RoCE at 1,
+        by chance.
 
         Raises:
             LabError: when there is none.
@@ -122,9 +120,8 @@ class HostPorts:
         return None
 
     def pinned(self, device: str) -> tuple[str, ...]:
-        """The words that keep a program on the NIC's NUMA node.
-
-        None with a single or an unknown node.
+        """The words that keep a program on the NIC's NUMA node; none with a single or an unknown
+        node.
         """
         node = self.facts.numa_node.get(device, -1)
         if node not in self.cpus or len(self.cpus) < 2:
@@ -283,9 +280,8 @@ def low_memlock(ports: Mapping[str, HostPorts], pinned_bytes: int) -> str:
 def nearest_gpus(
     nics: Mapping[str, PciPlace], gpus: Mapping[str, PciPlace], numa_nodes: int
 ) -> dict[str, NearestGpu]:
-    """A GPU for each NIC, by device, the nearest pair first.
-
-    NICs share a GPU only where none that is near is free.
+    """A GPU for each NIC, by device, the nearest pair first; NICs share a GPU only where none that
+    is near is free.
 
     Args:
         nics: by RDMA device.

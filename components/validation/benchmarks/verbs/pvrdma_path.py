@@ -1,6 +1,5 @@
-"""Proves that PVRDMA used the hardware.
-
-By the counters of the physical ports, never by speed alone. Pure.
+"""Proves that PVRDMA used the hardware: by the counters of the physical ports, never by speed
+alone. Pure.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,5 @@
-"""Measures suspect transfers again with half as many at once.
-
-A transfer that is good then was crowded, not broken.
+"""Measures suspect transfers again with half as many at once: a transfer that is good then was
+crowded, not broken.
 """
 
 import time

@@ -230,9 +230,8 @@ class Bench:
         return base.replace(**measured)
 
     def _limits(self, stage: Stage, sides: Sides) -> dict[str, float | int | None]:
-        """The lower line rate and the narrower share of a PCIe link of the two ends.
-
-        None where one is unknown.
+        """The lower line rate and the narrower share of a PCIe link of the two ends; None where one
+        is unknown.
         """
         ends = [side.end for side in sides]
         rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in ends]
@@ -254,9 +253,8 @@ class Bench:
         }
 
     async def once(self, stage: Stage, sides: Sides, name: str) -> PerftestRun:
-        """One run.
-
-        The server's session is open around the client's, so leaving in any way ends both.
+        """One run. The server's session is open around the client's, so leaving in any way ends
+        both.
 
         Args:
             stage: the test.
@@ -317,9 +315,8 @@ Proof = Callable[[Bench, Stage, list[Transfer], str], Awaitable[list[TransferRes
 
 
 def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) -> PerftestRun:
-    """Reads a run by what client and server printed.
-
-    The client's value counts: mostly the server only repeats it.
+    """Reads a run by what client and server printed. The client's value counts: mostly the server
+    only repeats it.
 
     Raises:
         NoResultError: when an output gives no number.
@@ -346,9 +343,8 @@ def read(stage: Stage, verbs: VerbsPlan, sides: Sides, outs: tuple[str, str]) ->
 
 
 def faults_of_end(stage: Stage, verbs: VerbsPlan, side: Side, run: Printed) -> list[str]:
-    """Contradictions between one end's output and the plan.
-
-    Empty if the transfer ran as planned.
+    """Contradictions between one end's output and the plan; empty if the transfer ran as
+    planned.
     """
     end = side.end
     planned: list[tuple[str, object, object]] = [

@@ -61,9 +61,8 @@ of 256 nodes."""
 
 
 def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
-    """Transfers whose bandwidth looks like a smaller path MTU, grouped by MTU.
-
-    The finding names no cause.
+    """Transfers whose bandwidth looks like a smaller path MTU, grouped by MTU; the finding names no
+    cause.
     """
     stage = plan.main_stage
     if stage is None or record.simulated or stage.program.operation != "write":
@@ -190,9 +189,8 @@ def _plain(counter: str) -> str:
 
 
 def load_of(plan: Plan, stage: Stage | None, transfer: TransferResult) -> Load:
-    """What a transfer sent in all its repeats.
-
-    Of a curve any counter stands out: it has many sizes.
+    """What a transfer sent in all its repeats. Of a curve any counter stands out: it has many
+    sizes.
     """
     if stage is None or not stage.message_bytes:
         return Load(packets=1.0, seconds=0.0, line_bits=0.0)
