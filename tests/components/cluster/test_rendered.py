@@ -216,6 +216,10 @@ def test_every_volume_that_a_container_mounts_is_there(variant: Lab) -> None:
         assert there == mounted, name
 
 
+def mebibytes(quantity: str) -> int:
+    return int(quantity.removesuffix("Mi"))
+
+
 def test_every_container_says_what_it_needs(variant: Lab) -> None:
     for name, pod in pods(variant).items():
         for key in ("containers", "initContainers"):
@@ -223,6 +227,8 @@ def test_every_container_says_what_it_needs(variant: Lab) -> None:
                 needs = container["resources"]
                 assert {"cpu", "memory"} <= set(needs["requests"]), name
                 assert set(needs["limits"]) == {"memory"}, f"{name}: a throttled agent is a pod that does not start"
+                requested, limit = (mebibytes(needs[bound]["memory"]) for bound in ("requests", "limits"))
+                assert 0 < requested <= limit, name
 
 
 def test_names_are_unique_and_only_kinds_of_the_cluster_lack_a_namespace(variant: Lab) -> None:

@@ -340,14 +340,14 @@ USUAL_HARDWARE = "1.2 to 2.5 us are usual through one switch"
 USUAL_PVRDMA = "PVRDMA's hardware path needs less than 10 us"
 """Its bound of 50 us is what Bitfusion still works with (VMware's guide)."""
 
-JITTER = 10.0
-"""99th percentile over median from which a host's sleep states or interrupts are the likely
+MOST_TAIL_TO_MEDIAN = 10.0
+"""99th percentile over median above which a host's sleep states or interrupts are the likely
 cause."""
 
 
 def jitters(median_us: float, tail_us: float) -> bool:
     """Whether the tail is so far above the median that the host is the likely cause."""
-    return median_us > 0 and tail_us / median_us > JITTER
+    return median_us > 0 and tail_us / median_us > MOST_TAIL_TO_MEDIAN
 
 
 BEST_SHARE = 0.9

@@ -8,7 +8,7 @@ from components.finding import Finding
 from components.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.benchmarks.plan import Plan, PlannedRail
 from components.validation.benchmarks.verbs.judge import (
-    JITTER,
+    MOST_TAIL_TO_MEDIAN,
     ceiling_of,
     jitters,
     lowest_by_noise,
@@ -226,9 +226,8 @@ def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, T
         finding = Finding(
             code="LATENCY_JITTER",
             where=where_of([worst, *(t for t in hits if t is not worst)]),
-            evidence=f"99th percentile {median(worst.tail_us):.1f} us, median {worst.value:.1f} "
-            "us: "
-            f"more than {JITTER:g} times",
+            evidence=f"99th percentile {median(worst.tail_us):.1f} us, median "
+            f"{worst.value:.1f} us: more than {MOST_TAIL_TO_MEDIAN:g} times",
             hint="check C-states, the CPU's frequency governor and which cores serve the NIC's "
             "interrupts",
         )
