@@ -12,10 +12,8 @@ from components.ssh.credentials import CONTROL_PLANE, admin_kubeconfig
 from stacks.base import LabError
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"
-"""One fixed place.
-
-Agents run on every node and definitions are cluster-wide, so two labs cannot share a cluster.
-"""
+"""One fixed place: agents run on every node and definitions are cluster-wide, so two labs cannot
+share a cluster."""
 COLLECTION = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATH = f"{COLLECTION}/{NAME}"
 
@@ -37,10 +35,8 @@ class ClaimInputs(Properties):
 
 class ClaimState(ClaimInputs):
     current_owner: str
-    """The owner that the cluster names.
-
-    Another one than `owner` if someone else has taken the cluster over.
-    """
+    """The owner that the cluster names: another one than `owner` if someone else has taken the
+    cluster over."""
 
 
 class Claim(Resource[ClaimInputs, ClaimState]):

@@ -13,15 +13,11 @@ from stacks.lab import Lab
 from stacks.rails import Rail
 
 LAYOUT_ANNOTATION = "rocelab/vf-layout"
-"""Digest of all VFs of the lab.
-
-The plugin looks for VFs only when it starts, so a new layout means a new pod.
-"""
+"""Digest of all VFs of the lab. The plugin looks for VFs only when it starts, so a new layout means
+a new pod."""
 PVRDMA_VENDOR, PVRDMA_DEVICE = "15ad", "0820"
-"""The paravirtual PCI device.
-
-Its netdev is another function (vmxnet3), so no interface name selects it.
-"""
+"""The paravirtual PCI device. Its netdev is another function (vmxnet3), so no interface name
+selects it."""
 RESCAN_S = 60
 """Unlike the SR-IOV plugin, it rescans by itself and finds a PF that comes late."""
 

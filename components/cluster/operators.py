@@ -67,10 +67,8 @@ class Operator(pulumi.ComponentResource):
     """One program of the cluster: ready when each of its pods is."""
 
     running: dict[str, pulumi.CustomResource]
-    """Its DaemonSets and Deployments by path in the API.
-
-    The provider waits until they are rolled out.
-    """
+    """Its DaemonSets and Deployments by path in the API; the provider waits until they are rolled
+    out."""
 
     def __init__(
         self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None

@@ -33,10 +33,8 @@ from stacks.nodes import Node
 
 SHORTEST_TIMEOUT_S = 900
 SPARE_S = 300
-"""For the lock, the connection and its retries.
-
-The host's own deadline comes first, because it names what hung.
-"""
+"""For the lock, the connection and its retries. The host's own deadline comes first, because it
+names what hung."""
 DIAL_S = 10
 BUSY_DIAL_S = 60
 """The same on emulated machines with a kubelet, where pods start meanwhile."""
@@ -61,19 +59,15 @@ class Hosts(pulumi.ComponentResource):
     """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with
     reason and hint; a `warning` where a peer on a rail did not answer."""
     outline: pulumi.Output[Mapping[str, Mapping[str, str]]]
-    """The results for the stack output.
-
-    Of many hosts only those that are not ready, and a count.
-    """
+    """The results for the stack output: of many hosts only those that are not ready, and a
+    count."""
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
     topology: pulumi.Output[Mapping[str, object]]
     """Blocks of nodes by their leaves, for schedulers."""
     vf_layout: pulumi.Output[str]
-    """Mark of all VFs (see `mark_after`): when it changes, device plugins restart.
-
-    Known once the VFs exist.
-    """
+    """Mark of all VFs (see `mark_after`): when it changes, device plugins restart. Known once the
+    VFs exist."""
 
     def __init__(
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None

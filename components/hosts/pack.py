@@ -22,10 +22,8 @@ TOO_OLD = (
     "Ubuntu has it from 20.04'"
     ")))),sys.exit())"
 )
-"""One expression that every Python 3 reads.
-
-Old versions answer with data instead of a traceback.
-"""
+"""One expression that every Python 3 reads: old versions answer with data instead of a
+traceback."""
 START = f"""import json
 import os
 import sys
@@ -83,15 +81,11 @@ with open(sys.path[0], "rb") as archive:
     program = archive.read()
 sys.exit(main(sys.argv[1:], program))
 """
-"""Python puts the archive that it runs in front of its path.
-
-The program installs what it was started from.
-"""
+"""Python puts the archive that it runs in front of its path; the program installs what it was
+started from."""
 BOOT = "import sys;exec(sys.stdin.buffer.readline())"
-"""All that Python gets on its command line.
-
-The text is the same in every version, so a line in sudoers can name it.
-"""
+"""All that Python gets on its command line. The text is the same in every version, so a line in
+sudoers can name it."""
 PYTHON = "python3 -I -B"
 """-B: as root it would write bytecode beside modules that have none yet."""
 LOADER = (

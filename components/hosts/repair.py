@@ -51,10 +51,8 @@ for step in STEPS:
     REPAIRS.update({**step.effects, **step.repairs})
 
 WAITING = frozenset(field for step in STEPS if step.waits_for for field in step.effects)
-"""Fields of steps that wait for a pending reboot.
-
-Until then they deviate, and that is not a failure.
-"""
+"""Fields of steps that wait for a pending reboot: until then they deviate, and that is not a
+failure."""
 
 
 def repair_class(field: str) -> RepairClass:

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     import asyncssh
 
 LARGEST_OUTPUT = 1_000_000
-"""Characters kept of one stream.
-
-Far more than any test prints, but a faulty host cannot fill the memory.
-"""
+"""Characters kept of one stream: far more than any test prints, but a faulty host cannot fill the
+memory."""
 
 
 @frozen

@@ -28,15 +28,11 @@ class AddressSource(ABC):
     """
 
     name: ClassVar[str] = ""
-    """Names the resources of its program. It must not change.
-
-    Resources of that name are in the state.
-    """
+    """Names the resources of its program. It must not change: resources of that name are in the
+    state."""
     kinds: ClassVar[Mapping[str, Manifest]] = {}
-    """Custom resource definitions that are written here, by short key. Pinned files.
-
-    `IpamBase.DEFINITIONS`.
-    """
+    """Custom resource definitions that are written here, by short key. Pinned files:
+    `IpamBase.DEFINITIONS`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -194,9 +194,8 @@ def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -
             code="GPU_FAR",
             where=_all(far),
             evidence=f"on {' and '.join(first.far)} no GPU shares a PCIe bridge or a NUMA node "
-            "with the NIC; "
-            f"{first.gbit_s or 0:.1f} Gbit/s between GPUs, {first.host_gbit_s or 0:.1f} between "
-            "hosts' memories",
+            f"with the NIC; {first.gbit_s or 0:.1f} Gbit/s between GPUs, "
+            f"{first.host_gbit_s or 0:.1f} between hosts' memories",
             hint="the interconnect of the sockets limits such a pair, so its value is not judged; "
             "put NIC and GPU "
             "behind one socket (nvidia-smi topo -m shows SYS)",

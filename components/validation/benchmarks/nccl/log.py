@@ -212,8 +212,8 @@ def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | st
         if from_rails and to_rails and from_rails != to_rails:
             faults.append(
                 f"rank {send.source} sends over {send.device} of {send.host} (rail {from_rails}) "
-                "and rank "
-                f"{send.target} receives over {receive.device} of {receive.host} (rail {to_rails})"
+                f"and rank {send.target} receives over {receive.device} of {receive.host} "
+                f"(rail {to_rails})"
             )
     return list(dict.fromkeys(faults))
 

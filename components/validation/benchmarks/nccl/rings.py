@@ -185,8 +185,7 @@ def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iter
             code="GPU_PEERS_OFF",
             where=", ".join(ring.node for ring in through[:MOST_NODES]),
             evidence="NCCL moves data between GPUs of one node through the host's memory (via "
-            "SHM), at "
-            f"{_slowest(through).of_itself:.1f} GB/s where the rails carry "
+            f"SHM), at {_slowest(through).of_itself:.1f} GB/s where the rails carry "
             f"{_rails_gbyte_s(plan, record):.1f}",
             hint=GPU_PEERS_HINT,
         )

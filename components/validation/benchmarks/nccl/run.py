@@ -37,8 +37,7 @@ MOST_FAULTS = 4
 ROTATED = (
     "the launcher's log has lost its beginning, and with it the transport that the ranks report: "
     "the kubelet rotates logs at containerLogMaxSize, 10 MiB by default. Raise it on each node "
-    "that "
-    "can run the launcher, and measure again"
+    "that can run the launcher, and measure again"
 )
 
 
