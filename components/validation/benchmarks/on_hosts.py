@@ -10,7 +10,7 @@ from components.jobs.mpijob import MpiProgram
 from components.jobs.on_hosts import AGENT, command_of, request_of
 from components.jobs.workers import Workers
 from components.ssh.connection import NoAnswerError
-from components.ssh.session import feed, run
+from components.ssh.session import feed, run, session
 from components.validation.benchmarks.verbs.commands import LATE, bounded
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.mpijobs import LARGEST_LOG_BYTES, JobError
@@ -18,6 +18,8 @@ from stacks.base import LabError
 
 GRACE_S = 15
 SHORT_S = 30
+FOLDER = 'd=$(mktemp -d /tmp/rocelab-XXXXXXXX) || exit; echo "$d"; cat > /dev/null; rm -rf "$d"'
+"""A folder that is removed when the session's input closes, also because the caller is gone."""
 LONGEST_CAUSE = 200
 NOT_STARTED = 255
 """As ssh ends without a connection."""
@@ -119,13 +121,14 @@ async def _relay(bench: Bench, workers: Workers) -> AsyncIterator[str]:
             code = NOT_STARTED
         return f"{code}\n".encode()
 
-    folder = (await run(pool, "mktemp -d /tmp/rocelab-XXXXXXXX", SHORT_S)).out.strip()
-    if not folder:
-        raise LabError(f"{workers.nodes[0]}: no folder can be made in /tmp")
-    quoted = shlex.quote(folder)
-    try:
+    async with session(pool, FOLDER) as held:
+        try:
+            folder = await held.first_line(SHORT_S)
+        except TimeoutError:
+            folder = ""
+        if not folder:
+            raise LabError(f"{workers.nodes[0]}: no folder can be made in /tmp")
+        quoted = shlex.quote(folder)
         await feed(pool, f"cat > {quoted}/agent && chmod 700 {quoted}/agent", AGENT.encode())
         async with pool.answering(f"{folder}/relay", answer):
             yield f"{folder}/agent:{NO_AGENT}"
-    finally:
-        await run(pool, f"rm -rf {quoted}", SHORT_S)

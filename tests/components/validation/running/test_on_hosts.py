@@ -1,7 +1,9 @@
 """NCCL and MPI without pods: what starts on the nodes, and how mpirun's daemons get there."""
 
 import asyncio
+import contextlib
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -43,6 +45,14 @@ def without_pods(lab: Lab, **sections: object) -> Plan:
     return plan
 
 
+async def passed(given: "asyncssh.SSHReader[str]", child: asyncio.StreamWriter) -> None:
+    """Passes a client's input on, and its end."""
+    with contextlib.suppress(asyncssh.Error, OSError):
+        while text := await given.read(1 << 16):
+            child.write(text.encode())
+    child.close()
+
+
 class Nodes:
     """Real SSH servers on loopback whose commands run in a shell here, each node with its own folder of programs."""
 
@@ -65,6 +75,12 @@ class Nodes:
     async def bench(self, stack: AsyncExitStack, plan: Plan) -> Bench:
         key = asyncssh.generate_private_key("ssh-ed25519")
         pools = {}
+        at_work: set[asyncio.Task[None]] = set()
+
+        async def all_ended() -> None:
+            await asyncio.gather(*at_work)
+
+        stack.push_async_callback(all_ended)
         for node in TWO:
 
             class Server(asyncssh.SSHServer):
@@ -76,6 +92,7 @@ class Nodes:
 
             async def handle(process: asyncssh.SSHServerProcess[str], node: str = node) -> None:
                 self.ran.append((node, process.command or ""))
+                at_work.add(cast("asyncio.Task[None]", asyncio.current_task()))
                 path = f"{self.folder}:{os.environ['PATH']}"
                 env = {**os.environ, "PATH": path, "NODE": node, **self.env}
                 words = [*self.inside.get(node, []), "sh", "-c", process.command or ""]
@@ -86,20 +103,18 @@ class Nodes:
                     stderr=asyncio.subprocess.PIPE,
                     env=env,
                 )
-                given = process.command or ""
-                sent = (await process.stdin.read()).encode() if given.startswith("cat ") else None
                 assert child.stdin
                 assert child.stdout
                 assert child.stderr
-                if sent is not None:
-                    child.stdin.write(sent)
-                    child.stdin.close()
-                # not communicate(): from Python 3.12 it closes an unused stdin, as if the client were gone
-                out, err = await asyncio.gather(child.stdout.read(), child.stderr.read())
-                await child.wait()
-                process.stdout.write(out.decode())
-                process.stderr.write(err.decode())
-                process.exit(child.returncode or 0)
+                given = asyncio.create_task(passed(process.stdin, child.stdin))
+                err = asyncio.create_task(child.stderr.read())
+                while text := await child.stdout.read(1 << 16):
+                    process.stdout.write(text.decode())
+                told, code = (await err).decode(), await child.wait()
+                given.cancel()
+                with contextlib.suppress(BrokenPipeError):  # the client is gone
+                    process.stderr.write(told)
+                    process.exit(code)
 
             server = await asyncssh.listen(
                 "127.0.0.1", 0, server_factory=Server, server_host_keys=[key], process_factory=handle
@@ -186,8 +201,12 @@ def test_mpirun_reaches_the_other_nodes_over_our_own_connections_and_leaves_noth
     assert "agent 0" in log
     assert "elsewhere /bin/false" in log, "the other nodes' daemons get the list too, and need a program that they have"
     assert ("gpu02", "echo daemon on $NODE") in nodes.ran
-    [made] = [command for _, command in nodes.ran if command.startswith("rm -rf")]
-    assert not Path(made.split()[-1]).exists()
+    [made] = map(Path, re.findall(r"cat > (/tmp/rocelab-\w+)/agent", str(nodes.ran)))
+    for _ in range(100):
+        if not made.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{made} stays")
 
 
 def test_a_host_that_mpirun_should_not_know_is_refused(lab: Lab, tmp_path: Path) -> None:
