@@ -15,6 +15,12 @@ from stacks.base import LabError
 MAKE_UP_WRITES_IT = "For the simulator, `make up` writes it"
 
 
+def state_folder(lab: str) -> Path:
+    """What this machine keeps of a lab on hardware, in the user's state folder (XDG)."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "rocelab" / lab
+
+
 def read_text(path: Path, name: str = "", remedy: str = "") -> str:
     """The text of a file in UTF-8.
 

@@ -6,11 +6,11 @@ log.
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from components.switches.settings import PortSettings, ports_in, ports_text
+from stacks.files import state_folder, write_file
 
 KEPT = 20
 """Backups of a switch that stay; older ones are removed."""
@@ -22,8 +22,7 @@ def folder_of(lab: str, root: Path, *, simulated: bool) -> Path:
     """
     if simulated:
         return root / ".sim" / "backups"
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "rocelab" / lab / "switches"
+    return state_folder(lab) / "switches"
 
 
 def write_backup(folder: Path, switch: str, text: str) -> str:
@@ -78,7 +77,4 @@ class FirstTouch:
 def _put(file: Path, text: str) -> None:
     """Writes a file that only its owner reads, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    unfinished = file.with_name(f".{file.name}.partial")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(text)
-    unfinished.replace(file)
+    write_file(file, text, private=True)

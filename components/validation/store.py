@@ -19,7 +19,7 @@ from components.validation.records import Frozen, MeasuredHost, RunRecord
 from components.validation.redact import redacted, redacted_fields
 from components.validation.stale import HostStates
 from components.validation.summary import Summary
-from stacks.files import write_file
+from stacks.files import state_folder, write_file
 from stacks.frozen import frozen
 from stacks.lab import Lab
 from stacks.switches import cables
@@ -115,8 +115,7 @@ def folder_of(lab: str, root: Path, *, simulated: bool, store: str | None = None
         return root / store / lab
     if simulated:
         return root / ".sim" / "runs" / lab
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "rocelab" / lab / "runs"
+    return state_folder(lab) / "runs"
 
 
 def store_of(lab: Lab, root: Path) -> Path:
