@@ -38,11 +38,11 @@ def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) ->
         return
     highest = "with NetworkManager's highest priority"
     for path, text in _files(machine, SCRIPTS):
-        first = _pairs(text).get("AUTOCONNECT_PRIORITY") == HIGHEST_PRIORITY
+        first = pairs_in(text).get("AUTOCONNECT_PRIORITY") == HIGHEST_PRIORITY
         if first and _script_defines(path, text, name, hardware):
             _refuse(path, name, highest, _script_differs(text, pf))
     for path, text in _files(machine, PROFILES):
-        pairs = _pairs(text)
+        pairs = pairs_in(text)
         first = pairs.get("autoconnect-priority") == HIGHEST_PRIORITY
         if first and _profile_is_for(pairs, name, hardware):
             _refuse(path, name, highest, _profile_differs(text, pf))
@@ -63,11 +63,11 @@ def definition_of(machine: Machine, name: str) -> str:
             paths.append(path)
     paths += _profiles_of(machine, name, hardware)
     for path, text in _files(machine, SCRIPTS):
-        at_boot = _pairs(text).get("ONBOOT", "yes").lower() not in NO
+        at_boot = pairs_in(text).get("ONBOOT", "yes").lower() not in NO
         if at_boot and _script_defines(path, text, name, hardware):
             paths.append(path)
     index = machine.read(f"/sys/class/net/{name}/ifindex")
-    link = _pairs(machine.read(f"{NETWORKD_LINKS}/{index}"))
+    link = pairs_in(machine.read(f"{NETWORKD_LINKS}/{index}"))
     if link.get("ADMIN_STATE") != "unmanaged" and link.get("NETWORK_FILE"):
         paths.append(link["NETWORK_FILE"])
     return paths[0] if paths else ""
@@ -77,7 +77,7 @@ def _profiles_of(machine: Machine, name: str, hardware: str) -> List[str]:
     """NetworkManager's profiles that start for an interface."""
     paths = []
     for path, text in [*_files(machine, PROFILES), *_files(machine, RUN_PROFILES)]:
-        pairs = _pairs(text)
+        pairs = pairs_in(text)
         if path.startswith(f"{RUN_PROFILES}/netplan-"):
             continue  # from netplan's files, which are read themselves
         if pairs.get("nm-generated") == "true" or pairs.get("autoconnect", "true").lower() in NO:
@@ -206,12 +206,12 @@ def _said(block: List[str]) -> Dict[str, List[str]]:
     return settings
 
 
-def _pairs(text: str) -> Dict[str, str]:
+def pairs_in(text: str) -> Dict[str, str]:
     return dict(re.findall(r"^\s*([\w-]+)=[\"']?([^\"'\n]*?)[\"']?\s*$", text, re.MULTILINE))
 
 
 def _script_defines(path: str, text: str, name: str, hardware: str) -> bool:
-    pairs = _pairs(text)
+    pairs = pairs_in(text)
     file = path.rpartition("/")[2]
     return file.startswith("ifcfg-") and (
         file == f"ifcfg-{name}"
@@ -221,7 +221,7 @@ def _script_defines(path: str, text: str, name: str, hardware: str) -> bool:
 
 
 def _script_differs(text: str, pf: Dict[str, Any]) -> Optional[str]:
-    pairs = _pairs(text)
+    pairs = pairs_in(text)
     if pairs.get("BOOTPROTO", "none").lower() not in ("none", "static"):
         return f"BOOTPROTO={pairs['BOOTPROTO']}"
     for key in pairs:
@@ -238,7 +238,7 @@ def _profile_is_for(pairs: Dict[str, str], name: str, hardware: str) -> bool:
 
 
 def _profile_differs(text: str, pf: Dict[str, Any]) -> Optional[str]:
-    ipv4 = _pairs(text.partition("[ipv4]")[2].partition("\n[")[0])
+    ipv4 = pairs_in(text.partition("[ipv4]")[2].partition("\n[")[0])
     for key in ipv4:
         if key in ("gateway", "address2") or key.startswith("route"):
             return f"{key}={ipv4[key]}"

@@ -11,7 +11,7 @@ import re
 from typing import Dict, List, Optional, Tuple
 
 from ..guest import NETPLAN, PROFILES, RUN_NETWORKS, RUN_PROFILES
-from ..guest_others import SCRIPTS, block_of
+from ..guest_others import SCRIPTS, block_of, pairs_in
 from ..machine import first_match
 from ..places import DOCUMENT_FILE
 from .leaves import Json
@@ -128,18 +128,10 @@ def _network_manager(
 def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
     files = []
     for path in _listed(machine, SCRIPTS, ""):
-        values = dict(
-            re.findall(
-                r"^(DEVICE|MTU|IPADDR|PREFIX)=[\"']?([^\"'\n]*)", machine.read(path), re.MULTILINE
-            )
-        )
+        values = pairs_in(machine.read(path))
         if values.get("DEVICE") == interface:
-            addresses = (
-                (f"{values['IPADDR']}/{values['PREFIX']}",)
-                if {"IPADDR", "PREFIX"} <= set(values)
-                else ()
-            )
-            files.append(_file(path, "ifcfg", values.get("MTU"), addresses))
+            address = f"{values.get('IPADDR')}/{values.get('PREFIX')}"
+            files.append(_file(path, "ifcfg", values.get("MTU"), (address,)))
     return files
 
 
