@@ -69,8 +69,8 @@ class Pf(Section):
 
     @property
     def point_to_point(self) -> bool:
-        """Whether its cable is its own network: only host and router, and a switch port without
-        VLAN.
+        """Whether its cable is a network of its own: host and router only, on a switch port
+        without VLAN.
         """
         return self.gateway is not None and self.address.network.prefixlen >= 30
 

@@ -95,8 +95,8 @@ class Clock(Section):
 
 
 class KernelArguments(Section):
-    """Words on the kernel's command line. rocelab adds them and never removes them: others may rely
-    on them by then.
+    """Words on the kernel's command line. rocelab adds them and never removes them: other programs
+    may rely on them.
     """
 
     iommu: Literal["keep", "auto"] = "keep"

@@ -1,6 +1,4 @@
-"""Words of messages that depend on a number. Pure, and free of anything but the standard
-library.
-"""
+"""Words of messages that depend on a number. Pure; imports only the standard library."""
 
 from collections.abc import Sequence
 

@@ -35,8 +35,7 @@ class ClaimInputs(Properties):
 
 class ClaimState(ClaimInputs):
     current_owner: str
-    """The owner that the cluster names: another one than `owner` if someone else has taken the
-    cluster over."""
+    """The owner that the cluster names; not `owner` if someone else has taken the cluster over."""
 
 
 class Claim(Resource[ClaimInputs, ClaimState]):

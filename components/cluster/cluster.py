@@ -34,7 +34,8 @@ minutes; an operator may reboot nodes for VFs. Without real kubelets the gate wa
 ROLL_OUT = pulumi.CustomTimeouts(create="3m", update="3m")
 """Fake kubelets pull no image, so a pod that is not ready within seconds never will be."""
 EMULATED_ROLL_OUT = pulumi.CustomTimeouts(create="30m", update="30m")
-"""An emulated node that shares two cores takes ten minutes to start its first pods."""
+"""An emulated node that shares two cores takes ten minutes to start its first pods. A broken pod of
+the simulator takes this long to fail an up."""
 
 
 @frozen

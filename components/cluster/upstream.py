@@ -182,8 +182,8 @@ def upstream_files() -> tuple[Upstream, ...]:
 
 
 def operator_definitions(store: Store) -> dict[str, str]:
-    """Fetches the definitions of the operators' own kinds; for each the version and its route, or
-    what is missing.
+    """Fetches the definitions of the operators' own kinds; returns version and route of each,
+    or what is missing.
     """
     return {kind: _first_of(store, releases) for kind, releases in OPERATOR_DEFINITIONS.items()}
 

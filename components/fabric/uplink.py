@@ -29,8 +29,8 @@ class Uplink(Resource[UplinkInputs, UplinkState]):
     """The NIC of one ESXi host for one switch. It finds the NIC, and changes nothing."""
 
     async def diff(self, old: UplinkState, new: UplinkInputs) -> list[str]:
-        """Another choice, or a NIC that no longer fits. Refuses a change of the NIC under running
-        VMs.
+        """Finds another choice, or a NIC that no longer fits; refuses to change the NIC under
+        running VMs.
         """
         names = changed(old, new)
         if old.lost:
@@ -75,8 +75,8 @@ def lost(vcenter: VCenter, state: UplinkState) -> str:
 
 
 def refusal(vcenter: VCenter, old: UplinkState, new: UplinkInputs) -> str:
-    """Why the uplink cannot change now; empty when it can. VMware's KB 328676: only with the VMs
-    powered off.
+    """Why the uplink cannot change now; empty when it can. Its VMs must be off (VMware KB
+    328676).
 
     The switch's own uplink counts: if it was moved by hand, the provider would move it back.
     """

@@ -57,8 +57,9 @@ class FleetInputs(Properties):
     vf_layout: str
     """Mark of all VFs: when it changes, device plugins restart."""
     files: Annotated[str | None, SECRET] = None
-    """Digest of the secrets on the hosts: one that changed changes no document, but is
-    installed."""
+    """Digest of the secrets on the hosts. A changed secret is installed, although no document
+    changes.
+    """
     reports: dict[str, Report] = Field(default_factory=dict)
     """What hosts printed in this run, where their command ran. No difference by themselves."""
 

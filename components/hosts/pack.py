@@ -135,8 +135,8 @@ def read_as_root(verb: str) -> str:
 
 
 def copied(verb: str) -> str:
-    """The command that runs a verb of the copy in the login's home, without sudo; ends with
-    `NO_COPY` without one.
+    """The command that runs a verb of the copy in the login's home, without sudo; exits with
+    `NO_COPY` if there is no copy.
     """
     copy = copy_of(digest())
     there = f'echo "{digest()}  {copy}" | sha256sum --check --status 2>/dev/null'

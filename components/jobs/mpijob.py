@@ -79,9 +79,7 @@ def nccl_variables(workers: Workers) -> dict[str, str]:
 
 
 def ucx_variables(workers: Workers) -> dict[str, str]:
-    """UCX's settings for the transport: between the nodes that one alone, within each node shared
-    memory.
-    """
+    """UCX's settings for the transport: that one alone between nodes, shared memory within each."""
     # at this level UCX logs the transports of each connection; variables that a version does not
     # know are no fault
     shown = {"UCX_LOG_LEVEL": "info", "UCX_LOG_FILE": "stderr", "UCX_WARN_UNUSED_ENV_VARS": "n"}

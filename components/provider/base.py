@@ -170,8 +170,8 @@ class Resource(Generic[Inputs, State]):
         self.config = config
 
     async def complete(self, old: Inputs | None, new: Inputs) -> Inputs:
-        """The inputs with what every run reads, previews too; `check` and `diff` get them. By
-        default as given.
+        """The inputs, with what every run reads (previews too), for `check` and `diff`. By
+        default unchanged.
         """
         return new
 

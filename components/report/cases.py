@@ -1,6 +1,4 @@
-"""The verdict as test cases for CI systems, two a test: one per axis, since they are never mixed
-up. Pure.
-"""
+"""The verdict as test cases for CI systems, two per test, since the axes are never mixed. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace

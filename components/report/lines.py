@@ -33,8 +33,8 @@ def headline(summary: Summary) -> str:
 
 
 def other_hints(summary: Summary) -> tuple[str, ...]:
-    """Hints that belong to no finding: a finding shows its own one, and whole, where this list has
-    it shortened.
+    """Hints that belong to no finding. A finding shows its own hint in full; this list shortens
+    hints.
     """
     shown = tuple(f"{finding.where}: " for finding in summary.findings if finding.hint)
     return tuple(
@@ -43,8 +43,8 @@ def other_hints(summary: Summary) -> tuple[str, ...]:
 
 
 def counted(test: JudgedTest) -> str:
-    """Counts of transfers that were not measured at once: `1 failed, 2 skipped of 12`; else
-    empty.
+    """Counts of transfers that failed, were skipped or failed once: `1 failed, 2 skipped of
+    12`; else empty.
     """
     missing = (
         ("failed", test.failed),

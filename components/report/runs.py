@@ -55,7 +55,7 @@ def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> 
 
 
 def values(entries: list[Entry], width: int) -> Table:
-    """One line a value, one column a run, the last ones that fit; each with its change since the
+    """One line per value and one column per run, as many as fit; each with its change since the
     run before.
     """
     names = list(dict.fromkeys(name for entry in entries for name in entry.values))

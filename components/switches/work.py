@@ -336,8 +336,8 @@ def merged(
 def _as_before_us(
     actual: PortSettings, declared: PortSettings, known: PortSettings | None
 ) -> PortSettings:
-    """What to restore one day. A port with our marker but without state: what the file remembers,
-    if it does.
+    """What to restore later. For a port with our marker but no state: what the file remembers,
+    if anything.
     """
     declared_part = actual.narrowed(frozenset(declared.fields()))
     if not declared_part.owner:

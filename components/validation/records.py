@@ -1,7 +1,7 @@
 """The record of a run: measured facts, without any verdict that a threshold could change."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Container, Iterable, Mapping, Sequence, Sized
 from statistics import median
 from typing import Any, Literal, NamedTuple, Self
 
@@ -100,6 +100,10 @@ class FlowResult(Frozen):
     def flow(self) -> Flow:
         """Between which nodes, on which rail."""
         return Flow(self.rail, self.client, self.server)
+
+    def ends_at(self, nodes: Container[str]) -> bool:
+        """Whether one of these nodes is an end of it."""
+        return self.client in nodes or self.server in nodes
 
 
 class TransferResult(FlowResult):
@@ -476,7 +480,7 @@ class RunRecord(RunHead):
     jobs: tuple[JobResult, ...] = ()
     hosts: dict[str, MeasuredHost] = {}
     unmeasured: dict[str, str] = Field(default={}, exclude_if=lambda why: not why)
-    """Why nothing could be measured on a node, by node."""
+    """Why a node took no part in the tests between nodes, by node."""
     notes: tuple[str, ...] = ()
 
     def rail_tests(self, ceilings: Mapping[tuple[str, str, str | None], float]) -> list[RailTest]:

@@ -239,7 +239,7 @@ def _findings(
     """All findings, the most important first, and the states that they give to tests by (test,
     shape, rail).
     """
-    findings: list[Finding] = [*unmeasured_findings(record)]
+    findings = unmeasured_findings(record)
     findings += alone_findings(plan, benchmarks, record)
     states: dict[tuple[str, str, str], Performance] = {}
     where = located(plan, record, topology)

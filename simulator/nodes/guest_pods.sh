@@ -9,16 +9,17 @@ cp -a /usr/lib/cni/. /opt/cni/bin/
 mkdir -p /etc/systemd/system.conf.d
 printf '[Manager]\nDefaultDeviceTimeoutSec=600\nDefaultTimeoutStartSec=600\n' > /etc/systemd/system.conf.d/lab.conf
 
-# Linux 7 takes the processor from a program after 0.7 ms, and at each wake-up of another. Emulated, QEMU then forgets
-# every address that it has translated, and a node whose pods start does little else
+# Linux 7 takes the processor from a program after 0.7 ms, and whenever another wakes up. Under emulation, QEMU then
+# drops its translated addresses, and a node that starts pods does little else
 cat > $units/lab-scheduler.service <<'X'
 [Unit]
 ConditionVirtualization=qemu
+Before=containerd.service kubelet.service
 [Service]
 Type=oneshot
 ExecStart=/bin/mount -t debugfs debugfs /sys/kernel/debug
 ExecStart=/bin/sh -ec 'cd /sys/kernel/debug/sched; echo 30000000 > base_slice_ns; \
-  for feature in HRTICK WAKEUP_PREEMPTION PREEMPT_SHORT; do echo NO_$$feature > features; done'
+  for feature in HRTICK WAKEUP_PREEMPTION PREEMPT_SHORT; do echo NO_$$feature > features || :; done'
 ExecStart=/bin/umount /sys/kernel/debug
 [Install]
 WantedBy=multi-user.target

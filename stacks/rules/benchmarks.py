@@ -57,9 +57,7 @@ def refuse_vendor_verbs_for_pvrdma(cluster: Cluster, images: Images) -> Iterator
 
 
 def refuse_the_port_of_a_nodes_sshd(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
-    """In the machine's own network the workers' sshd would not start. Simulated nodes run
-    no pods.
-    """
+    """In the machine's own network the workers' sshd would not start. Simulated labs are exempt."""
     if not isinstance(cluster.delivery, Pvrdma) or parts.kind == "virtual":
         return
     port = cluster.delivery.ssh_port

@@ -31,8 +31,9 @@ class AddressSource(ABC):
     """Names the resources of its program. It must not change: resources of that name are in the
     state."""
     kinds: ClassVar[Mapping[str, Manifest]] = {}
-    """Custom resource definitions that are written here, by short key. Pinned files:
-    `IpamBase.DEFINITIONS`."""
+    """Custom resource definitions written here, by short key; pinned files are in
+    `IpamBase.DEFINITIONS`.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

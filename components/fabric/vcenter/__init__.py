@@ -1,3 +1,1 @@
-"""How one talks to a vCenter: the session, reads and changes of it, and what is said when it
-refuses.
-"""
+"""Talks to a vCenter: the session, reads, changes, and the errors when it refuses."""

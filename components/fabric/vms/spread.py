@@ -9,8 +9,8 @@ from components.fabric.vcenter.properties import collect_all, named
 
 
 def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
-    """The host that each machine runs on, by name, in two calls however many there are; one that is
-    gone is left out.
+    """The host of each machine by name, in two calls in all; machines that are gone are left
+    out.
 
     Args:
         vcenter: the session.

@@ -207,7 +207,8 @@ def _said(block: List[str]) -> Dict[str, List[str]]:
 
 
 def pairs_in(text: str) -> Dict[str, str]:
-    return dict(re.findall(r"^\s*([\w-]+)=[\"']?([^\"'\n]*?)[\"']?\s*$", text, re.MULTILINE))
+    pair = r"^\s*([\w-]+)=[\"']?([^\"'\n]*?)[\"']?(?:\s+#.*)?\s*$"
+    return dict(re.findall(pair, text, re.MULTILINE))
 
 
 def _script_defines(path: str, text: str, name: str, hardware: str) -> bool:

@@ -184,8 +184,8 @@ def announce(doing: Callable[[], str]) -> threading.Event:
 
 
 def read_document(text: str, untrusted: bool = False) -> Document:
-    """The document on stdin. An untrusted one is of a login that may only read, and never becomes
-    an option or a path.
+    """The document on stdin. An untrusted one comes from a login that may only read; no value
+    of it becomes an option or a path.
 
     Some programs run others by an option, such as `rpm --pipe`.
     """

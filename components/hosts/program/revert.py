@@ -97,9 +97,7 @@ def revert(machine: Machine) -> int:
 
 
 def _revert_now(machine: Machine, pending: Dict[str, Any]) -> int:
-    """Puts back all that can be put back, and records what cannot and why; 1 when there is such a
-    thing.
-    """
+    """Restores what it can, and records the rest with the reason; returns 1 if there is any."""
     host, links, failed = Host(machine, {"pfs": []}, b""), pending["links"], {}
     for entry in pending.get("tools", []):
         reason = _failure(_put_back, machine, entry)

@@ -18,8 +18,11 @@ from stacks.base import LabError
 
 GRACE_S = 15
 SHORT_S = 30
-FOLDER = 'd=$(mktemp -d /tmp/rocelab-XXXXXXXX) || exit; echo "$d"; cat > /dev/null; rm -rf "$d"'
-"""A folder that is removed when the session's input closes, also because the caller is gone."""
+FOLDER = (
+    'trap "" PIPE HUP; d=$(mktemp -d /tmp/rocelab-XXXXXXXX) || exit; echo "$d"; cat > /dev/null; '
+    'rm -rf "$d"'
+)
+"""Makes a folder, and removes it when the session's input closes, even if the caller is gone."""
 LONGEST_CAUSE = 200
 NOT_STARTED = 255
 """As ssh ends without a connection."""
@@ -121,14 +124,16 @@ async def _relay(bench: Bench, workers: Workers) -> AsyncIterator[str]:
             code = NOT_STARTED
         return f"{code}\n".encode()
 
-    async with session(pool, FOLDER) as held:
+    first = workers.nodes[0]
+    async with session(pool, shlex.join(["sh", "-c", FOLDER])) as held:
         try:
             folder = await held.first_line(SHORT_S)
         except TimeoutError:
-            folder = ""
+            raise NoAnswerError(f"{first}: no answer within {SHORT_S} s") from None
         if not folder:
-            raise LabError(f"{workers.nodes[0]}: no folder can be made in /tmp")
-        quoted = shlex.quote(folder)
-        await feed(pool, f"cat > {quoted}/agent && chmod 700 {quoted}/agent", AGENT.encode())
+            raise LabError(f"{first}: no folder can be made in /tmp")
+        agent = f"{folder}/agent"
+        words = ["sh", "-c", 'cat > "$0" && chmod 700 "$0"', agent]
+        await feed(pool, shlex.join(words), AGENT.encode())
         async with pool.answering(f"{folder}/relay", answer):
-            yield f"{folder}/agent:{NO_AGENT}"
+            yield f"{agent}:{NO_AGENT}"

@@ -184,7 +184,7 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> FaultEvidence:
 
 
 def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[LocatedFault]:
-    """Rails on which more transfers than chance explains are slow together, and good with half as
+    """Rails with more slow transfers at once than chance explains, which are good with half as
     many at once.
     """
     by_rail: dict[str, list[int]] = {}

@@ -250,6 +250,7 @@ def test_what_says_the_same_or_is_overruled_is_no_reason_to_refuse(tmp_path, doc
             "10.10.11.99/24] instead of",
         ),
         ("nmcli", SCRIPT, CUSTOMIZED_SCRIPT.replace("10.10.11.11", "10.10.11.99"), "10.10.11.99/255.255.255.0 instead"),
+        ("nmcli", SCRIPT, CUSTOMIZED_SCRIPT.replace("10.10.11.11", '"10.10.11.99"  # moved'), "10.10.11.99/2"),
         ("nmcli", SCRIPT, CUSTOMIZED_SCRIPT.replace("255.255.255.0", "255.255.0.0"), "255.255.0.0 instead"),
         ("nmcli", SCRIPT, CUSTOMIZED_SCRIPT.replace("=static", "=dhcp"), "BOOTPROTO=dhcp"),
         ("nmcli", SCRIPT, CUSTOMIZED_SCRIPT + "GATEWAY=10.10.11.1\n", "GATEWAY=10.10.11.1"),

@@ -139,9 +139,7 @@ def _write(machine: Machine, lacking: List[str]) -> None:
 
 
 def grub_text(words: Iterable[str]) -> str:
-    """The drop-in of rocelab for GRUB; for words with the same key, the kernel also takes the last
-    one.
-    """
+    """The drop-in for GRUB. Of several words with one key, the kernel takes the last."""
     return (
         f'{GRUB_HEAD}GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT '
         f'{" ".join(dict.fromkeys(words))}"\n'

@@ -158,8 +158,8 @@ def _hold(host: Host, kind: str, held: bool) -> None:
 
 
 def _put_list(machine: Machine, kind: str, repository: Dict[str, str], held: bool) -> None:
-    """Adds the repository, unless apt has it: apt reads no source at all while two entries of one
-    name two keys.
+    """Adds the repository, unless apt has it: with two keys for one repository apt reads no
+    source at all.
     """
     entries = _apt_entries(machine) if kind == "debian" else []
     others = [(path, entry) for path, entry in entries if _has_url(entry, repository["url"])]

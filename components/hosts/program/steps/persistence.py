@@ -130,9 +130,7 @@ class Persistence(Step):
         }
 
     def _rules(self, host: Host) -> str:
-        """By PCI address: VFs, which the unit makes itself, have others and must not start it
-        again.
-        """
+        """Rules by PCI address, so VFs, which the unit makes itself, do not start it again."""
         slots = []
         for slot in (lasting_pci_address(host, pf["interface"]) for pf in host.pfs):
             if slot:

@@ -147,8 +147,8 @@ def _iommu(machine: Machine, pfs: List[str]) -> str:
 
 
 def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
-    """What a NIC is and what drives it, as far as the kernel knows: another one makes a measurement
-    obsolete.
+    """What a NIC is and what drives it, as far as the kernel knows. A change makes a
+    measurement obsolete.
     """
     rdma = f"/sys/class/infiniband/{pf['rdma_device']}"
     kind, board, firmware = (

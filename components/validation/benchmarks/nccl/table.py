@@ -373,9 +373,7 @@ def _measured(
 
 
 def _lost_digits(time: str, algbw: str, busbw: str) -> bool:
-    """Times have two decimals below 100 (old tables) or 10000 us, one below 10000, bandwidths two
-    below 1000.
-    """
+    """Times have two decimals below 100 and one below 10,000; bandwidths have two below 1,000."""
     enough = decimals(time) >= (2 if float(time) < 99.9 else 1 if float(time) < 9999.9 else 0)
     return not enough or any(
         decimals(cell) < (2 if float(cell) < 999.9 else 0) for cell in (algbw, busbw)

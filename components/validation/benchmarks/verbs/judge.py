@@ -38,6 +38,7 @@ from components.validation.summary import (
     worse_of,
 )
 from stacks.benchmarks import Benchmarks, Threshold
+from stacks.sets import folded
 from stacks.words import plural
 
 NO_LINE_RATE = "the ports do not report their line rate"
@@ -173,8 +174,8 @@ def _bandwidth(
 
 
 def lowest_by_noise(level: float, measured: Sequence[TransferResult]) -> float:
-    """What noise leaves of this level at worst, by how much repeats differ; all of it without
-    repeats.
+    """The lowest value that noise explains at this level, from the spread of repeats; the level
+    itself without repeats.
     """
     repeated = [t.samples for t in measured if len(t.samples) > 1]
     if not repeated:
@@ -367,9 +368,7 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
     tried = []
     for t in record.transfers:
         of_stage = (t.test, t.shape) == (stage.test, stage.shape)
-        # a node that did not answer says nothing about its links
-        ran = t.outcome != "skipped" and not {t.client, t.server} & set(record.unmeasured)
-        if of_stage and ran:
+        if of_stage and t.outcome != "skipped" and not t.ends_at(record.unmeasured):
             tried.append(t)
     if not tried:
         return None
@@ -381,15 +380,22 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
     return Localiser(fabric_of(plan, stage, tried, topology)).localise(again)
 
 
-def unmeasured_findings(record: RunRecord) -> Iterator[Finding]:
-    """The nodes on which nothing could be measured."""
-    for node, why in sorted(record.unmeasured.items()):
-        yield Finding(
+def unmeasured_findings(record: RunRecord) -> list[Finding]:
+    """The nodes that took no part: one finding for all, so that it hides no other."""
+    nodes = sorted(record.unmeasured)
+    if not nodes:
+        return []
+    why = record.unmeasured[nodes[0]]
+    if nodes[1:]:
+        why += f"; and {len(nodes) - 1} more"
+    return [
+        Finding(
             code="NODE_UNMEASURED",
-            where=node,
-            evidence=why.removeprefix(f"{node}: "),
-            hint="its links were not tested; repair this first, then measure again",
+            where=", ".join(folded(nodes)),
+            evidence=why,
+            hint="no link of these nodes was tested: fix the cause, then measure again",
         )
+    ]
 
 
 def fabric_of(

@@ -115,9 +115,7 @@ def in_one_direction(
 def incast_rounds(
     ends: Mapping[str, Sequence[str]], senders: int, first_port: int
 ) -> Iterator[list[Transfer]]:
-    """On one rail after the other `senders` nodes send to one: to the first node, as each port is
-    as good.
-    """
+    """On one rail after the other, `senders` nodes send to the first node; any port would do."""
     for rail, nodes in ends.items():
         if len(nodes) > senders:
             server, *clients = nodes[: senders + 1]

@@ -94,7 +94,8 @@ async def retest(
         again = stage.replace(repeats=1)
     left: list[Flow] = []
     if locates:
-        search = Localiser(fabric_of(bench.plan, stage, results))
+        reached = [result for result in results if not result.ends_at(bench.unreachable)]
+        search = Localiser(fabric_of(bench.plan, stage, reached))
         while flows := [
             flow for flow in search.suspects(tries.values) if flow not in tries.hopeless
         ]:

@@ -34,6 +34,7 @@ from tests.components.validation.fakes import (
     stalled,
 )
 from tests.components.validation.labs import changed, function_of, plan_for
+from tests.components.validation.labs import record as whole_record
 from tests.components.validation.running.bench_facts import with_values
 from tests.components.validation.running.recorded_hosts import (
     PORTS,
@@ -172,6 +173,14 @@ def test_a_node_that_could_not_be_measured_is_named_and_no_path_is_blamed(lab: L
     [found] = summary.findings
     assert (found.code, found.where) == ("NODE_UNMEASURED", "gpu02")
     assert "access.known_hosts_file" in found.evidence
+
+
+def test_many_nodes_that_could_not_be_measured_are_one_finding(lab: Lab) -> None:
+    plan = plan_for(lab)
+    run = whole_record(plan).replace(unmeasured={f"gpu{n:02}": f"gpu{n:02}: gone" for n in range(1, 21)})
+    found = judge(plan, Benchmarks(), run).verdict().findings[0]
+
+    assert (found.where, found.evidence) == ("gpu[01-20]", "gpu01: gone; and 19 more")
 
 
 def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
