@@ -19,6 +19,7 @@ from components.hosts.calls import HostCalls, Report
 from components.hosts.document import host_document
 from components.hosts.program.guest import NETPLAN, RUN_NETWORKS
 from components.hosts.records import target_fields
+from components.ssh import connection
 from components.ssh.credentials import login_to
 from components.validation.bitfusion import checks, over_ssh, prove
 from stacks.read import KEY, parse_lab
@@ -67,8 +68,10 @@ class Guests:
 @pytest.fixture(scope="module")
 def guests(simulator: Path) -> Iterator[Guests]:
     found = Guests()
-    yield found
-    found.on("undo", *NODES)
+    with pytest.MonkeyPatch.context() as patient:
+        patient.setattr(connection, "CONNECT_S", 60)  # a login on a busy emulated node takes more than ten seconds
+        yield found
+        found.on("undo", *NODES)
     assert sim(environment("lab"), "reset").returncode == 0
 
 
