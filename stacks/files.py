@@ -16,7 +16,7 @@ MAKE_UP_WRITES_IT = "For the simulator, `make up` writes it"
 
 
 def state_folder(lab: str) -> Path:
-    """What this machine keeps of a lab on hardware, in the user's state folder (XDG)."""
+    """Folder of what this machine keeps of a lab on hardware, in the user's state (XDG)."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "rocelab" / lab
 

@@ -33,9 +33,6 @@ minutes; an operator may reboot nodes for VFs. Without real kubelets the gate wa
 
 ROLL_OUT = pulumi.CustomTimeouts(create="3m", update="3m")
 """Fake kubelets pull no image, so a pod that is not ready within seconds never will be."""
-EMULATED_ROLL_OUT = pulumi.CustomTimeouts(create="30m", update="30m")
-"""An emulated node that shares two cores takes ten minutes to start its first pods. A broken pod of
-the simulator takes this long to fail an up."""
 
 
 @frozen
@@ -94,9 +91,7 @@ class RdmaCluster(pulumi.ComponentResource):
         )
         child = pulumi.ResourceOptions(parent=self, provider=self.provider)
         after = place_foundations(name, lab, cluster, child)
-        roll_out: pulumi.CustomTimeouts | None = ROLL_OUT
-        if lab.has_real_pods:
-            roll_out = EMULATED_ROLL_OUT if lab.simulated else None
+        roll_out = None if lab.has_real_pods else ROLL_OUT
         running: dict[str, pulumi.CustomResource] = {}
         for key, program in programs(lab, cluster).items():
             restarts = {}

@@ -40,7 +40,7 @@ Proves = Literal["end-proof", "latency", "bandwidth"]
 PROOF_S = 600
 """A first run loads the sample's libraries from the image."""
 PERFTEST_S = 180
-"""5,000 messages over soft-RoCE take a minute on a busy host."""
+"""5,000 messages over soft-RoCE took more than a minute on a busy emulated host."""
 MARGIN_S = 15
 AGAIN_S = 2
 UNHEARD = "Couldn't connect to"

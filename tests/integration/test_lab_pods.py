@@ -42,7 +42,7 @@ NODES = ("gpu01", "gpu02")
 RESOURCES = ("intel.com/sriov_111", "intel.com/sriov_112")
 START_S = 600
 """Bound on a pod's start; under emulation it takes 10 s on idle cores."""
-UP_S = 3600
+UP_S = 2400
 """Bound on an up, which takes 6 to 17 minutes."""
 SOAK_S = float(os.environ.get("ROCELAB_SOAK_S", "60"))
 """How long pods come and go while the watch is read. An hour is for a release."""

@@ -130,6 +130,7 @@ def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
     for path in _listed(machine, SCRIPTS, ""):
         values = pairs_in(machine.read(path))
         if values.get("DEVICE") == interface:
+            # `_file` takes no address without both
             address = f"{values.get('IPADDR')}/{values.get('PREFIX')}"
             files.append(_file(path, "ifcfg", values.get("MTU"), (address,)))
     return files

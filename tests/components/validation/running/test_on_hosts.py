@@ -45,7 +45,7 @@ def without_pods(lab: Lab, **sections: object) -> Plan:
     return plan
 
 
-async def passed(given: "asyncssh.SSHReader[str]", child: asyncio.StreamWriter) -> None:
+async def pass_on(given: "asyncssh.SSHReader[str]", child: asyncio.StreamWriter) -> None:
     """Passes a client's input on, and its end."""
     with contextlib.suppress(asyncssh.Error, OSError):
         while text := await given.read(1 << 16):
@@ -106,14 +106,14 @@ class Nodes:
                 assert child.stdin
                 assert child.stdout
                 assert child.stderr
-                given = asyncio.create_task(passed(process.stdin, child.stdin))
+                given = asyncio.create_task(pass_on(process.stdin, child.stdin))
                 err = asyncio.create_task(child.stderr.read())
                 while text := await child.stdout.read(1 << 16):
                     process.stdout.write(text.decode())
-                told, code = (await err).decode(), await child.wait()
+                errors, code = (await err).decode(), await child.wait()
                 given.cancel()
                 with contextlib.suppress(BrokenPipeError):  # the client is gone
-                    process.stderr.write(told)
+                    process.stderr.write(errors)
                     process.exit(code)
 
             server = await asyncssh.listen(
