@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.integration.stack import Stack, environment, on_node, wait_for
+from tests.integration.watched import Scrapes
 
 ENGINE = ROOT / ".engine" / "bin"
 
@@ -28,6 +30,13 @@ def require_engine() -> None:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(f"SIM LANE NOT RUN: {reason}")
+
+
+@pytest.fixture
+def scrapes() -> Iterator[Scrapes]:
+    """What a Prometheus reads of both nodes of the reference lab, over one connection to each."""
+    with tempfile.TemporaryDirectory() as sockets:
+        yield Scrapes(("gpu01", "gpu02"), sockets)
 
 
 @pytest.fixture(scope="session")

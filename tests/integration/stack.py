@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -180,10 +180,10 @@ def environment(stack: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def on_node(node: str, command: str, timeout_s: float = 60) -> str:
+def on_node(node: str, command: str, timeout_s: float = 60, options: Sequence[str] = ()) -> str:
     """Runs a command on a node over plain ssh, past everything that this project does; returns what it prints."""
     done = subprocess.run(
-        ["ssh", "-F", str(ROOT / ".sim/nodes/ssh_config"), "-o", "ConnectTimeout=20", node, command],
+        ["ssh", "-F", str(ROOT / ".sim/nodes/ssh_config"), "-o", "ConnectTimeout=20", *options, node, command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

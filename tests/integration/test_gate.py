@@ -84,8 +84,9 @@ def test_a_port_without_rail_closes_nothing(lab: Stack) -> None:
     assert done.status == 0, done.text
 
 
-def test_an_rdma_device_that_is_gone_or_renamed_is_named(lab: Stack, prometheus: Path, tmp_path: Path) -> None:
-    scrapes = Scrapes(NODES)
+def test_an_rdma_device_that_is_gone_or_renamed_is_named(
+    lab: Stack, scrapes: Scrapes, prometheus: Path, tmp_path: Path
+) -> None:
     scrapes.until(set(), SHOWN_WITHIN_S)
     on_node("gpu02", "sudo rdma link delete rxe1")
     gone = gate(lab)
@@ -106,11 +107,11 @@ def test_an_rdma_device_that_is_gone_or_renamed_is_named(lab: Stack, prometheus:
 
 
 def test_a_loss_of_a_tenth_of_a_percent_closes_the_gate_and_raises_its_alert_after_traffic(
-    lab: Stack, prometheus: Path, tmp_path: Path
+    lab: Stack, scrapes: Scrapes, prometheus: Path, tmp_path: Path
 ) -> None:
+    scrapes.until(set(), SHOWN_WITHIN_S)
     assert sim(environment("lab"), "switch", "set", "gpu02", "enp5s0", "--loss", "0.1").returncode == 0
     assert gate(lab).status == 0
-    scrapes = Scrapes(NODES)
     sound_s = scrapes.go_on(SCRAPE_S)
     server = f"(timeout {LOSS_S} ib_write_bw -d rxe0 -x 1 -F -D {LOSS_S - 20} >/dev/null 2>&1 &)"
     on_node("gpu02", server)
@@ -130,9 +131,10 @@ def test_a_loss_of_a_tenth_of_a_percent_closes_the_gate_and_raises_its_alert_aft
     scrapes.assert_alerts(lab.file, prometheus, tmp_path, alerts)
 
 
-def test_a_fault_that_was_there_before_a_reboot_is_there_after_it(lab: Stack, prometheus: Path, tmp_path: Path) -> None:
+def test_a_fault_that_was_there_before_a_reboot_is_there_after_it(
+    lab: Stack, scrapes: Scrapes, prometheus: Path, tmp_path: Path
+) -> None:
     boot = on_node("gpu01", "cat /proc/sys/kernel/random/boot_id")
-    scrapes = Scrapes(NODES)
     with unplugged("gpu01", "enp132s0"):
         scrapes.until({"up gpu01 rail-b"}, SHOWN_WITHIN_S)
         before_s = scrapes.go_on(ALERTS_WITHIN_S)

@@ -295,8 +295,9 @@ def test_a_pod_has_its_vf_with_vlan_mtu_address_and_rdma_device_on_each_rail(clu
     ended(cluster, "rails")
 
 
-def test_pods_that_come_and_go_raise_no_alert(stack: Stack, cluster: Api, prometheus: Path, tmp_path: Path) -> None:
-    scrapes = Scrapes(NODES)
+def test_pods_that_come_and_go_raise_no_alert(
+    stack: Stack, cluster: Api, scrapes: Scrapes, prometheus: Path, tmp_path: Path
+) -> None:
     scrapes.until(set(), START_S)
     begun_s = scrapes.now_s()
     rounds = 0

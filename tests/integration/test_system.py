@@ -106,11 +106,10 @@ def test_each_drifted_field_is_put_right_on_its_host_alone(stack: Stack) -> None
 
 
 def test_the_timer_shows_a_fault_in_time_and_it_raises_its_alert_and_no_other(
-    stack: Stack, prometheus: Path, tmp_path: Path
+    stack: Stack, scrapes: Scrapes, prometheus: Path, tmp_path: Path
 ) -> None:
     quiet_s = 600
     on_node("gpu02", f"sudo ip link set {UNUSED} up")
-    scrapes = Scrapes(NODES)
     scrapes.until(set(), SHOWN_WITHIN_S)
     sound_s = scrapes.go_on(SCRAPE_S)
 
