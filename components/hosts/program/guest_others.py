@@ -32,19 +32,19 @@ def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) ->
     name, hardware = pf["interface"], _hardware(machine, pf["interface"])
     if tool == "netplan":
         for path, text in _files(machine, NETPLAN, ".yaml"):
-            if _yaml_defines(text, name, hardware):
+            if yaml_defines(text, name, hardware):
                 differs = _yaml_differs(text, pf, hardware)
                 _refuse(path, name, "too, and netplan would join both", differs)
         return
     highest = "with NetworkManager's highest priority"
     for path, text in _files(machine, SCRIPTS):
         first = pairs_in(text).get("AUTOCONNECT_PRIORITY") == HIGHEST_PRIORITY
-        if first and _script_defines(path, text, name, hardware):
+        if first and script_defines(path, text, name, hardware):
             _refuse(path, name, highest, _script_differs(text, pf))
     for path, text in _files(machine, PROFILES):
         pairs = pairs_in(text)
         first = pairs.get("autoconnect-priority") == HIGHEST_PRIORITY
-        if first and _profile_is_for(pairs, name, hardware):
+        if first and profile_is_for(pairs, name, hardware):
             _refuse(path, name, highest, _profile_differs(text, pf))
 
 
@@ -59,12 +59,12 @@ def definition_of(machine: Machine, name: str) -> str:
     hardware = _hardware(machine, name)
     paths = []
     for path, text in _files(machine, NETPLAN, ".yaml"):
-        if _yaml_defines(text, name, hardware):
+        if yaml_defines(text, name, hardware):
             paths.append(path)
     paths += _profiles_of(machine, name, hardware)
     for path, text in _files(machine, SCRIPTS):
         at_boot = pairs_in(text).get("ONBOOT", "yes").lower() not in NO
-        if at_boot and _script_defines(path, text, name, hardware):
+        if at_boot and script_defines(path, text, name, hardware):
             paths.append(path)
     index = machine.read(f"/sys/class/net/{name}/ifindex")
     link = pairs_in(machine.read(f"{NETWORKD_LINKS}/{index}"))
@@ -82,7 +82,7 @@ def _profiles_of(machine: Machine, name: str, hardware: str) -> List[str]:
             continue  # from netplan's files, which are read themselves
         if pairs.get("nm-generated") == "true" or pairs.get("autoconnect", "true").lower() in NO:
             continue
-        if _profile_is_for(pairs, name, hardware):
+        if profile_is_for(pairs, name, hardware):
             paths.append(path)
     return paths
 
@@ -112,7 +112,7 @@ def _refuse(path: str, name: str, what: str, differs: Optional[str]) -> None:
         raise StepError(f"{path} defines {name} {what}: {differs}", REMEDY.format(name))
 
 
-def _yaml_defines(text: str, name: str, hardware: str) -> bool:
+def yaml_defines(text: str, name: str, hardware: str) -> bool:
     """Whether a netplan file names the interface: as a key, by a match on its name, or by its
     hardware address.
     """
@@ -161,7 +161,7 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
     if definition is None:
         return "under another name, so there would be two definitions"
     block, rest = definition
-    if _yaml_defines(rest, name, hardware):
+    if yaml_defines(rest, name, hardware):
         return "more than once"
     settings = _said(block)
     addresses = settings.pop("addresses", [])
@@ -211,7 +211,8 @@ def pairs_in(text: str) -> Dict[str, str]:
     return dict(re.findall(pair, text, re.MULTILINE))
 
 
-def _script_defines(path: str, text: str, name: str, hardware: str) -> bool:
+def script_defines(path: str, text: str, name: str, hardware: str) -> bool:
+    """Whether an ifcfg file names the interface: in its own name, by DEVICE, or by HWADDR."""
     pairs = pairs_in(text)
     file = path.rpartition("/")[2]
     return file.startswith("ifcfg-") and (
@@ -232,7 +233,8 @@ def _script_differs(text: str, pf: Dict[str, Any]) -> Optional[str]:
     return None if _same(given, pf) else f"{given} instead of {pf['address']}"
 
 
-def _profile_is_for(pairs: Dict[str, str], name: str, hardware: str) -> bool:
+def profile_is_for(pairs: Dict[str, str], name: str, hardware: str) -> bool:
+    """Whether a profile of NetworkManager names the interface, or its hardware address."""
     return pairs.get("interface-name") == name or bool(
         hardware and pairs.get("mac-address", "").lower() == hardware
     )

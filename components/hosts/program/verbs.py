@@ -57,9 +57,9 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
 
     Returns the first failure after all steps were tried.
     """
-    for refusal in _refused("link", restore_names, host):
-        return refusal
-    for refusal in _refusals(host):  # the first one ends it, before later steps look
+    # the first one ends it, before later steps look
+    refusal = next(_refused("link", restore_names, host), None) or next(_refusals(host), None)
+    if refusal:
         return refusal
     claim(host)
     _remove_copies(host.machine, copy_of(hashlib.sha256(host.program).hexdigest()))

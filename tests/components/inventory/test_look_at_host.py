@@ -192,6 +192,31 @@ def test_the_vfs_of_a_netplan_file_are_those_of_its_own_port(tree: Tree, port: s
     assert (file.manager, file.vfs) == ("netplan", 4)
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "manager"),
+    [
+        (
+            "/etc/netplan/60-rails.yaml",
+            "network:\n  ethernets:\n    rails:\n      match:\n        name: ens2*\n",
+            "netplan",
+        ),
+        ("/etc/sysconfig/network-scripts/ifcfg-ens2np0", "ONBOOT=yes\n", "ifcfg"),
+        ("/etc/sysconfig/network-scripts/ifcfg-rail2", 'HWADDR="02:00:00:00:00:01"\n', "ifcfg"),
+        (
+            "/etc/NetworkManager/system-connections/rail2.nmconnection",
+            "[ethernet]\nmac-address=02:00:00:00:00:01\n",
+            "networkmanager",
+        ),
+    ],
+)
+def test_a_file_is_read_for_the_port_that_its_program_would_set(tree: Tree, path: str, text: str, manager: str) -> None:
+    tree.file(path, text)
+
+    files = pf_of(seen(tree), SECOND).config_files.or_else(())
+
+    assert [(file.path, file.manager) for file in files] == [(path, manager)]
+
+
 def test_what_a_nic_does_not_report_is_unknown_with_the_reason(tree: Tree) -> None:
     pf, management = pf_of(seen(tree), SECOND), pf_of(seen(tree), MANAGEMENT)
 

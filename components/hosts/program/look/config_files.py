@@ -11,7 +11,14 @@ import re
 from typing import Dict, List, Optional, Tuple
 
 from ..guest import NETPLAN, PROFILES, RUN_NETWORKS, RUN_PROFILES
-from ..guest_others import SCRIPTS, block_of, pairs_in
+from ..guest_others import (
+    SCRIPTS,
+    block_of,
+    pairs_in,
+    profile_is_for,
+    script_defines,
+    yaml_defines,
+)
 from ..machine import first_match
 from ..places import DOCUMENT_FILE
 from .leaves import Json
@@ -33,7 +40,7 @@ def config_files(machine: ReadOnly, interface: str, mac: str, pci: str) -> List[
     files = [*_netplan(machine, interface, mac), *_networkd(machine, interface, mac)]
     files += [
         *_network_manager(machine, interface, mac),
-        *_ifcfg(machine, interface),
+        *_ifcfg(machine, interface, mac),
         *_ifupdown(machine, interface),
     ]
     files += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
@@ -62,11 +69,10 @@ def _file(
 
 def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
     """The values are from the files that netplan renders for its backend, which are not YAML."""
-    word = re.compile(rf"(^|[\s\"']){re.escape(interface)}[\"']?\s*:", re.MULTILINE)
     files = []
     for path in _listed(machine, NETPLAN, ".yaml"):
         text = machine.read(path)
-        if word.search(text) or (mac and mac in text.lower()):
+        if yaml_defines(text, interface, mac):
             made = _networkd(machine, interface, mac, RUN_NETWORKS)
             made += _network_manager(machine, interface, mac, RUN_PROFILES)
             mtu = next((file["mtu_bytes"] for file in made if file["mtu_bytes"]), None)
@@ -109,11 +115,10 @@ def _network_manager(
 ) -> List[Json]:
     files = []
     for path in _listed(machine, folder, ".nmconnection"):
-        sections = _ini(machine.read(path))
-        named = _first(sections.get("connection", []), "interface-name") == interface
-        by_mac = (_first(sections.get("ethernet", []), "mac-address") or "").lower() == mac
-        if not named and not (mac and by_mac):
+        text = machine.read(path)
+        if not profile_is_for(pairs_in(text), interface, mac):
             continue
+        sections = _ini(text)
         addresses = []
         for family in ("ipv4", "ipv6"):
             for key, value in sections.get(family, []):
@@ -125,11 +130,12 @@ def _network_manager(
     return files
 
 
-def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
+def _ifcfg(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
     files = []
     for path in _listed(machine, SCRIPTS, ""):
-        values = pairs_in(machine.read(path))
-        if values.get("DEVICE") == interface:
+        text = machine.read(path)
+        if script_defines(path, text, interface, mac):
+            values = pairs_in(text)
             # `_file` takes no address without both
             address = f"{values.get('IPADDR')}/{values.get('PREFIX')}"
             files.append(_file(path, "ifcfg", values.get("MTU"), (address,)))
