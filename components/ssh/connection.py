@@ -18,6 +18,8 @@ REFUSED = (
     "there, or name the new one"
 )
 CONNECT_S = 10
+LOGIN_S = 30
+"""From the accepted connection to the end of the login: a host whose cores are all busy is slow."""
 KEEPALIVE_S = 15
 MISSED_KEEPALIVES = 4
 PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
@@ -98,22 +100,29 @@ async def connected(
     where = f"{name} ({endpoint.place})" if name else endpoint.place
     agent = None if keys else ()  # the agent of SSH_AUTH_SOCK
     label = known_hosts_name(endpoint.address, endpoint.port)
+    loop = asyncio.get_running_loop()
+
+    class Accepted(asyncssh.SSHClient):
+        def connection_made(self, _: Connection) -> None:
+            limit.reschedule(loop.time() + LOGIN_S)
+
     try:
-        connection = await asyncssh.connect(
-            endpoint.address,
-            endpoint.port,
-            username=endpoint.user,
-            client_keys=keys,
-            agent_path=agent,
-            known_hosts=asyncssh.import_known_hosts(f"{label} {endpoint.host_key}\n"),
-            config=None,
-            preferred_auth="publickey",
-            connect_timeout=CONNECT_S,
-            login_timeout=CONNECT_S,
-            keepalive_interval=keepalive_s,
-            keepalive_count_max=MISSED_KEEPALIVES,
-            encryption_algs=PREFERRED_CIPHERS,
-        )
+        async with asyncio.timeout(CONNECT_S) as limit:
+            connection = await asyncssh.connect(
+                endpoint.address,
+                endpoint.port,
+                client_factory=Accepted,
+                username=endpoint.user,
+                client_keys=keys,
+                agent_path=agent,
+                known_hosts=asyncssh.import_known_hosts(f"{label} {endpoint.host_key}\n"),
+                config=None,
+                preferred_auth="publickey",
+                login_timeout=LOGIN_S,
+                keepalive_interval=keepalive_s,
+                keepalive_count_max=MISSED_KEEPALIVES,
+                encryption_algs=PREFERRED_CIPHERS,
+            )
     except asyncssh.HostKeyNotVerifiable:
         text = f"{where} has another host key than {pinned_in}: nothing was sent"
         raise NoAnswerError(text) from None

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from components.ssh.connection import CONNECT_S, BrokenError, Connection, NoAnswerError, in_short
+from components.ssh.connection import LOGIN_S, BrokenError, Connection, NoAnswerError, in_short
 from stacks.frozen import frozen
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ async def session(connection: "Connection | Pool", command: str) -> AsyncIterato
     import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
 
     try:
-        async with asyncio.timeout(CONNECT_S):
+        async with asyncio.timeout(LOGIN_S):
             process = await connection.create_process(command, encoding="utf-8", errors="replace")
     except (OSError, asyncssh.Error) as error:
         raise BrokenError(f"no session: {in_short(error)}") from None

@@ -69,7 +69,7 @@ class Guests:
 def guests(simulator: Path) -> Iterator[Guests]:
     found = Guests()
     with pytest.MonkeyPatch.context() as patient:
-        patient.setattr(connection, "CONNECT_S", 60)  # a login on a busy emulated node takes more than ten seconds
+        patient.setattr(connection, "LOGIN_S", 60)  # of an emulated node whose rail has just been set up
         yield found
         found.on("undo", *NODES)
     assert sim(environment("lab"), "reset").returncode == 0

@@ -116,7 +116,7 @@ def test_an_answer_that_is_no_report_is_quoted(said, code, expected):
 
 
 def test_a_host_that_accepts_and_then_says_nothing_is_left_in_time(monkeypatch):
-    monkeypatch.setattr(connection, "CONNECT_S", 0.3)
+    monkeypatch.setattr(connection, "LOGIN_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begin = time.monotonic()
 
@@ -126,6 +126,21 @@ def test_a_host_that_accepts_and_then_says_nothing_is_left_in_time(monkeypatch):
         with pytest.raises(NoAnswerError):
             asyncio.run(scene())
     assert time.monotonic() - begin < 5
+
+
+def test_a_host_that_accepts_at_once_has_longer_for_the_login(monkeypatch):
+    monkeypatch.setattr(connection, "CONNECT_S", 0.5)
+
+    class Slow(asyncssh.SSHServer):
+        async def begin_auth(self, username: str) -> bool:  # type: ignore[override]  # it may be a coroutine
+            await asyncio.sleep(1)
+            return True
+
+    async def scene() -> Report:
+        async with server(reports, factory=Slow) as port:
+            return await HostCalls(text_of(USER_KEY)).call(endpoint(port), "probe", DOCUMENT)
+
+    assert asyncio.run(scene()).host == "gpu01"
 
 
 def test_a_long_call_says_again_and_again_what_it_waits_for(monkeypatch):

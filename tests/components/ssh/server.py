@@ -23,13 +23,16 @@ def endpoint(port: int, key: asyncssh.SSHKey = HOST_KEY) -> Endpoint:
 
 
 @asynccontextmanager
-async def server(serve: Serve, accept: asyncssh.SSHKey = USER_KEY) -> AsyncIterator[int]:
+async def server(
+    serve: Serve, accept: asyncssh.SSHKey = USER_KEY, factory: Callable[[], asyncssh.SSHServer] | None = None
+) -> AsyncIterator[int]:
     authorized = asyncssh.import_authorized_keys(accept.export_public_key().decode())
     listener = await asyncssh.listen(
         "127.0.0.1",
         0,
         server_host_keys=[HOST_KEY],
         authorized_client_keys=authorized,
+        server_factory=factory,
         process_factory=serve,
         encoding=None,
     )

@@ -235,7 +235,7 @@ def test_a_connection_reset_in_the_middle_is_a_result(lab: Lab) -> None:
 
 
 def test_a_host_that_accepts_and_never_answers_is_left_in_time(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "CONNECT_S", 1)
+    monkeypatch.setattr(connection, "LOGIN_S", 1)
 
     async def whole() -> RunRecord:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
