@@ -10,6 +10,8 @@ from .read_only import ReadOnly
 
 Json = Dict[str, Any]
 LONGEST_REASON = 160
+LATE = "not read"
+"""How a reason begins where a slow host, and not what is read, is to blame."""
 
 
 class UnknownError(Exception):
@@ -44,9 +46,9 @@ class LookSection:
         missing = [leaf for leaf in self.leaves if leaf.name not in self.found]
         for leaf in missing:
             reason = (
-                f"not read within {waited_s:.0f} s"
+                f"{LATE} within {waited_s:.0f} s"
                 if leaf is missing[0]
-                else f"not read, since {missing[0].source} hung"
+                else f"{LATE}, since {missing[0].source} hung"
             )
             self.found[leaf.name] = {"unknown": reason, "source": leaf.source}
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from components.hosts.pack import NO_COPY, copied, on_stdin, started
+from components.hosts.program.look.leaves import LATE
 from components.kubernetes.client import KubernetesApi
 from components.ssh.connection import Connection, NoAnswerError, connected
 from components.ssh.credentials import LabAccess, Login
@@ -127,8 +128,10 @@ async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPort
     for test in plan.verbs.tests:
         if test not in ports.tests:
             missing.append(test)
-    if "programs" in ports.unread:
-        return node, f"{node}: {ports.unread['programs']}", output
+    for name, reason in ports.unread.items():
+        # a slow host tells nothing of its ports, while one that cannot read them has a fault
+        if name == "programs" or (name.endswith(" gids") and f": {LATE}" in reason):
+            return node, f"{node}: {reason}", output
     if missing:
         return (
             node,

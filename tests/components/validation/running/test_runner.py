@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from contextlib import AsyncExitStack
 
@@ -112,6 +113,19 @@ def test_what_each_host_reported_of_its_ports_is_kept_with_the_verb_that_read_it
     assert parse_ports(said).facts == done.record.hosts["gpu01"]
     assert "is not installed" in done.record.transfers[0].reasons[0]
     assert "hosts/gpu02" in done.raw, "most of all of a host that lacks something"
+
+
+def test_a_host_that_is_too_slow_to_report_its_ports_is_unmeasured_and_no_fault_of_the_fabric(lab: Lab) -> None:
+    hosts = two_hosts()
+    answer = json.loads(PORTS)
+    answer["ports"][1]["leaves"]["gids"] = {"unknown": "not read within 80 s", "source": "/sys/class/infiniband/rxe1"}
+    hosts[1].programs["facts"] = answering(json.dumps(answer))
+
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert record.unmeasured.keys() == {hosts[1].name}
+    assert "not read within 80 s" in record.unmeasured[hosts[1].name]
+    assert {t.outcome for t in record.transfers} == {"error"}
 
 
 @pytest.mark.parametrize(
