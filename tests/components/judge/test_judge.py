@@ -14,6 +14,7 @@ def judged(text: str, **known: object) -> Assessment:
 
 
 RACK = {"nic_gbit_s": 400.0, "nics_per_node": 8, "nodes": 2, "gpus_per_node": 8}
+NVL72 = {"nic_gbit_s": 400.0, "nics_per_node": 4, "nodes": 18, "gpus_per_node": 4}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,26 @@ RACK = {"nic_gbit_s": 400.0, "nics_per_node": 8, "nodes": 2, "gpus_per_node": 8}
 )
 def test_gpus_without_nvlink_may_be_slower_than_the_nics(gpu: str | None, verdict: str) -> None:
     assert judged("all_reduce busbw 34 GB/s", gpu=gpu, **RACK).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("busbw_gbyte_s", "verdict", "codes"),
+    [
+        (2000, "cannot judge", {"NVLINK_BETWEEN_NODES", "IMPOSSIBLE"}),
+        (1700, "good", {"NVLINK_BETWEEN_NODES"}),
+        (640, "good", {"NVLINK_BETWEEN_NODES"}),
+        (250, "cannot judge", {"NVLINK_BETWEEN_NODES"}),
+        (150, "slow", {"FEWER_NICS"}),
+    ],
+)
+def test_nvlink_joins_the_nodes_of_one_rack_and_is_no_measure_of_their_nics(
+    busbw_gbyte_s: int, verdict: str, codes: set[str]
+) -> None:
+    """NVLink carries 900 GB/s each way (NVIDIA's data sheet of GB200 NVL72), in its switch up to twice the busbw."""
+    result = judged(f"all_reduce busbw {busbw_gbyte_s} GB/s", gpu="NVIDIA GB200", **NVL72)
+
+    assert result.verdict == verdict
+    assert {finding.code for finding in result.findings} == codes
 
 
 @pytest.mark.parametrize(
