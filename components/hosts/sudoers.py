@@ -12,7 +12,7 @@ from components.hosts.roll import REBOOT
 from components.ssh.credentials import READ
 
 Grant = Literal["read", "build"]
-READING = ("look", "look firmware", "evidence", "evidence firmware", "plan")
+READING = ("plan", "look", "look firmware", "evidence", "evidence firmware")
 """Verbs of the program that change nothing. `plan` alone takes input: the settings of the lab."""
 SUDO = "exec sudo -n "
 BUILDING = (
