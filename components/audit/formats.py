@@ -63,7 +63,7 @@ def _text_lines(report: AuditReport) -> Iterator[str]:
     yield from _section("Expired waivers:", report.expired)
     yield from _section("Not read:", report.unread)
     if report.drained:
-        yield from ("", f"Left alone, since the lab file has them drained: {report.drained}")
+        yield from ("", f"Not audited, since the lab file has them drained: {report.drained}")
     yield from _section("Not checked:", report.not_checked)
 
 
@@ -100,7 +100,10 @@ def _comment(report: AuditReport, cuts: int) -> str:
     lines += table(("Severity", "Fault", "Where", "Found", "Wanted"), map(_cells, rows))
     if left_out:
         left = plural(left_out, "finding")
-        lines += [f"**Left out, since the comment would be too long:** {left}, the mildest.", ""]
+        lines += [
+            f"**Left out, since the comment would be too long:** {left}, the least severe.",
+            "",
+        ]
     lines += bullets("**Not read**, so this audit is incomplete:", report.unread)
     lines += bullets("**Expired waivers:**", report.expired)
     if not cuts:

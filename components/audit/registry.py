@@ -74,7 +74,7 @@ def check(  # noqa: PLR0913  # each is a sentence of the report
 
     def register(judge: Judge) -> Judge:
         if code in _CHECKS or not CODE.fullmatch(code):
-            raise ValueError(f"check {code!r}: each check has a code of its own, such as link-down")
+            raise ValueError(f"check {code!r}: each check has its own code, such as link-down")
         _CHECKS[code] = Check(
             code=code,
             group=judge.__module__.rpartition(".")[2],

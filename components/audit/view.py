@@ -16,9 +16,9 @@ H = TypeVar("H", bound=Hashable)
 P = TypeVar("P", bound=Place)
 
 NO_CLUSTER = "no cluster in the inventory"
-NO_EARLIER = "no earlier look at this port: --since FILE"
-REBOOTED = "the host has rebooted since the earlier look, and its counters began again"
-IDLE = "no traffic between the two looks, which proves nothing"
+NO_EARLIER = "no earlier inventory of this port: --since FILE"
+REBOOTED = "the host has rebooted since, which reset its counters"
+IDLE = "no traffic between the two inventories, which proves nothing"
 IDLE_BYTES = 1_000_000
 TRAFFIC = ("rx_bytes_phy", "rx_vport_rdma_unicast_bytes")
 

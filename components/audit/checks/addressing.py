@@ -23,9 +23,9 @@ LOST = frozenset({"FAILED", "INCOMPLETE"})
     "rail-address",
     Severity.CRITICAL,
     title="PF has no address on its rail",
-    why="without an IPv4 address there is no RoCE v2 GID that others connect to",
+    why="without an IPv4 address the PF has no RoCE v2 GID, so peers cannot connect",
     source=PRACTICE,
-    remedy="add the address, also to the file that sets it at boot",
+    remedy="add the address now and in the file that sets it at boot",
 )
 def rail_address(view: View) -> Faults:
     for port, reading, _ in view.each(
@@ -46,7 +46,7 @@ def rail_address(view: View) -> Faults:
     "rail-subnet",
     Severity.CRITICAL,
     title="PF is in another subnet than its rail",
-    why="its peers are not neighbors any more: packets go to a router or nowhere",
+    why="its peers are no longer neighbors: packets go to a router or nowhere",
     source=PRACTICE,
     remedy="correct the address or its prefix length, also in the file that sets it at boot",
 )
@@ -65,7 +65,7 @@ def rail_subnet(view: View) -> Faults:
     "address-twice",
     Severity.CRITICAL,
     title="An address is used twice",
-    why="packets for one host reach the other, and connections break now and then",
+    why="packets for one host reach the other, and connections break at random",
     source=PRACTICE,
     remedy="renumber one of them",
 )
@@ -95,10 +95,10 @@ def _used_twice(
     "mac-twice",
     Severity.CRITICAL,
     title="A MAC is used twice",
-    why="the switch learns it now here, now there, and loses packets of both",
+    why="the switch keeps moving the MAC between two ports and loses packets of both",
     source=PRACTICE,
-    remedy="give cloned machines MACs of their own; a NIC with a wrong burnt-in MAC needs its "
-    "vendor",
+    remedy="give each cloned machine its own MAC; if the burned-in MAC is wrong, contact the "
+    "NIC's vendor",
 )
 def mac_twice(view: View) -> Faults:
     def macs(pf: Pf) -> Reading[list[str]]:
@@ -127,8 +127,8 @@ def _shared(view: View) -> Iterator[tuple[Host, list[Port]]]:
     why="Linux answers ARP for any of its addresses on any NIC, and RDMA connects to the wrong "
     "device",
     source=RDMACM,
-    remedy="net.ipv4.conf.all.arp_ignore=2 and arp_announce=2 in /etc/sysctl.d, or a subnet for "
-    "each rail",
+    remedy="set net.ipv4.conf.all.arp_ignore=2 and arp_announce=2 in /etc/sysctl.d, or use one "
+    "subnet per rail",
 )
 def arp_flux(view: View) -> Faults:
     for host, ports in _shared(view):
@@ -148,10 +148,10 @@ def arp_flux(view: View) -> Faults:
     "rp-filter",
     Severity.HIGH,
     title="Reverse path filter drops packets",
-    why="packets that come in by another NIC than the route back are dropped without a message",
+    why="packets that arrive on a different NIC than the return route uses are dropped silently",
     source=SYSCTLS,
-    remedy="net.ipv4.conf.INTERFACE.rp_filter=2 in /etc/sysctl.d; the larger of `all` and the "
-    "interface counts",
+    remedy="set net.ipv4.conf.INTERFACE.rp_filter=2 in /etc/sysctl.d; the larger of `all` and "
+    "the interface wins",
 )
 def rp_filter(view: View) -> Faults:
     shared = {(port.node, port.pf.pci) for _, ports in _shared(view) for port in ports}
@@ -177,11 +177,10 @@ def _larger(sysctls: dict[str, int], port: Port, name: str) -> int | None:
 @check(
     "rail-route",
     Severity.CRITICAL,
-    title="Packets of a rail leave by another NIC",
-    why="what should run on its own rail takes another one or the management network, or is lost",
+    title="Packets of a rail leave by the wrong NIC",
+    why="the rail's traffic takes another rail or the management network, or is lost",
     source=NCCL,
-    remedy="a rule `from ADDRESS` with a separate table for each port; a separate subnet for "
-    "each rail",
+    remedy="add a rule `from ADDRESS` with its own table per port, and use one subnet per rail",
 )
 def rail_route(view: View) -> Faults:
     near: dict[tuple[str, IPv4Network], list[IPv4Address]] = {}
@@ -217,7 +216,7 @@ def rail_route(view: View) -> Faults:
 @check(
     "default-route",
     Severity.HIGH,
-    title="The default route leads over a rail",
+    title="The default route uses a rail",
     why="management, storage and the internet share the rail with RDMA, and a link flap cuts the "
     "host off",
     source=PRACTICE,
@@ -234,7 +233,7 @@ def default_route(view: View) -> Faults:
     "gateway-swapped",
     Severity.HIGH,
     title="The gateway of a point-to-point link is not its other end",
-    why="host and switch have swapped their ends, and nothing leaves the link",
+    why="host and switch use each other's address, and nothing leaves the link",
     source="https://github.com/Mellanox/network-operator-docs",
     remedy="swap the two addresses on one of the ends, then correct the route",
 )
@@ -265,10 +264,10 @@ def gateway_swapped(view: View) -> Faults:
     "subnets-overlap",
     Severity.CRITICAL,
     title="Subnets overlap",
-    why="addresses of one network are looked for in the other",
+    why="packets for one network are sent to the other",
     source=PRACTICE,
-    remedy="renumber the rail; the pod and service networks of a running cluster can hardly be "
-    "changed",
+    remedy="renumber the rail, since a running cluster rarely lets you change its pod and "
+    "service networks",
 )
 def subnets_overlap(view: View) -> Faults:
     rails: dict[IPv4Network, Port] = {}

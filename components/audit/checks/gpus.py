@@ -43,11 +43,11 @@ Judge = Callable[[GpuHealth], tuple[str, str] | None]
 @check(
     "gpu-count",
     Severity.CRITICAL,
-    title="Host has another number of GPUs than expected",
-    why="a job that asks for all GPUs of a node waits for ever, or fails without a reason",
+    title="Host has the wrong number of GPUs",
+    why="a job that asks for all GPUs of a node waits forever, or fails without saying why",
     source=PRACTICE,
-    remedy="read the kernel's log for Xid 79, power the host off and on, reseat the card; or "
-    "correct `gpus`",
+    remedy="check the kernel log for Xid 79, power-cycle the host, reseat the card; or correct "
+    "`gpus`",
 )
 def gpu_count(view: View) -> Faults:
     def declared(place: Place) -> int | None:
@@ -72,9 +72,9 @@ def _count(view: View, place: Place) -> Reading[int]:
     "gpu-lost",
     Severity.CRITICAL,
     title="The driver has lost a GPU",
-    why="programs see one GPU less, and those that used it hang or fail",
+    why="programs see one GPU fewer, and those that used it hang or fail",
     source=XIDS,
-    remedy="drain the node and power it off and on; replace the card if it happens again",
+    remedy="drain and power-cycle the node; replace the card if it happens again",
 )
 def gpu_lost(view: View) -> Faults:
     for place, gpu in _gpus(view):
@@ -117,7 +117,7 @@ def gpu_memory(view: View) -> Faults:
     title="GPU waits for a reset",
     why="the bad memory row is in use until the reset, and the next error may stop a job",
     source=MEMORY,
-    remedy="drain the node and do what the finding names: nvidia-smi -r, or a reboot",
+    remedy="drain the node, then run nvidia-smi -r or reboot, as the finding says",
 )
 def gpu_reset(view: View) -> Faults:
     def judge(health: GpuHealth) -> tuple[str, str] | None:
@@ -134,10 +134,10 @@ def gpu_reset(view: View) -> Faults:
     "gpu-xid",
     Severity.HIGH,
     title="The driver has logged an error of the GPU's hardware",
-    why="after it a GPU may hang, compute wrong values or be gone, whatever nvidia-smi shows now",
+    why="the GPU may hang, compute wrong values or vanish, even if nvidia-smi looks fine now",
     source=XIDS,
-    remedy="do what the catalog of Xids says for this number; after the reboot that it usually "
-    "asks for, look again",
+    remedy="follow NVIDIA's Xid catalog for this number (usually a reboot), then run the audit "
+    "again",
 )
 def gpu_xid(view: View) -> Faults:
     with_driver = [place for place in view.places if place.host.system.gpu_driver.value]
@@ -171,7 +171,7 @@ def gpu_throttled(view: View) -> Faults:
     "gpu-pcie",
     Severity.HIGH,
     title="GPU's PCIe link is narrower or slower than it could be",
-    why="copies between host and GPU, and GPUDirect, lose the same share",
+    why="copies between host and GPU, and GPUDirect, slow down in proportion",
     source=SMI,
     remedy="reseat the card or its riser, compare the BIOS settings of the slot with a peer",
 )

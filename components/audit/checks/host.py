@@ -13,7 +13,7 @@ SWAP = "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-m
     title="CPUs save power",
     why="cores that wake up or speed up slowly add latency and jitter",
     source=PRACTICE,
-    remedy="cpupower frequency-set -g performance, at each boot",
+    remedy="run cpupower frequency-set -g performance at each boot",
 )
 def governor(view: View) -> Faults:
     for place, reading, names in view.each(view.places, lambda place: place.host.system.governors):
@@ -28,7 +28,7 @@ def governor(view: View) -> Faults:
     title="Swap is on",
     why="memory that is swapped out stalls a rank, and all others wait for it",
     source=SWAP,
-    remedy="swapoff -a, and remove it from /etc/fstab",
+    remedy="run swapoff -a, and remove the swap from /etc/fstab",
 )
 def swap(view: View) -> Faults:
     words = {True: "swap", False: "none"}

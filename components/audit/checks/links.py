@@ -40,7 +40,7 @@ def link_down(view: View) -> Faults:
 @check(
     "link-speed",
     Severity.HIGH,
-    title="Link runs at another speed than its peers",
+    title="Link's speed differs from its peers",
     why="a collective is as slow as its slowest link",
     source=MONITOR,
     remedy="compare cable, optic, FEC and the speed set on the switch port with a peer's",
@@ -52,11 +52,11 @@ def link_speed(view: View) -> Faults:
 @check(
     "link-below-nic",
     Severity.MEDIUM,
-    title="Link is slower than the NIC can be",
+    title="Link is slower than the NIC supports",
     why="bandwidth that was paid for is not used",
     source=PRACTICE,
-    remedy="check whether cable, optic and switch port support the speed; waive it for a slower "
-    "switch",
+    remedy="check whether cable, optic and switch port support the speed; if the switch cannot, "
+    "waive this",
 )
 def link_below_nic(view: View) -> Faults:
     for port, reading, speed in view.each(_linked(view), lambda port: port.pf.speed_mbit_s):
@@ -69,7 +69,7 @@ def link_below_nic(view: View) -> Faults:
     "link-fec",
     Severity.MEDIUM,
     title="Forward error correction differs from peers",
-    why="both ends must agree, and weaker FEC loses packets on cables that its peers survive",
+    why="both ends must agree, and weaker FEC loses packets on cables that work for its peers",
     source=PRACTICE,
     remedy="set the same FEC on NIC and switch port, or leave both at auto",
 )
@@ -83,7 +83,7 @@ def link_fec(view: View) -> Faults:
     title="Link goes down and up",
     why="queue pairs break while the link is down, and jobs fail with them",
     source=THRESHOLDS,
-    remedy="clean or replace optic and cable, then look again",
+    remedy="clean or replace optic and cable, then audit again",
 )
 def link_flaps(view: View) -> Faults:
     for port in view.ports:
@@ -101,7 +101,7 @@ def link_flaps(view: View) -> Faults:
     "link-errors",
     Severity.HIGH,
     title="Link receives damaged packets",
-    why="every damaged packet is lost, and RoCE sends the whole window again",
+    why="for each damaged packet, RoCE sends a whole window again",
     source=THRESHOLDS,
     remedy="clean the optic, swap cable and optic with a good peer's, and see which end the "
     "errors follow",

@@ -62,7 +62,7 @@ def packet_loss(view: View) -> Faults:
     "pause-storm",
     Severity.HIGH,
     title="NIC pauses the network for a long time",
-    why="the host does not take packets, and stops all senders of its class far into the fabric",
+    why="the host accepts no packets, which stalls senders of this class across the fabric",
     source=COUNTERS,
     remedy="drain this node: check its PCIe link, IOMMU, NUMA and hung processes",
 )
@@ -74,7 +74,7 @@ def pause_storm(view: View) -> Faults:
     "pause-rate",
     Severity.HIGH,
     title="Port is paused far more than its peers",
-    why="one slow receiver or wrong port slows down all that share its class",
+    why="one slow receiver or misconfigured port slows down all traffic of its class",
     source=PRACTICE,
     remedy="find the receiver behind the pauses: the node with a pause storm, a narrow PCIe link "
     "or a wrong MTU",

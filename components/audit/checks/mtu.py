@@ -43,8 +43,8 @@ def mtu_pf(view: View) -> Faults:
     "mtu-vf",
     Severity.HIGH,
     title="MTU of VFs differs from their PF",
-    why="a VF does not follow its PF, and the pod gets the VF's MTU: packets are a sixth as "
-    "large, or are dropped",
+    why="a VF keeps its own MTU and gives it to the pod: packets are a sixth as large, or are "
+    "dropped",
     source=VF_MTU,
     remedy="set the MTU of each idle VF, and mtu in the CNI configuration or the operator's policy",
 )
@@ -96,8 +96,8 @@ def _mtu_in(attachment: Attachment) -> int | None:
     "mtu-rdma",
     Severity.MEDIUM,
     title="RDMA MTU is smaller than it could be",
-    why="Linux takes 96 bytes off and rounds down, so that an MTU of 4096 gives 2048: more "
-    "packets for the same data",
+    why="Linux subtracts 96 bytes and rounds down, so an MTU of 4096 gives 2048: more packets "
+    "for the same data",
     source=IB_ADDR,
     remedy="set the MTU of the rail to 4200 or more on PFs, VFs and switch ports",
 )
@@ -117,9 +117,9 @@ def mtu_rdma(view: View) -> Faults:
     "mtu-switch",
     Severity.HIGH,
     title="MTU of the switch port is smaller than the NIC's",
-    why="the switch drops large packets, and small ones such as ping pass",
+    why="the switch drops large packets, while small ones such as ping pass",
     source=CHAIN,
-    remedy="set the switch port to 9216, or to the largest MTU that it takes",
+    remedy="set the switch port to 9216, or to the largest MTU it supports",
 )
 def mtu_switch(view: View) -> Faults:
     for port, uplink in view.uplinks():

@@ -33,11 +33,10 @@ USUAL_SHARE, FEWEST_PEERS = 2 / 3, 3
     "pcie-link",
     Severity.HIGH,
     title="PCIe link is slower or narrower than the NIC",
-    why="the slot limits the rail, for example to half of it with 8 lanes in place of 16",
+    why="the slot limits the rail: 8 lanes instead of 16 halve its bandwidth",
     source="https://github.com/imbue-ai/cluster-health",
     remedy="power the host off, reseat card and riser, check the slot's bifurcation in the BIOS; "
-    "waive it for a slot "
-    "that is older than the NIC",
+    "if the slot is older than the NIC, waive this",
 )
 def pcie_link(view: View) -> Faults:
     for port in view.ports:
@@ -97,11 +96,10 @@ def pcie_errors(view: View) -> Faults:
 @check(
     "kernel-complaints",
     Severity.HIGH,
-    title="The kernel complains about a NIC",
+    title="The kernel reports a NIC fault",
     why="link state and counters can look fine while the driver has lost the NIC's firmware",
     source=MONITOR,
-    remedy="drain the node and power it off and on; replace the NIC or its firmware if the "
-    "message returns",
+    remedy="drain and power-cycle the node; replace the NIC or its firmware if the message returns",
 )
 def kernel_complaints(view: View) -> Faults:
     for place, reading, lines in view.each(
@@ -127,9 +125,9 @@ def _nic_of(line: str, host: Host) -> str:
     "pci-missing",
     Severity.HIGH,
     title="A NIC or GPU that peers have is missing",
-    why="a card that fell off the bus is in no list, and jobs that count on it fail or wait",
+    why="a card that fell off the bus is listed nowhere, and jobs that need it fail or wait",
     source=MONITOR,
-    remedy="read the kernel's log, power the host off and on, reseat the card",
+    remedy="read the kernel's log, power-cycle the host, reseat the card",
 )
 def pci_missing(view: View) -> Faults:
     having: dict[object, list[tuple[int, frozenset[str]]]] = {}
@@ -200,8 +198,8 @@ def _between(port: Port) -> set[str]:
     title="The IOMMU translates the NIC's memory accesses",
     why="each access is translated, which costs bandwidth and hinders GPUDirect",
     source=IOMMU,
-    remedy="add the kernel argument iommu=pt and reboot; leave it where VMs or untrusted users "
-    "own the devices",
+    remedy="unless VMs or untrusted users own the devices, add the kernel argument iommu=pt and "
+    "reboot",
 )
 def iommu(view: View) -> Faults:
     for port, reading, kind in view.each(view.ports, lambda port: port.pf.iommu_group_type):

@@ -13,10 +13,10 @@ from components.inventory.reading import known
     "not-persistent",
     Severity.HIGH,
     title="MTU, address or VFs change at the next boot",
-    why="after a reboot the host comes up unlike its peers",
+    why="after a reboot the host differs from its peers",
     source=PRACTICE,
-    remedy="write what runs into the file that sets it at boot, and remove other files that set "
-    "the same interface",
+    remedy="write the running values to the file that sets them at boot, and remove others for "
+    "this interface",
 )
 def not_persistent(view: View) -> Faults:
     wrong = {}
@@ -46,7 +46,7 @@ def not_persistent(view: View) -> Faults:
             moved = here in wrong[rail_address] or here in wrong[rail_subnet]
             if set_by and running and not running & set_by and not moved:
                 yield fault(
-                    port, source, f"{file.manager} sets another address", "the address that it has"
+                    port, source, f"{file.manager} sets a different address", "the current address"
                 )
     yield from view.lacking(
         (port for port in view.ports if port.ipv4),

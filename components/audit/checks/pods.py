@@ -65,8 +65,8 @@ def eswitch(view: View) -> Faults:
 @check(
     "allocatable",
     Severity.HIGH,
-    title="Kubernetes offers another number of VFs than there are",
-    why="the device plugin lists VFs once when it starts: VFs made later are never offered, and "
+    title="Kubernetes offers the wrong number of VFs",
+    why="the device plugin lists VFs once when it starts: later VFs are never offered, and "
     "removed ones still are",
     source=PLUGIN,
     remedy="delete the device plugin's pod on this node",
@@ -147,8 +147,8 @@ def _offers_vfs(view: View) -> bool:
 @check(
     "vf-owners",
     Severity.CRITICAL,
-    title="Two owners make the VFs of one PF",
-    why="each resets what the other made, and pods lose their VFs",
+    title="Two owners create the VFs of one PF",
+    why="each undoes the other's work, and pods lose their VFs",
     source=EXTERNAL,
     remedy="remove the PF from the operator's policies, or let the operator create its VFs: "
     "profile sriov_operator",
@@ -174,8 +174,8 @@ def vf_owners(view: View) -> Faults:
 @check(
     "vf-operator",
     Severity.HIGH,
-    title="The SR-IOV operator has not reached its state",
-    why="VFs of the node are as they were before the last policy, or half made",
+    title="The SR-IOV operator has not applied its policy",
+    why="the node's VFs still follow the previous policy, or are half created",
     source=OPERATOR,
     remedy="read the log of the node's sriov-network-config-daemon",
 )
@@ -197,9 +197,9 @@ def vf_operator(view: View) -> Faults:
     "attachment",
     Severity.HIGH,
     title="A network for pods is missing or names an unknown resource",
-    why="pods that name the network or need its resource wait for ever",
+    why="pods that name the network or need its resource wait forever",
     source=MULTUS,
-    remedy="create it in the namespace, with the annotation k8s.v1.cni.cncf.io/resourceName",
+    remedy="create the network in the namespace, with annotation k8s.v1.cni.cncf.io/resourceName",
 )
 def attachment(view: View) -> Faults:
     cluster = view.cluster()
@@ -240,8 +240,8 @@ def plugin_types(network: Attachment) -> set[str]:
     title="RDMA devices are shared by all namespaces, but rdma-cni moves them",
     why="the plugin cannot move a device into a pod: pods fail to start",
     source=MULTUS,
-    remedy="options ib_core netns_mode=0 in /etc/modprobe.d, then reboot: it cannot change while "
-    "namespaces exist",
+    remedy="put options ib_core netns_mode=0 in /etc/modprobe.d and reboot: it cannot change "
+    "while namespaces exist",
 )
 def rdma_namespaces(view: View) -> Faults:
     cluster = view.cluster()
@@ -259,17 +259,17 @@ def rdma_namespaces(view: View) -> Faults:
     "topology-policy",
     Severity.MEDIUM,
     title="The kubelet does not align VFs, GPUs and CPUs",
-    why="a pod may get a VF and CPUs on the far side of the machine",
+    why="a pod may get a VF and CPUs of different NUMA nodes",
     source=TOPOLOGY,
-    remedy="topologyManagerPolicy: restricted in the kubelet's configuration, then restart it on "
-    "the drained node",
+    remedy="set topologyManagerPolicy: restricted in the kubelet's configuration, drain the "
+    "node, restart kubelet",
 )
 def topology_policy(view: View) -> Faults:
     for place, reading, policy in view.each(
         view.places, lambda place: place.host.system.kubelet_topology_policy
     ):
         if policy == "none" and place.host.system.numa_nodes.or_else(2) > 1:
-            yield fault(place, reading, "none", "restricted, or another that aligns")
+            yield fault(place, reading, "none", "restricted, or another aligning policy")
 
 
 @check(
@@ -278,7 +278,7 @@ def topology_policy(view: View) -> Faults:
     title="The node's Kubernetes address is on a rail",
     why="the API, probes and pod networks share the rail with RDMA",
     source=NODE_IP,
-    remedy="--node-ip for the kubelet, then restart it on the drained node",
+    remedy="set --node-ip for the kubelet, then restart it on the drained node",
 )
 def node_ip(view: View) -> Faults:
     cluster, nodes = view.cluster(), _nodes(view)

@@ -29,10 +29,10 @@ def numbers(values: tuple[int, ...]) -> str:
     "qos-trust",
     Severity.HIGH,
     title="NIC ignores the marks of RoCE packets",
-    why="RoCE v2 carries its class in the DSCP: without trust it shares the queue of all other "
-    "traffic, without ECN",
+    why="RoCE v2 carries its class in the DSCP: without trust, RoCE shares the queue of all "
+    "other traffic, without ECN",
     source=QOS,
-    remedy="mlnx_qos -i INTERFACE --trust=dscp, at each boot",
+    remedy="run mlnx_qos -i INTERFACE --trust=dscp at each boot",
 )
 def qos_trust(view: View) -> Faults:
     return view.unlike(view.ports, lambda port: port.pf.qos.trust, "dscp")
@@ -42,9 +42,9 @@ def qos_trust(view: View) -> Faults:
     "global-pause",
     Severity.HIGH,
     title="Global pause is on",
-    why="it stops all classes where priority flow control stops one, and excludes it",
+    why="global pause stops all classes instead of one, and rules out priority flow control",
     source=PAUSE,
-    remedy="ethtool -A INTERFACE autoneg off rx off tx off, at each boot",
+    remedy="run ethtool -A INTERFACE autoneg off rx off tx off at each boot",
 )
 def global_pause(view: View) -> Faults:
     for port in view.ports:
@@ -63,7 +63,7 @@ def global_pause(view: View) -> Faults:
     title="NIC and switch pause different priorities",
     why="one end pauses what the other does not obey: packets are lost without a message",
     source=FLOW,
-    remedy="one set of priorities on both ends: mlnx_qos --pfc and the switch's priority flow "
+    remedy="set the same priorities on both ends: mlnx_qos --pfc and the switch's priority flow "
     "control",
 )
 def pfc_switch(view: View) -> Faults:
@@ -82,7 +82,7 @@ def pfc_switch(view: View) -> Faults:
     why="a fabric is lossless or lossy as a whole: one port that differs drops or pauses the "
     "packets of others",
     source=FLOW,
-    remedy="set the priorities of the rail: mlnx_qos --pfc, at each boot",
+    remedy="set the rail's priorities with mlnx_qos --pfc at each boot",
 )
 def pfc_peers(view: View) -> Faults:
     qos = view.lab.qos if view.lab else None
@@ -100,9 +100,9 @@ def pfc_peers(view: View) -> Faults:
     "dscp-map",
     Severity.HIGH,
     title="NIC and switch put RoCE into different priorities",
-    why="the switch marks and pauses another class than the NIC sends in",
+    why="the switch marks and pauses a different class than the NIC uses",
     source=CUMULUS,
-    remedy="one map on both ends: mlnx_qos --dscp2prio, and the QoS map of the switch",
+    remedy="set the same map on both ends: mlnx_qos --dscp2prio, and the switch's QoS map",
 )
 def dscp_map(view: View) -> Faults:
     roce = of_roce(view)
@@ -120,9 +120,9 @@ def dscp_map(view: View) -> Faults:
     "dcbx",
     Severity.MEDIUM,
     title="The NIC's firmware negotiates DCBX",
-    why="the firmware may overrule trust, priorities and PFC with what the switch offers",
+    why="the firmware may override trust, priorities and PFC with the switch's values",
     source=DCBX,
-    remedy="mlnx_qos -i INTERFACE --dcbx=os, at each boot",
+    remedy="run mlnx_qos -i INTERFACE --dcbx=os at each boot",
 )
 def dcbx(view: View) -> Faults:
     return view.unlike(view.ports, lambda port: port.pf.qos.dcbx_mode, "os")
@@ -151,7 +151,7 @@ def ecn(view: View) -> Faults:
 @check(
     "cnp",
     Severity.MEDIUM,
-    title="Congestion notifications are marked unlike the fabric expects",
+    title="Congestion notifications have the wrong marks",
     why="notifications wait in the queue that they should relieve",
     source=CUMULUS,
     remedy="write /sys/class/net/INTERFACE/ecn/roce_np/cnp_dscp and cnp_802p_prio, or change the "
@@ -179,7 +179,7 @@ def _class_text(value: int) -> str:
     "traffic-class",
     Severity.MEDIUM,
     title="RoCE traffic is not marked as declared",
-    why="programs that set no traffic class send RoCE unmarked, outside of the class with ECN",
+    why="programs that set no traffic class send RoCE unmarked, outside the class with ECN",
     source=PRACTICE,
     remedy="echo 106 > /sys/class/infiniband/DEVICE/tc/1/traffic_class, at each boot",
 )

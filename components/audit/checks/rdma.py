@@ -50,7 +50,7 @@ def rdma_port(view: View) -> Faults:
     "rdma-link-layer",
     Severity.CRITICAL,
     title="Port is in InfiniBand mode",
-    why="an InfiniBand port has no RoCE, and takes no part in an Ethernet rail",
+    why="an InfiniBand port cannot run RoCE or join an Ethernet rail",
     source=PRACTICE,
     remedy="mstconfig -d PCI set LINK_TYPE_P1=2 and a cold reboot, or remove the NIC from the rail",
 )
@@ -88,7 +88,7 @@ def rocev2_gid(view: View) -> Faults:
 @check(
     "rdma-name",
     Severity.HIGH,
-    title="NIC has another name than expected",
+    title="NIC has the wrong name",
     why="device plugins, policies and NCCL_IB_HCA select by name, and miss this NIC",
     source=NAMES,
     remedy="pin the name to the PCI address or MAC with a systemd .link file or a udev rule",
@@ -159,8 +159,7 @@ def _release(kernel: str) -> tuple[int, ...]:
     title="Containers may lock too little memory",
     why="registering memory fails, and NCCL falls back to TCP without an error",
     source=MEMLOCK,
-    remedy="a systemd drop-in for containerd with LimitMEMLOCK=infinity, then restart containerd "
-    "and the pods",
+    remedy="add a systemd drop-in with LimitMEMLOCK=infinity, then restart containerd and the pods",
 )
 def memlock(view: View) -> Faults:
     for place, reading, limit in view.each(

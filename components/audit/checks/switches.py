@@ -24,7 +24,7 @@ UNHEARD = "neither LLDP nor a MAC table shows its switch"
     title="Port is on the switch of another rail",
     why="traffic of two rails crosses at one switch, and isolated rails time out",
     source=LLDP,
-    remedy="swap the cables; if both ends of a pair are listed, they are each other's",
+    remedy="move the cable; if two ports are listed, swap their cables",
 )
 def cross_cabled(view: View) -> Faults:
     declared = {}
@@ -77,9 +77,8 @@ def _on_leaves_of_others(view: View, actual: list[tuple[Port, str]]) -> Faults:
     why="one switch carries all traffic of the GPUs there, and if it fails, they send through "
     "the other socket",
     source=DEEPOPS,
-    remedy="swap the cable with a NIC of the other NUMA node; waive it if your switches carry "
-    "one NUMA node each by "
-    "design",
+    remedy="swap cables with a NIC of the other NUMA node; if each switch serves one NUMA node "
+    "by design, waive this",
 )
 def numa_switch(view: View) -> Faults:
     for place in view.places:
@@ -102,7 +101,7 @@ def numa_switch(view: View) -> Faults:
                         port,
                         _source(port, view.fleet.uplink(port)),
                         others,
-                        "a switch without one of them",
+                        "another switch per NIC",
                     )
 
 
@@ -117,7 +116,7 @@ def _source(port: Port, uplink: AuditUplink | None) -> Reading[object]:
 @check(
     "switch-speed",
     Severity.HIGH,
-    title="Switch port runs at another speed than its peers",
+    title="Switch port's speed differs from its peers",
     why="a collective is as slow as its slowest link",
     source=PRACTICE,
     remedy="compare the port's speed, FEC and breakout with a peer's",
@@ -150,8 +149,8 @@ def _unlike_most(view: View, settings: Collection[Setting]) -> Faults:
 @check(
     "switch-qos",
     Severity.HIGH,
-    title="Switch port has another QoS than its peers",
-    why="one port without marking or pausing drops the packets of all that pass it",
+    title="Switch port's QoS differs from its peers",
+    why="one port without marking or pausing drops packets of all its traffic",
     source=CUMULUS,
     remedy="apply one QoS profile to all ports with hosts, on all switches",
 )

@@ -18,8 +18,8 @@ FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-g
 @check(
     "nic-firmware",
     Severity.MEDIUM,
-    title="NIC firmware differs between equal NICs",
-    why="other versions have other defaults and bugs, so that one host behaves unlike its peers",
+    title="NIC firmware differs between identical NICs",
+    why="versions differ in defaults and bugs, so one host behaves unlike its peers",
     source=CLUSTER_HEALTH,
     remedy="update the minority with mlxfwmanager, drained, one host at a time",
 )
@@ -41,7 +41,7 @@ def _with_firmware(view: View) -> Iterator[Port]:
 @check(
     "nic-model",
     Severity.MEDIUM,
-    title="Another NIC is in the slot than in peers",
+    title="The slot holds a different NIC than its peers",
     why="boards differ in speed, firmware and features",
     source=CLUSTER_HEALTH,
     remedy="swap the card, or accept the difference with a waiver",
@@ -53,18 +53,18 @@ def nic_model(view: View) -> Faults:
 @check(
     "firmware-pending",
     Severity.MEDIUM,
-    title="Settings of the NIC's firmware wait for a boot",
+    title="NIC firmware settings are waiting for a reboot",
     why="the next reboot, whenever that is, changes what the NIC is: its VFs, its link type, its "
     "place on PCIe",
     source=NEXT_BOOT,
-    remedy="drain the node and boot it cold, or set them back with mstconfig",
+    remedy="drain and cold-boot the node, or set them back with mstconfig",
 )
 def firmware_pending(view: View) -> Faults:
     for port, reading, pending in view.each(
         _asked_for_firmware(view), lambda port: port.pf.pending_firmware
     ):
         for value in pending:
-            after = f"{value.next}, as from the next boot on"
+            after = f"{value.next} from the next boot on"
             yield fault(port, reading, f"{value.name} {value.now}", after)
 
 
@@ -80,8 +80,8 @@ def _asked_for_firmware(view: View) -> tuple[Port, ...]:
     "firmware-settings",
     Severity.MEDIUM,
     title="Firmware settings of the NIC differ from peers",
-    why="one NIC that orders writes strictly, or reacts to congestion in another way, slows "
-    "every ring through it",
+    why="one NIC that orders writes strictly, or handles congestion differently, slows every "
+    "ring through it",
     source=OPTIMIZED,
     remedy="set the value that most peers have: with mstconfig and a cold boot, or for "
     "roce_..._en with `mlxreg "
@@ -116,7 +116,7 @@ def _setting(
     "kernel-version",
     Severity.MEDIUM,
     title="Kernel differs from peers",
-    why="drivers are built for one kernel, and its bugs and defaults come with it",
+    why="each kernel has its own drivers, bugs and defaults",
     source=CLUSTER_HEALTH,
     remedy="upgrade the minority and hold the kernel package",
 )
@@ -127,8 +127,8 @@ def kernel_version(view: View) -> Faults:
 @check(
     "driver-not-loaded",
     Severity.MEDIUM,
-    title="A driver is installed that is not the loaded one",
-    why="an upgrade is half done: the next reboot or driver restart brings another driver",
+    title="The installed driver is not the loaded one",
+    why="an upgrade is half done: the next reboot or driver restart loads another driver",
     source=PRACTICE,
     remedy="drain the node and reboot it",
 )
@@ -153,7 +153,7 @@ def driver_not_loaded(view: View) -> Faults:
     "reboot-pending",
     Severity.MEDIUM,
     title="The host waits for a reboot",
-    why="what was upgraded takes effect at the next reboot, whenever that is",
+    why="upgrades take effect only at the next reboot",
     source=PRACTICE,
     remedy="drain the node and reboot it",
 )
@@ -168,8 +168,8 @@ def reboot_pending(view: View) -> Faults:
     "fabric-manager",
     Severity.CRITICAL,
     title="Fabric Manager does not fit the GPU driver",
-    why="Fabric Manager refuses another driver, and without it CUDA does not start on NVSwitch "
-    "systems",
+    why="Fabric Manager refuses other driver versions, and without it CUDA does not start on "
+    "NVSwitch systems",
     source=FABRIC_MANAGER,
     remedy="install the Fabric Manager of the driver's version and restart nvidia-fabricmanager",
 )
