@@ -37,13 +37,12 @@ VERBS = {
         "discover": "Draft a lab file of an existing cluster, with open questions and what `up` "
         "would change.",
         "plan": "Show what `pulumi up` would change on each host, without changing anything.",
-        "evidence": "Collect what settles our assumptions about hosts, redacted, in one archive "
-        "for an issue.",
+        "evidence": "Collect redacted facts about hosts in one archive for an issue.",
         "audit": "Find what is wrong in a cluster: against the lab file, the peers and good "
         "practice.",
     },
     "Watch a lab": {
-        "metrics": "Print alert rules, a board and the verdict, for Prometheus and Grafana.",
+        "metrics": "Print alert rules, a dashboard and the verdict, for Prometheus and Grafana.",
     },
     "Review a change": {
         "review": "Print one comment for code review from `pulumi preview --json`.",
@@ -102,7 +101,7 @@ class VerbGroup(click.Group):
     epilog=examples("rocelab report --stack lab", "rocelab ports --help"),
 )
 def rocelab() -> None:
-    """Look at RDMA labs, measure them, and prepare what they need.
+    """Inspect RDMA labs, measure them, and prepare what they need.
 
     `pulumi up` builds a lab; no command here changes its state.
     """
@@ -135,7 +134,7 @@ def _reported(error: Exception) -> Exit:
         case LabError():
             message = str(error)
         case ModuleNotFoundError() if error.name and error.name.startswith("pyV"):
-            message = "this lab's vCenter is read with pyVmomi: pip install 'rocelab[vsphere]'"
+            message = "reading this lab's vCenter needs pyVmomi: pip install 'rocelab[vsphere]'"
         case OSError() if error.filename is not None:
             message = f"{error.filename}: {error.strerror}"
         case OSError() if error.errno in UNWRITABLE:

@@ -108,9 +108,9 @@ def command(
 ) -> Exit:
     """Find what is wrong: against the lab file, the majority of peers, and good practice.
 
-    Nothing is changed. Without --from it looks first, as `rocelab look` with the same options. It
-    compares with a lab file if you name one, or if it looks at a lab. Exit code 4 means that a
-    host, a switch or the cluster was not read.
+    Nothing is changed. Without --from it reads the hosts first, as `rocelab look` with the same
+    options. It compares with a lab file if you name one, or if it reads a lab. Exit code 4 means
+    that a host, a switch or the cluster was not read.
     """
     source = audit_options.source
     if source and options.sets:

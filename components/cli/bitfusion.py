@@ -32,8 +32,8 @@ from components.validation.by_hand import Screen, until_told
     "--inside",
     default="",
     metavar="WORDS",
-    help="Command before the sample, where only an image has it. "
-    f"The guide's: --inside '{IN_IMAGE} IMAGE'.",
+    help="Prefix of the sample's command, if only an image has it. The guide's: --inside "
+    f"'{IN_IMAGE} IMAGE'.",
 )
 @click.option(
     "--wait-s",
@@ -41,18 +41,18 @@ from components.validation.by_hand import Screen, until_told
     default=120,
     show_default=True,
     metavar="S",
-    help="Seconds that each measurement waits for its other end to listen on the server.",
+    help="Seconds each measurement waits for the server to listen.",
 )
 @json_option
 def command(stack: Stack, plan: bool, inside: str, wait_s: float, as_json: bool) -> Exit:
     """Prove that each Bitfusion client works with each server.
 
     On each client it runs a sample on a GPU of each server, and measures latency and bandwidth.
-    Servers are
-    appliances: start the other end of a measurement there yourself when its command is printed.
+    Servers are appliances: when a command for the server is printed, run it there yourself.
 
     It fails when a sample does not run, a latency is above its limit, or nothing listens on a
-    server. A simulated lab is not rated. Never run against the product, which VMware has ended.
+    server. A simulated lab is not rated. Not tested against the product, which VMware has
+    discontinued.
     """
     lab = stack.lab()
     planned = checks(lab)

@@ -61,7 +61,7 @@ def command(
     """Draft a lab file of a cluster that exists, without changing anything.
 
     Writes Pulumi.NAME.yaml, questions.md with what the evidence does not decide, and first-up.md
-    with what the first `pulumi up` changes. Without --from it looks first, as `rocelab look` does.
+    with what the first `pulumi up` changes. Without --from it runs `rocelab look` first.
 
     Exit code 1 means that questions are open, 4 that hosts were not read.
     """

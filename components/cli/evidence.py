@@ -36,7 +36,7 @@ PLURALS = {"IPv4 address": "IPv4 addresses", "IPv6 address": "IPv6 addresses"}
 @click.option("--yes", is_flag=True, help="Write it without showing it first.")
 @json_option
 def command(stack: Stack, options: LookOptions, out: Path, yes: bool, as_json: bool) -> Exit:
-    """Collect what settles our assumptions about hosts in one archive, without identities.
+    """Collect facts about hosts in one archive, without identities.
 
     It reads as `rocelab look` does and changes nothing. Names, addresses, serial numbers, UUIDs and
     keys become placeholders, the same one for the same value. You see what was removed and the
@@ -45,7 +45,7 @@ def command(stack: Stack, options: LookOptions, out: Path, yes: bool, as_json: b
     One host or a pair is enough. Exit code 4 means that a host was not read.
     """
     if not (yes or sys.stdin.isatty()):
-        raise click.UsageError("without a terminal nobody can look at the result first: add --yes")
+        raise click.UsageError("without a terminal you cannot review the result first: add --yes")
     require_writable(out)
     bundle = gather(request_of(options, stack), secrets.token_bytes(32), say)
     unread = {host.name: host.unread for host in bundle.unread}
@@ -59,7 +59,7 @@ def command(stack: Stack, options: LookOptions, out: Path, yes: bool, as_json: b
     text, file = "", ""
     if recorded:
         file, count = str(out), plural(len(bundle.files), "file")
-        text = f"{_removed(bundle)}\n{out}: {count}; look at it before you send it"
+        text = f"{_removed(bundle)}\n{out}: {count}; review it before you send it"
     counts = {}
     for kind, values in bundle.removed.items():
         counts[kind] = len(values)

@@ -68,7 +68,7 @@ KEPT_LOOK = "gate.json"
     type=click.IntRange(1, 1440),
     default=30,
     show_default=True,
-    help="With --format: after this time a result is unknown; how long a Job waits.",
+    help="With --format: age after which a result is unknown; how long a Job waits.",
 )
 @json_option
 def command(
@@ -86,7 +86,7 @@ def command(
     """Say in one line whether jobs may start: verdict, what changed since, and a fresh audit.
 
     It reads hosts, switches and cluster, and changes nothing; only --publish writes to the cluster.
-    It never drains a node. Exit code 0: open, 1: closed, 4: something that decides was not read.
+    It never drains a node. Exit code 0: open, 1: closed, 4: unknown, a deciding part is unread.
     """
     if kind:
         click.echo(_scheduler_text(kind, results, minutes), nl=False)
@@ -129,7 +129,7 @@ def _states(lab: Lab, names: tuple[str, ...]) -> dict[str, str]:
         if name not in states:
             known = ", ".join(folded(states))
             raise click.BadParameter(
-                f"{name} is not a node of {lab.name}: {known}", param_hint="--node"
+                f"{name} is not a node of {lab.name}; nodes: {known}", param_hint="--node"
             )
     return {name: states[name] for name in names or states}
 
@@ -165,6 +165,6 @@ def _publish(stack: Stack, lab: Lab, gate: LabGate, inventory: Inventory) -> Non
             kube_names[host.name] = node.name
     kubeconfig = credentials.kubeconfig(lab, stack.secret, stack.root)
     if kubeconfig is None:
-        raise LabError("--publish: the stack has no kubeconfig")
+        raise LabError("--publish: the stack has no kubeconfig; use --results")
     with KubernetesApi(kubeconfig) as api:
         publish(api, gate, kube_names, taint=lab.cluster.gate == "taint")

@@ -14,9 +14,7 @@ from components.validation.history import history_of
 
 @verb("rocelab history --stack dgx")
 @stack_options
-@click.option(
-    "--state", is_flag=True, help="Read the stack's state, even where the store has runs."
-)
+@click.option("--state", is_flag=True, help="Read the stack's state, even if the store has runs.")
 @json_option
 def command(stack: Stack, state: bool, as_json: bool) -> None:
     """List a lab's last runs: verdicts, values, and the run that new ones are compared with.

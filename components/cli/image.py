@@ -31,7 +31,7 @@ def command() -> None:
 def list_(stack: Stack, as_json: bool) -> None:
     """List every image that the lab pulls.
 
-    Where the lab pulls an image from a mirror, that name follows behind a tab.
+    If the lab pulls an image from a mirror, the mirror's name follows a tab.
     """
     lab = stack.lab()
     pulled = {image: image for image in images_of(lab)}
@@ -71,14 +71,12 @@ def _target_options(verb: Verb) -> Verb:
     )
     return stack_options(
         which(
-            click.option("--to", metavar="IMAGE", help="Another name than in the lab file.")(verb)
+            click.option("--to", metavar="IMAGE", help="Use this name, not the lab file's.")(verb)
         )
     )
 
 
-tool_option = click.option(
-    "--tool", type=click.Choice(TOOLS), help="Default: the first of them on PATH."
-)
+tool_option = click.option("--tool", type=click.Choice(TOOLS), help="Default: the first on PATH.")
 
 
 @command.command("show", epilog=examples("rocelab image show --stack dgx > Dockerfile"))
@@ -146,9 +144,7 @@ def check(image: Path, as_json: bool) -> Exit:
     )
 )
 @click.argument("image", type=UNPACKED)
-@click.option(
-    "--from", "base", required=True, metavar="REF", help="The image's name where it is built."
-)
+@click.option("--from", "base", required=True, metavar="REF", help="Base image to build from.")
 @click.option("--bitfusion", is_flag=True, help="Also install the Bitfusion client of the lab.")
 @stack_options
 def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> None:

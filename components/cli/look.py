@@ -86,7 +86,7 @@ def look_options(run: Verb) -> Verb:
     @click.option(
         "--known-hosts",
         type=FILE,
-        help="Host keys; hosts that it does not name are not read.",
+        help="File of host keys; hosts missing there are not read.",
     )
     @click.option(
         "--key",

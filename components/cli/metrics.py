@@ -16,7 +16,7 @@ from stacks.safe_yaml import to_yaml
     )
 )
 def command() -> None:
-    """Print alert rules, a board and the verdict, for Prometheus and Grafana."""
+    """Print alert rules, a dashboard and the verdict, for Prometheus and Grafana."""
 
 
 @command.command(epilog=examples("rocelab metrics rules --stack dgx | promtool check rules"))
@@ -29,7 +29,7 @@ def rules(stack: Stack) -> None:
 @command.command(epilog=examples("rocelab metrics dashboard --stack dgx > dgx.json"))
 @stack_options
 def dashboard(stack: Stack) -> None:
-    """Print a board of the lab, to be imported into Grafana."""
+    """Print a dashboard of the lab to import into Grafana."""
     show("", board_of(stack.lab()), as_json=True)
 
 

@@ -29,7 +29,7 @@ from stacks.words import plural
 @stack_options
 @json_option
 def command(stack: Stack, as_json: bool) -> Exit:
-    """Show what `pulumi up` would change on each host, before the first one too.
+    """Show what `pulumi up` would change on each host, even before the first `up`.
 
     It reads the hosts over SSH, with sudo, and changes nothing: no lock, no file, no state. It
     needs no Pulumi login and no cluster. It shows settings and their effect, VFs that would be

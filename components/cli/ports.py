@@ -19,9 +19,7 @@ from stacks.words import plural
 
 @verb("rocelab ports --stack dgx", "rocelab ports --stack dgx --check")
 @stack_options
-@click.option(
-    "--check", is_flag=True, help="Try each connection over SSH, from where it has to be open."
-)
+@click.option("--check", is_flag=True, help="Over SSH, try each connection from its source.")
 @json_option
 def command(stack: Stack, check: bool, as_json: bool) -> Exit:
     """Print the port matrix of a lab, or check that every port is reachable."""

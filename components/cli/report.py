@@ -52,7 +52,7 @@ def _format_options(run: Verb) -> Verb:
     type=FILE,
     help="Read this `pulumi stack output --json`, not the stack.",
 )
-@click.option("--store", type=FOLDER, help="The lab's runs, if they are elsewhere.")
+@click.option("--store", type=FOLDER, help="Folder of the lab's runs, if elsewhere.")
 @click.option(
     "--folder",
     type=FOLDER,
@@ -64,8 +64,8 @@ def _format_options(run: Verb) -> Verb:
     "up",
     type=(int, Instant()),
     metavar="STATUS BEGUN",
-    help=f"Exit status of the up before, and when it began ({INSTANT}): what a failed one did "
-    "not measure is stale.",
+    help=f"Exit status of the last up, and when it began ({INSTANT}): what a failed up did not "
+    "measure is stale.",
 )
 @click.option("--json", "as_json", is_flag=True, help=f"Print {FORMATS['json'].is_for}.")
 def command(

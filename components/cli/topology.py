@@ -57,5 +57,5 @@ def command(stack: Stack, inventory: Path | None, form: str) -> None:
         words = ("stack", "output", "topology", "--json", "--stack", stack.name)
         topology = Topology.model_validate_json(ask_pulumi(*words))
     if topology.unknown:
-        click.echo(f"no cable is known of {some(topology.unknown, 5)}", err=True)
+        click.echo(f"cables unknown: {some(topology.unknown, 5)}", err=True)
     click.echo(FORMATS[form](topology), nl=False)
