@@ -135,7 +135,9 @@ class Stack:
         except UnreachableError as error:
             if "no stack named" not in str(error):
                 raise
-            raise UnreachableError(f"{error}. make up makes it, on hardware pulumi up") from None
+            raise UnreachableError(
+                f"{error}. Create it: make up, or on hardware pulumi up"
+            ) from None
 
 
 def project_root(folder: Path) -> Path:

@@ -80,8 +80,7 @@ def _unicast(value: Addressed) -> Addressed:
     ends = (value[0], value[-1]) if isinstance(value, IPv4Network) else (value,)
     if not all(1 <= end.packed[0] <= 223 for end in ends):
         raise ValueError(
-            "outside 1.0.0.0 to 223.255.255.255, where machines have their addresses; choose "
-            "another"
+            "outside 1.0.0.0 to 223.255.255.255, the range for machines; choose another"
         )
     return value
 

@@ -307,7 +307,9 @@ class Benchmarks(Section):
     def _labels_are_not_rocelab_s_own(self) -> Self:
         for key in (*self.labels, *self.annotations):
             if key.startswith(OWN_KEYS):
-                raise ValueError(f"{key} is a key by which jobs and networks are found; remove it")
+                raise ValueError(
+                    f"rocelab, the MPI operator or Multus sets {key} itself; remove it"
+                )
         return self
 
     @model_validator(mode="after")

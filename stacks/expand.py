@@ -423,9 +423,7 @@ class _Expansion:
             _given(group, "names", "address", "native_vlans", "ports"),
         )
         if "name" in given:
-            self._faults.append(
-                Fault((*at, "name"), "a group has names instead; remove one of the two")
-            )
+            self._faults.append(Fault((*at, "name"), "a group takes names, not name; remove name"))
         for index, name in enumerate(names):
             switch = {**given, "name": name}
             path = self._add("switches", self._switches, Origin(at, name), switch)

@@ -116,9 +116,9 @@ def refusal(config_map: Manifest | None, owner: str, also_ours: Sequence[str] = 
     if config_map is None or theirs in (owner, *also_ours):
         return None
     return (
-        f"this cluster belongs to {theirs or 'an unnamed owner'}, not to {owner}; name another, or "
-        "destroy that lab first. If it no longer exists, run "
-        f"kubectl -n {NAMESPACE} delete configmap {NAME}"
+        f"this cluster belongs to {theirs or 'an unnamed owner'}, not to {owner}; use another "
+        f"cluster, or destroy that lab first. If it no longer exists, run kubectl -n {NAMESPACE} "
+        f"delete configmap {NAME}"
     )
 
 

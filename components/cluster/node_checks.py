@@ -127,7 +127,7 @@ def node_faults(
 ) -> list[str]:
     """Why no job can run on a node; empty when one can."""
     if node is None:
-        return [f"the cluster has no node {name}: it has not joined, or has another name there"]
+        return [f"the cluster has no node {name}: it has not joined, or joined under another name"]
     faults = []
     if not _is_ready(node):
         faults.append("not Ready: see kubectl describe node")

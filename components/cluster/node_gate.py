@@ -108,7 +108,7 @@ def look(api: KubernetesApi, spec: GateSpec) -> Faults:
     for path in spec.networks:
         _, _, within, _, network = path.rsplit("/", 4)
         if api.get(path) is None:
-            missing = "does not exist, so no pod that names it starts"
+            missing = "does not exist, so pods that name it cannot start"
             faults[f"network {within}/{network}"] = [missing]
     return {name: reasons for name, reasons in faults.items() if reasons}
 

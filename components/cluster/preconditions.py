@@ -128,7 +128,7 @@ def _operators(cluster: Cluster) -> Iterator[Precondition]:
 def _installed(where: str, kind: str, install: str) -> Precondition:
     return Precondition(
         path=f"{DEFINITIONS}/{kind}",
-        fault=f"{where}: the cluster does not know {kind}. Install its operator: {install}",
+        fault=f"{where}: the cluster has no kind {kind}. Install its operator: {install}",
     )
 
 

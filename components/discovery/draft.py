@@ -160,8 +160,8 @@ def _no_port(hosts: Sequence[Host]) -> Question:
     return Question(
         code="no-port",
         nodes=tuple(host.name for host in hosts),
-        text="Where are the NICs of the rails? No port can be one: it takes an RDMA device of "
-        "the driver mlx5_core.",
+        text="Where are the NICs of the rails? No port qualifies: a rail needs an RDMA device of "
+        "driver mlx5_core.",
         evidence=(*evidence.lines(), "the notices below say why ports were left out"),
     )
 

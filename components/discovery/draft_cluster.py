@@ -103,8 +103,8 @@ def _whether_to_adopt(cluster: Cluster, networks: Sequence[_PodNetwork]) -> Ques
     states = len(cluster.sriov_node_states.or_else(()))
     return Question(
         code="cluster",
-        text="Should rocelab manage what carries the rails into the cluster's pods? "
-        "`up` then installs its own agents.",
+        text="Should rocelab manage the agents that give pods access to the rails? `up` then "
+        "installs its own.",
         evidence=(
             f"networks: {some([network.place for network in networks], 8) or 'none'}",
             f"agents: {some(agents, 8) or 'none'}",
@@ -135,7 +135,7 @@ def _adopted(adoption: _Adoption) -> Entry:
     cluster, plan = adoption.cluster, adoption.plan
     chosen = _chosen(adoption)
     if not chosen:
-        raise _LeftOutError("no rail has a network of its own in it")
+        raise _LeftOutError("none of its networks belongs to exactly one rail")
     kinds = {network.kind for network in chosen.values()}
     if len(kinds) > 1 or not kinds <= {"sriov", "macvlan"}:
         raise _LeftOutError(
@@ -202,7 +202,7 @@ def _which_networks(rails: Sequence[str], networks: Sequence[_PodNetwork]) -> Qu
         evidence.append(f"{network.place}: {resource}, VLAN {network.vlan_id}")
     return Question(
         code="network",
-        text=f"Which networks are those of {', '.join(rails)}? Neither VLAN nor policy says so.",
+        text=f"Which networks belong to {', '.join(rails)}? Neither VLAN nor policy says so.",
         evidence=tuple(evidence),
         answer="networks:\n" + "\n".join(f"  {rail}: NAMESPACE/NAME" for rail in rails),
     )

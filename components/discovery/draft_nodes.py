@@ -145,7 +145,7 @@ class _Nodes:
                 node["pfs"].append(_pf(rail, network, network.ports[host.name]))
         refusal = _refusal(node)
         if not node["pfs"]:
-            text = "it has no port on a rail that is decided"
+            text = "it has no port on a decided rail"
             if not host.pfs.is_known:
                 text = f"its NICs: {host.pfs.unknown}"
             self._plan.notice("no-rail", text, [host.name])
@@ -173,7 +173,7 @@ class _Nodes:
 def _refusal(node: Entry) -> str:
     """Why a host cannot be a node, such as a name that is too long; empty where it can."""
     if not node["name"]:
-        return "it has no name of its own that is a DNS label"
+        return "it has no unique name that is a DNS label"
     if not node["management_interface"]:
         return "the interface that SSH arrives on is unknown"
     try:
@@ -213,14 +213,16 @@ def _deviations(
         if port is None:
             continue
         if port.mtu_bytes != network.mtu_bytes:
-            yield f"{rail}: MTU {port.mtu_bytes or 'unknown'}, and {network.mtu_bytes} at its peers"
+            yield (
+                f"{rail}: MTU {port.mtu_bytes or 'unknown'}, but {network.mtu_bytes} on its peers"
+            )
         if port.carrier is False or (port.up is False and not network.is_given):
             yield f"{rail}: {port.interface} has no link"
         if port.vfs is None:
-            yield f"{rail}: how many VFs {port.interface} has is unknown"
+            yield f"{rail}: {port.interface}'s number of VFs is unknown"
     own = host.system.rdma_namespaces.value
     if own is not None and own != namespaces:
-        yield f"RDMA namespaces are {own}, and {namespaces or 'mixed'} at its peers"
+        yield f"RDMA namespaces are {own}, but {namespaces or 'mixed'} on its peers"
 
 
 def _management_interface(host: Host) -> str:

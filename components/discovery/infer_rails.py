@@ -228,7 +228,7 @@ class _Inference:
     def _ask_about_a_place(self, column: _Column, *, contradiction: bool) -> None:
         code, why = "other-model", "It shares no leaf or subnet with a decided rail."
         if contradiction:
-            code, why = "contradiction", "Its leaf and its subnet are those of different ones."
+            code, why = "contradiction", "Its leaf and its subnet belong to different rails."
         text = f"Which rail is {column.name} of {column.server} on? {why}"
         self._ask(code, text, column.ports)
 

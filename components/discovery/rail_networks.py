@@ -114,7 +114,7 @@ def _network_of(rail: RailOfPorts, plan: DraftPlan) -> RailNetwork | None:
     routed = len(subnets) > 1 or any(subnet.prefixlen >= LINK_PREFIX for subnet in subnets)
     lost = [node for node in addresses if routed and not rail.ports[node].gateway]
     if lost and len(lost) * 2 >= len(addresses):
-        text = f"{rail.name} has {len(subnets)} subnets: which router leads from one to another?"
+        text = f"{rail.name} has {len(subnets)} subnets: which router connects them?"
         plan.questions.append(_question("no-gateway", rail, text))
         return None
     odd |= dict.fromkeys(lost, "no route names its router")
@@ -231,7 +231,7 @@ def _one_subnet(subnet: IPv4Network, ports: Sequence[RailPort]) -> Question:
     return Question(
         code="one-subnet",
         nodes=tuple(by_node),
-        text=f"{interfaces} are all in {subnet}, and a lab file has one subnet per rail. "
-        "Which gets which new one?",
+        text=f"{interfaces} are all in {subnet}, and a lab file has one subnet per rail. Which "
+        "interface gets which new subnet?",
         evidence=(*rows, *WHY_AND_HOW),
     )

@@ -104,7 +104,7 @@ def stale(measured: MeasuredState, name: str, host: Host | None) -> Iterator[Gat
         yield GateReason(code="stale", text=text)
     before = measured.hosts.get(name)
     if before is None:
-        yield GateReason(code="stale", text="it was not there when the lab was measured")
+        yield GateReason(code="stale", text="it was not in the last measurement")
     elif host is not None and not host.unread:
         for text in changed_since({name: before}, {name: _current(before, host)}):
             yield GateReason(code="stale", text=text.removeprefix(f"{name}: "))

@@ -33,7 +33,7 @@ def measured_state(stack: Stack, lab: Lab, file: Path | None) -> MeasuredState |
         verdict = Summary.model_validate(outputs["verdict"])
     except ValidationError:
         raise LabError(
-            f"stack {stack.name}: another version of this program wrote the verdict: run pulumi up"
+            f"stack {stack.name}: another version of rocelab wrote the verdict: run pulumi up"
         ) from None
     changes = _moved_cables(lab, verdict, stack.root)
     plan = plan_of(lab)
@@ -57,6 +57,6 @@ def _moved_cables(lab: Lab, verdict: Summary, root: Path) -> dict[str, list[str]
         for node, leaf in rail.leaves.items():
             old = before.get((node, rail.rail), leaf)
             if old != leaf:
-                text = f"{rail.rail} was cabled to {old}, and is to {leaf} now"
+                text = f"{rail.rail} was cabled to {old}, now to {leaf}"
                 moved.setdefault(node, []).append(text)
     return moved

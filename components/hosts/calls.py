@@ -105,7 +105,7 @@ class HostCalls:
         if verb == "probe" or not isinstance(deadline_s, int):
             deadline_s = PROBE_S if verb in ("probe", "plan") else DEADLINE_S
         answer_s = deadline_s + SPARE_S
-        what = f"{document.get('host') or endpoint.place}: waits for the end of {verb}"
+        what = f"{document.get('host') or endpoint.place}: waiting for {verb} to end"
         async with announced(lambda: what, self._say):
             try:
                 out = await self.run(endpoint, command, sent, answer_s)
@@ -184,7 +184,7 @@ def command_of(verb: str) -> str:
 
 def _printed(endpoint: Endpoint, done: CommandResult) -> str:
     if done.code is None:
-        raise BrokenError(f"{endpoint.place}: the connection ended in the middle")
+        raise BrokenError(f"{endpoint.place}: the connection broke mid-command")
     if done.code:
         last = " / ".join(done.err.strip().splitlines()[-2:])
         raise NoAnswerError(f"{endpoint.place}: the command exited with {done.code}: {last[:300]}")
@@ -202,7 +202,7 @@ def parse_report(out: str) -> Report:
         fields.pop("schema")
         return Report(**fields)
     except (IndexError, ValueError, TypeError, KeyError, AttributeError):
-        raise NoAnswerError(f"printed {out.strip()[-200:]!r} instead of a report") from None
+        raise NoAnswerError(f"printed {out.strip()[-200:]!r}, not a report") from None
 
 
 async def each(names: Mapping[str, T], act: Callable[[str, T], Awaitable[None]]) -> None:

@@ -247,7 +247,7 @@ CAUSES = (
     ),
     (
         ("unable to authenticate", "no supported methods"),
-        "refuses the login: wrong user, or a key that it does not know, perhaps a rotated one",
+        "refuses the login: wrong user, or a key that is not authorized there (rotated?)",
     ),
     (("connection refused",), "refuses the connection: check that sshd is running"),
     (("no route to host", "network is unreachable"), "cannot be reached: no route"),

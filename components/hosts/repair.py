@@ -33,10 +33,10 @@ STUCK = (
     "it is"
 )
 REBOOT_HINTS = {
-    "never": "nothing is set; set hosts.reboot: stage and reboot it yourself, or "
+    "never": "not applied yet; set hosts.reboot: stage and reboot it yourself, or "
     "hosts.reboot: roll",
-    "stage": "what is set holds from the next boot on: drain and reboot it, then "
-    "pulumi up --refresh",
+    "stage": "the new values apply from the next boot on: drain and reboot it, then pulumi up "
+    "--refresh",
     "roll": "it will be rebooted in the rolling reboot",
 }
 """What follows for a host that waits for a reboot, by `hosts.reboot`."""

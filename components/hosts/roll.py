@@ -83,7 +83,7 @@ class Roll:
         self.crew.say(f"{name}: cordoned and drained")
         was_open = await asyncio.to_thread(self.drainer.cordon, name)
         try:
-            async with announced(lambda: f"{name}: waits until its pods are gone", self.crew.say):
+            async with announced(lambda: f"{name}: waiting for its pods to end", self.crew.say):
                 await asyncio.to_thread(self.drainer.empty, name)
         except DrainError:
             if was_open:
@@ -100,7 +100,7 @@ class Roll:
         deadline = time.monotonic() + self.crew.policy.reboot_wait_s
         last: NoAnswerError | None = None
         async with announced(
-            lambda: f"{name}: is not back after its reboot ({last or 'same boot'})", self.crew.say
+            lambda: f"{name}: not back from its reboot yet ({last or 'same boot'})", self.crew.say
         ):
             while time.monotonic() < deadline:
                 await asyncio.sleep(PAUSE_S)

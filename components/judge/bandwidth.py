@@ -197,7 +197,7 @@ def _find_causes(case: Judged, row: ResultRow) -> None:
         )
     if row.size_bytes is not None and row.size_bytes % 64 and program != "ucx_perftest":
         assessment.find(
-            "ODD_SIZE", f"{row.size_bytes} bytes are no multiple of 64", "repeat with -s 65536"
+            "ODD_SIZE", f"{row.size_bytes} bytes are not a multiple of 64", "repeat with -s 65536"
         )
     if facts.rdma_cm:
         assessment.find(

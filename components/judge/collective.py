@@ -80,7 +80,7 @@ def _useless(case: Judged, ranks: int | None) -> bool:
     elif assessment.has("WRONG_VALUES"):
         assessment.decide(
             "broken",
-            "the data are wrong; a fast wrong result is no result",
+            "the data is wrong, so the speed means nothing",
             "dmesg | grep -i -E 'xid|AER'; the same test with -c 1 and NCCL_* unset",
         )
     elif assessment.has("CONTRADICTION"):
@@ -432,7 +432,7 @@ def _above_bound(case: Judged, limits: Limits) -> None:
         code = "ABOVE_BOUND"
         if assessment.has("SHARP"):
             assessment.decide(
-                "good", "above the bound without switches that add up; the log names SHARP"
+                "good", "above the bound without in-network reduction; the log names SHARP"
             )
             return
     assessment.find(
@@ -463,8 +463,8 @@ def _find_causes(case: Judged, limits: Limits) -> None:
     if FAR_GPUS[0] <= share <= FAR_GPUS[1] and limits.size_bytes >= LARGE_BYTES:
         assessment.find(
             "GPU_FAR",
-            f"{share:.0%} of the NICs, as published runs have it whose GPUs and NICs are not near "
-            "each other: 25 to 30 of 50 GB/s, where near ones have 46",
+            f"{share:.0%} of the NICs, typical of published runs whose GPUs and NICs are far "
+            "apart: 25 to 30 of 50 GB/s, against 46 when near",
             "nvidia-smi topo -m: each GPU and its NIC under one PCIe switch; GDRDMA in NCCL's log",
         )
     if not assessment.has("GPUDIRECT_OFF", "SOCKETS"):

@@ -42,7 +42,7 @@ def _training(case: Judged) -> None:
 def _unknown(case: Judged) -> None:
     case.assessment.measured(case.last, "Gbit/s")
     case.assessment.leave_open(
-        "the text does not say which test measured this",
+        "the text does not say which test produced this",
         "the program that printed it, such as ib_write_bw or all_reduce_perf",
     )
 
@@ -85,7 +85,7 @@ def _find_differences(case: Judged) -> None:
             case.assessment.find(
                 "LOG_DIFFERS",
                 f"the {what} is {logged:g} in the log, {stated:g} by option, lab file or inventory",
-                "the option counts here: see which of them is right",
+                "the option is used here: check which is right",
             )
 
 

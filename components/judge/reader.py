@@ -190,7 +190,7 @@ def _without_doubles(results: list[Result]) -> list[Result]:
 def _name_gaps(result: Result) -> None:
     """What a whole log has and this one lacks, and what its rows say of the ranks."""
     if result.damaged:
-        result.gaps.append(f"{plural(result.damaged, 'damaged row')}, which count for nothing")
+        result.gaps.append(f"{plural(result.damaged, 'damaged row')}, which were ignored")
     if result.claim:
         return
     has_footer = result.program.startswith("ib_") or result.of_nccl_tests

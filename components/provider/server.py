@@ -381,9 +381,9 @@ def _state(resource: AnyResource, struct: Any) -> Properties:
     except ValidationError as error:
         fault = _faults(error)[0]
         raise LabError(
-            "another version of rocelab wrote this resource's state "
-            f"({fault.property}: {fault.reason}). Destroy the stack with that version first; "
-            "CHANGELOG.md says which versions go together"
+            f"another version of rocelab wrote this resource's state ({fault.property}: "
+            f"{fault.reason}). Destroy the stack with that version first; CHANGELOG.md says "
+            "which versions are compatible"
         ) from None
 
 

@@ -255,7 +255,7 @@ class Sources:
             parts.append((anchor_of(*group), title, names, 1))
         if others:
             title = f"{plural(len(others), 'other output')}: "
-            title += "ends of servers, logs of jobs, looks at hosts"
+            title += "server ends, job logs, host inventories"
             parts.append((anchor_of(OTHERS), title, others, 0))
         room, groups = MOST_LISTED, []
         for anchor, title, names, brief in parts:
@@ -375,9 +375,9 @@ def _sizes(record: RunRecord) -> Shown | None:
     charts = []
     for index, test in enumerate(sizes(record)):
         pairs = max(band.curves for band in test.bands)
-        note = "one pair a rail"
+        note = "one pair per rail"
         if pairs > 1:
-            note = f"median of {pairs} pairs a rail, with their range"
+            note = f"median of {pairs} pairs per rail, with their range"
         if test.latency:
             note += "; dashed: p99"
         elif test.line_rate_gbit_s:

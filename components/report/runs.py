@@ -120,10 +120,10 @@ def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
 def how_to_measure(lab: Lab) -> str:
     """How to get a first run."""
     if lab.benchmarks is None or lab.benchmarks.mode == "off":
-        return "benchmarks.mode is off, set it to warn or enforce"
+        return "set benchmarks.mode to warn or enforce"
     if lab.simulated:
-        return "make up does that"
-    return "pulumi up does that"
+        return "run make up"
+    return "run pulumi up"
 
 
 def history_in_state(stack: Stack, lab: Lab, store: Path) -> History:
@@ -140,7 +140,7 @@ def history_in_state(stack: Stack, lab: Lab, store: Path) -> History:
         raise UnreachableError(f"the store has no runs, and {error}") from None
     except UnreachableError as error:
         raise UnreachableError(
-            f"no run of lab {lab.name} was found: {error}. Where it has never been measured, "
+            f"no run of lab {lab.name} was found: {error}. If it was never measured, "
             f"{how_to_measure(lab)}; its store is {store}"
         ) from None
     known = history_in(measured.get("history", {})).known

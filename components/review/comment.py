@@ -148,7 +148,7 @@ def _footer(comment: Comment) -> list[str]:
     remarks = [escaped(comment.note)] if comment.note else []
     if comment.facts_read:
         span = " to ".join(dict.fromkeys(comment.facts_read))
-        remarks.append(f"VFs in use as the hosts said at {span} UTC")
+        remarks.append(f"VFs in use as hosts reported at {span} UTC")
     if remarks:
         return [f"<sub>{'; '.join(remarks)}</sub>"]
     return []

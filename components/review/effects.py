@@ -183,7 +183,7 @@ def _silent(preview: Preview) -> Iterator[Effect]:
     for diagnostic in preview.diagnostics:
         silence = SILENT_HOST.match(diagnostic.text)
         if diagnostic.level == "warning" and silence:
-            what = f"{silence['reason']}; its changes are those against the last run"
+            what = f"{silence['reason']}; its changes are relative to the last run"
             yield Effect(kind=Kind.UNREAD, name=silence["name"], what=what)
 
 

@@ -15,8 +15,8 @@ from stacks.faults import SECRET_KEY
 
 STREAMING = "PULUMI_ENABLE_STREAMING_JSON_PREVIEW"
 NO_PREVIEW = (
-    "this is no complete preview ({}); write it with `pulumi preview --json > preview.json`, "
-    f"without stderr and without {STREAMING}"
+    "not a complete preview ({}); write it with `pulumi preview --json > preview.json`, without "
+    f"stderr and without {STREAMING}"
 )
 CONTENT = frozenset({"steps", "diagnostics", "changeSummary"})
 PREFIX = re.compile(r"^(warning|error|info): ")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import asyncssh
 
 REFUSED = (
-    "it does not know the key that access.identity names, perhaps a rotated one; authorize the key "
-    "there, or name the new one"
+    "the key of access.identity is not authorized there, perhaps since a rotation; authorize it, "
+    "or name the new key"
 )
 CONNECT_S = 10
 LOGIN_S = 30

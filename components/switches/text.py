@@ -31,7 +31,7 @@ def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
     chosen = [switch for switch in lab.switches if name in (None, switch.name)]
     if not chosen:
         names = ", ".join(switch.name for switch in lab.switches) or "none"
-        raise LabError(f"switches: no {name or 'switch'} in this lab; there are: {names}")
+        raise LabError(f"switches: no {name or 'switch'} in this lab; it has: {names}")
     return chosen
 
 
@@ -47,7 +47,7 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
     cables = cables_of(lab, switch)
     ports = [cable.port for cable in cables]
     session = dialect.session(lab.name, switch.confirm_s)
-    quality = "quality of service left alone"
+    quality = "QoS not configured"
     if lab.qos:
         quality = f"{lab.qos.mode} RoCE"
     yield f"{sign} {switch.name}: {dialect.title}, lab {lab.name}, {quality}"

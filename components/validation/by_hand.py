@@ -147,7 +147,9 @@ def planned(lab: Lab, names: Sequence[str], node: str | None = None) -> Plan:
     """
     whole = plan_of(lab)
     if whole is None:
-        raise LabError("benchmarks: missing, or mode is off: there is nothing to measure")
+        raise LabError(
+            "benchmarks: missing, or mode is off, so nothing is measured; add it, or set mode: warn"
+        )
     if node:
         return alone(whole, node)
     return only(whole, names) if names else whole

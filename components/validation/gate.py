@@ -38,9 +38,8 @@ class Gate(Resource[GateInputs, GateInputs]):
 def _message(new: GateInputs) -> str:
     reasons = "\n".join(f"  {reason}" for reason in new.reasons)
     return (
-        f"the lab does not pass. function: {new.function}, performance: {new.performance}\n"
-        f"{reasons}\n"
-        "The stack output `validation` has the whole verdict. After a repair: pulumi up, or to "
-        "measure in any case ROCELAB_VALIDATE=again pulumi up; to accept this result, set "
-        "benchmarks.mode: warn"
+        f"the lab does not pass. function: {new.function}, performance: "
+        f"{new.performance}\n{reasons}\nThe stack output `validation` has the whole verdict. "
+        "After a repair, run pulumi up; to force a measurement, ROCELAB_VALIDATE=again pulumi "
+        "up; to accept this result, set benchmarks.mode: warn"
     )

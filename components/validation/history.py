@@ -374,8 +374,7 @@ def _creep(entry: Entry, history: History) -> Iterator[str]:
         if loss(now, best) > max(CREEP, SPREADS * spread, least):
             yield (
                 f"{name}: {now.median:.4g} {now.unit} is {loss(now, best):.1%} worse than the "
-                "best of the last "
-                f"{len(known)} runs ({best:.4g}), in small steps"
+                f"best of the last {len(known)} runs ({best:.4g}), after small losses"
             )
 
 
@@ -405,6 +404,4 @@ def _moved(entry: Entry, baseline: Entry) -> Iterator[str]:
     """Values that changed together with the configuration: shown, not judged."""
     for name, (now, before) in _shared(entry, baseline).items():
         if abs(change(now.median, before.median)) > limit(now, before):
-            yield (
-                f"{name} was {before.median:.4g} {now.unit}, is {now.median:.4g}: seen, not judged"
-            )
+            yield f"{name} was {before.median:.4g} {now.unit}, is {now.median:.4g}: not judged"

@@ -69,7 +69,7 @@ class Measurement(Resource[MeasurementInputs, MeasurementState]):
             return f"{ASKED} requests it"
         verdict = _verdict(old)
         if verdict is None:
-            return "another version of this program wrote the last result"
+            return "another version of rocelab wrote the last result"
         if new.rerun == "asked":
             return None
         if old.fingerprint != new.fingerprint:

@@ -98,7 +98,7 @@ def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
     gate_closed = closed(summary.mode, summary.function, summary.performance)
     if not failed or summary.started_at >= begun or gate_closed:
         return summary
-    why = f"pulumi up failed, and did not measure: this is the verdict of run {summary.run_id}"
+    why = f"pulumi up failed before measuring: this is the verdict of run {summary.run_id}"
     return made_stale(summary, (why,))
 
 
@@ -110,7 +110,7 @@ def _part(value: object, keys: tuple[str, ...]) -> dict[str, object]:
 
 def _node(name: str, before: HostStates, after: HostStates) -> str:
     if name not in before:
-        return f"{name} was not there when it was measured"
+        return f"{name} was not in the last measurement"
     if name not in after:
         return f"{name} is gone"
     parts = list(_parts(before[name], after[name]))

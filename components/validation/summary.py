@@ -124,7 +124,7 @@ def summary_in(outputs: Mapping[str, object]) -> Summary | None:
     """
     validation = outputs.get("validation")
     if not isinstance(validation, dict):
-        raise LabError("the stack has no output `validation` yet: pulumi up makes it")
+        raise LabError("the stack has no output `validation` yet: run pulumi up")
     if validation.get("mode") == "off":
         return None
     try:
@@ -133,7 +133,7 @@ def summary_in(outputs: Mapping[str, object]) -> Summary | None:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))
         raise LabError(
-            f"the output `validation` is of another version of this program ({where}: "
+            f"another version of rocelab wrote the output `validation` ({where}: "
             f"{fault['msg']}): run pulumi up"
         ) from None
 

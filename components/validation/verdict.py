@@ -180,7 +180,7 @@ def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
     if document is None:
         why = (
             f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store "
-            "here: judged as before"
+            "here: the old bounds apply"
         )
         return made_stale(verdict.replace(**mode), (why,))
     kept = {"store": verdict.store, "document_sha256": verdict.document_sha256}
@@ -311,7 +311,7 @@ def _slow(test: JudgedTest) -> str:
     if test.failed_once and _only_once(test, value):
         return f"{name}: {once}: {test.performance}"
     if test.performance == "unstable":
-        return f"{name}: repeats differ so much that no number stands for them: unstable"
+        return f"{name}: repeats differ too much for one number: unstable"
     also = f", {once}" if test.failed_once else ""
     if test.ratio is None:
         return (

@@ -57,7 +57,7 @@ def refuse_cables_to_nowhere(parts: Parts, switches: Switches) -> Iterator[Fault
             if node is None:
                 yield Fault(
                     ("switches", i, "ports", name),
-                    f"{name} is no node of this lab; nodes: {some(sorted(nodes), 8)}",
+                    f"this lab has no node {name}; nodes: {some(sorted(nodes), 8)}",
                 )
                 continue
             known = [pf.interface for pf in node.pfs]
@@ -117,7 +117,7 @@ def refuse_native_vlans_that_meet_a_pods(parts: Parts, switches: Switches) -> It
             if name not in rails:
                 yield Fault(
                     ("switches", i, "native_vlans", name),
-                    f"{name} is no rail of this lab; rails: {', '.join(rails)}",
+                    f"this lab has no rail {name}; rails: {', '.join(rails)}",
                 )
         for name in (
             name for name in rails if (switch.name, name) in vlans or name in switch.native_vlans

@@ -106,7 +106,7 @@ def quoted(value: object) -> str:
 
 def _refuse(value: object) -> str:
     """What is no JSON. A value that is missing raises here with its name."""
-    raise TypeError(f"a template gets {value!s}, which is no JSON; pass text or numbers")
+    raise TypeError(f"a template gets {value!s}, which is not JSON; pass text or numbers")
 
 
 def path_of(manifest: Manifest) -> str:

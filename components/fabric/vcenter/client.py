@@ -89,7 +89,7 @@ class VCenter:
         named = known_hosts.get(name, [])
         if len(named) != 1:
             others = ", ".join(sorted(known_hosts)) or "none"
-            raise LabError(f"the vCenter has {len(named)} hosts named {name}; it knows {others}")
+            raise LabError(f"the vCenter has {len(named)} hosts named {name}; it has {others}")
         return named[0]
 
     def nics(self, host: vim.HostSystem) -> list[Nic]:

@@ -30,7 +30,7 @@ def finish(vcenter: VCenter, begin: Callable[[], vim.Task], place: str, what: st
         return str(_one(vcenter, task, "info.state")) in ("success", "error")
 
     if not until(ended, TASK_S, vcenter.say, f"{place}: waiting for vCenter to {what}"):
-        raise LabError(f"{place}: vCenter did not {what} within {TASK_S} s; look at its task list")
+        raise LabError(f"{place}: vCenter did not {what} within {TASK_S} s; check its task list")
     fault = _one(vcenter, task, "info.error")
     if isinstance(fault, vmodl.MethodFault):
         with doing(place, what):
@@ -72,7 +72,7 @@ def turn_on(vcenter: VCenter, machine: vim.VirtualMachine, name: str, *, guest_s
 
     if guest_s and not until(answers, guest_s, vcenter.say, f"{name}: waiting for its guest tools"):
         raise LabError(
-            f"{name} is powered on, but its guest tools did not answer within {guest_s} s; look at "
+            f"{name} is powered on, but its guest tools did not answer within {guest_s} s; check "
             "its console"
         )
 

@@ -116,7 +116,7 @@ def _without_a_cluster(at: Situation, planes: Sequence[str]) -> Decision:
     if at.known_ca:
         return _all_refused(
             at,
-            f"the lab had a cluster (CA {at.known_ca[:12]}), but no control plane has it any more",
+            f"the lab had a cluster (CA {at.known_ca[:12]}), but no control plane has it now",
             "restore etcd and /etc/kubernetes/pki on a control plane; or start over: "
             "pulumi destroy, then pulumi up",
         )

@@ -84,7 +84,7 @@ def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
                         del recorded[step.name]
                 step.undo(host, baseline["steps"][step.name])
                 del baseline["steps"][step.name]
-                host.changed.append(f"{step.name} no longer asked for")
+                host.changed.append(f"{step.name} no longer declared")
                 _save(host, baseline)
             except (StepError, OSError) as error:
                 failed = failed or (

@@ -43,6 +43,6 @@ def _marks(lines: List[str], place: str) -> Tuple[int, int]:
     if len(firsts) != 1 or len(lasts) != 1 or lasts[0] < firsts[0]:
         raise StepError(
             f"{place} has {len(firsts)} lines {BEGIN!r} and {len(lasts)} lines {END!r}",
-            "the marks were edited: leave one pair of them, or remove both and what is between",
+            "the markers were edited: keep one pair, or remove them and the lines between",
         )
     return firsts[0], lasts[0]

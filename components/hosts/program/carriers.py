@@ -60,8 +60,8 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
             real = real_name(host, pf)
             if real != pf:
                 raise StepError(
-                    f"{pf} is another name (altname) of {real}, and device plugins know a NIC by "
-                    "its first name only",
+                    f"{pf} is an altname of {real}, and device plugins find a NIC by its primary "
+                    "name only",
                     f"write interface: {real} for this PF",
                 )
             raise StepError(

@@ -92,7 +92,7 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
         step.apply(host, set(wrong))
     except OSError as error:
         raise StepError(
-            f"{error.filename or step.name}: {error.strerror or error}", "dmesg may say more"
+            f"{error.filename or step.name}: {error.strerror or error}", "check dmesg on this host"
         ) from None
     pending = host.reboot_reasons()
     still = {
@@ -103,7 +103,7 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
         actual, target = still[field]
         raise StepError(
             f"{field} is {actual} after it was set to {target}",
-            "something else on this host sets it too",
+            "something else on this host also sets it; find and stop it",
         )
     host.changed += sorted(set(wrong) - set(pending))
 
@@ -245,9 +245,9 @@ def refuse_another_owner(host: Host) -> None:
     owner, asking = host.machine.read(OWNER_FILE), _name(host)
     if owner and asking and owner != asking:
         raise OwnerError(
-            f"this host belongs to {owner}, and {asking} asked to change it; nothing was changed",
-            f"remove it from one of the two; to transfer ownership: sudo rm {OWNER_FILE} on it, "
-            "then run again",
+            f"this host belongs to {owner}, and {asking} tried to change it; nothing was changed",
+            f"remove the host from one of these stacks; to transfer it: sudo rm {OWNER_FILE} "
+            "there, then run again",
         )
 
 

@@ -85,7 +85,7 @@ def watch_around() -> int:
     machine = ReadOnly()
     document = load_json(machine, DOCUMENT_FILE)
     if not document.get("watch"):
-        sys.stderr.write(f"{DOCUMENT_FILE} does not ask for a watch: nothing is written\n")
+        sys.stderr.write(f"{DOCUMENT_FILE} has no section watch: nothing is written\n")
         return 0
     write(machine, document, time.time())
     return 0

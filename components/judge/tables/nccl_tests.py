@@ -29,8 +29,8 @@ ALONE_GBYTE_S = 0.02
 LEAST_ERROR = 1.0
 """Old tables print the largest error in place of a count; wrong data differ by more."""
 SEPARATE_HINT = (
-    "build nccl-tests with MPI=1, start them by the MPI that they were built with, and look for "
-    "one list `# Rank` from 0 on"
+    "build nccl-tests with MPI=1, start it with the same MPI, and check for one list `# Rank` "
+    "from 0 on"
 )
 
 

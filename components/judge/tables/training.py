@@ -28,6 +28,6 @@ def result_of(lines: list[str], number: int) -> Result:
         result.find(
             "SPREAD",
             f"iterations between {min(values):g} and {max(values):g} img/s per GPU",
-            "measure longer: a mean of such iterations compares with nothing",
+            "measure longer: the mean of such iterations is not comparable",
         )
     return result

@@ -76,7 +76,7 @@ async def _one(
 ) -> GpuTransfer:
     base = GpuTransfer(**transfer.flow._asdict(), outcome="skipped")
     if transfer.flow not in host:
-        return base.replace(reason="between the hosts' memories it was not measured")
+        return base.replace(reason="host memory was not measured on this pair")
     try:
         client, server = map(bench.with_gpu, bench.sides_of(stage, transfer))
     except LabError as error:
@@ -101,15 +101,14 @@ async def _one(
     ]
     faults = [
         *reading.faults,
-        *(f"the {end} does not say that its buffer is in GPU memory" for end in silent),
+        *(f"the {end}'s output does not confirm a buffer in GPU memory" for end in silent),
     ]
     return known.replace(outcome=outcome_of(faults), reason="; ".join(faults), gbit_s=reading.value)
 
 
 HINT = (
-    "the network is fine, GPUDirect is not: look for nvidia_peermem or DMA-BUF, at ACS and IOMMU, "
-    "and whether NIC and "
-    "GPU share a PCIe switch (nvidia-smi topo -m)"
+    "the network is fine, GPUDirect is not: check nvidia_peermem or DMA-BUF, ACS and IOMMU, and "
+    "whether NIC and GPU share a PCIe switch (nvidia-smi topo -m)"
 )
 
 

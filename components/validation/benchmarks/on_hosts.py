@@ -131,7 +131,7 @@ async def _relay(bench: Bench, workers: Workers) -> AsyncIterator[str]:
         except TimeoutError:
             raise NoAnswerError(f"{first}: no answer within {SHORT_S} s") from None
         if not folder:
-            raise LabError(f"{first}: no folder can be made in /tmp")
+            raise LabError(f"{first}: cannot create a folder in /tmp")
         agent = f"{folder}/agent"
         words = ["sh", "-c", 'cat > "$0" && chmod 700 "$0"', agent]
         await feed(pool, shlex.join(words), AGENT.encode())

@@ -39,7 +39,7 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
     rails = tuple(rail.without(names) for rail in plan.rails)
     pods = plan.pods.without(names) if plan.pods else None
     not_run = dict(plan.not_run)
-    why = f"fewer than two nodes with GPUs are left without {some(sorted(names), 3)}"
+    why = f"without {some(sorted(names), 3)}, fewer than two nodes with GPUs are left"
     gpu_nodes = tuple(node for node in plan.gpu_nodes if node not in names)
     if plan.gpu_nodes and len(gpu_nodes) < 2:
         gpu_nodes, not_run["gpu_memory"] = (), why
@@ -102,7 +102,7 @@ def only(plan: Plan, names: Collection[str]) -> Plan:
     if tests:
         part = _only_tests(part, tests)
     if not part.stages and part.nccl is None and part.pods is None:
-        raise LabError("--only leaves nothing to measure: a rail needs two of its nodes")
+        raise LabError("--only leaves nothing to measure: name at least two nodes of a rail")
     return part
 
 
@@ -155,7 +155,7 @@ def alone(plan: Plan, node: str) -> Plan:
         raise LabError(f"--node {node}: the plan has no such node: {some(sorted(plan.nodes), 12)}")
     if "ib_write_bw" not in plan.verbs.tests:
         raise LabError(
-            "--node: benchmarks.verbs.tests lacks ib_write_bw, which a NIC is tested with"
+            "--node: benchmarks.verbs.tests lacks ib_write_bw, the test of a NIC; add it"
         )
     part = without(plan, plan.nodes - {node})
     verbs = plan.verbs.replace(tests=("ib_write_bw",), both_ways=False, sizes=(), incast=0)

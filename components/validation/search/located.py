@@ -42,7 +42,7 @@ HINTS: dict[Kind, str] = {
     "node": "check what all its NICs share: PCIe, memory, CPU frequency, NUMA, driver, the node's "
     "MTU and QoS",
     "rail": "check the cable, the port and its counters, the PCIe link of that NIC, and its MTU",
-    "direction": "one direction alone is mostly a lane, a transceiver or a cable: check both "
+    "direction": "one slow direction usually means a lane, a transceiver or a cable: check both "
     "ends' error counters",
     "path": "check the links between the two: error counters, MTU, and which uplink the flows take",
     "congestion": "fewer transfers at once are fast: check oversubscription, ECN and PFC marking, "

@@ -144,7 +144,7 @@ def test_a_stale_pass_is_reported_as_stale(lab: Lab, tmp_path: Path, capsys: pyt
         ("nonsense", "no outputs in JSON"),
         ("[]", "no outputs in JSON"),
         pytest.param("[" * 100_000, "no outputs in JSON", id="nested too deeply"),
-        ('{"validation": {"schema_version": 1, "function": "pass"}}', "of another version of this program"),
+        ('{"validation": {"schema_version": 1, "function": "pass"}}', "another version of rocelab"),
     ],
 )
 def test_what_is_not_a_verdict_is_reported_in_one_line(

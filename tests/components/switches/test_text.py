@@ -71,7 +71,7 @@ def test_switch_wide_commands_are_a_comment_unless_they_are_allowed(system: str)
 def test_a_lab_without_quality_of_service_leaves_it_alone(system: str) -> None:
     text = text_of(system, None)
 
-    assert "quality of service" in text
+    assert "QoS not configured" in text
     given = "\n".join(line for line in text.splitlines() if line[0] not in "#!")
     assert not any(word in given for word in ("ecn", "qos", "traffic-class", "WRED", "tx-queue", "pfc", "priority"))
 

@@ -29,8 +29,8 @@ class RdmaDeviceStep(PfStep):
                 present = self.observed_of(host, pf)["rdma_device"]
                 raise StepError(
                     f"{pf['interface']} has RDMA device {present}, not {pf['rdma_device']}",
-                    "if it is none, check that mlx5_ib is loaded; otherwise set rdma_device of "
-                    "this PF to that name",
+                    "if none, check that mlx5_ib is loaded; otherwise set this PF's rdma_device "
+                    "to the actual name",
                 )
         interfaces, devices = {pf["interface"] for pf in pfs}, {pf["rdma_device"] for pf in pfs}
         for name, parent in host.rdma_parents().items():

@@ -65,8 +65,8 @@ def job_findings(record: RunRecord) -> Iterator[Finding]:
             code="SOCKET_FALLBACK",
             where="nccl_all_reduce",
             evidence="NCCL's log says NET/Socket",
-            hint="check NCCL_DEBUG's lines: no RDMA device in the pods, a GID index without an "
-            "address, or memlock",
+            hint="check NCCL_DEBUG's lines for a missing RDMA device in the pods, a GID index "
+            "without address, or memlock",
         )
     for job in record.jobs:
         if job.dropped and job.value is not None and not job.replayed:

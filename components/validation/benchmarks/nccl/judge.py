@@ -46,9 +46,7 @@ def _rated(
         return shown
     ceiling = ceiling_of(plan, record)
     if ceiling is None:
-        return shown.replace(
-            because="no rail that it runs over was measured, or reports its line rate"
-        )
+        return shown.replace(because="none of its rails was measured or reports a line rate")
     _, measured = rails_gbit_s(plan, record)
     if measured:
         threshold = benchmarks.nccl.threshold_measured
@@ -151,7 +149,7 @@ def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
             yield Finding(
                 code="ALGORITHM_NOT_PINNED",
                 where="nccl_all_reduce",
-                evidence=f"NCCL_ALGO is {algorithm}, and the ceiling is that of a ring",
+                evidence=f"NCCL_ALGO is {algorithm}, but the ceiling is that of a ring",
                 hint="other algorithms move less over the network, so that a broken rail can hide "
                 "behind them",
             )

@@ -99,9 +99,10 @@ class RingSearch:
             return ()
         group = self._group()
         if group:
-            evidence = "rings of two of these nodes are sound, those with other nodes are slow"
+            evidence = "rings within this group are sound, rings to other nodes are slow"
             hint = (
-                "they share a slow link, such as a leaf's uplinks: switches[].ports would name it"
+                "they share a slow link, such as a leaf's uplinks; set switches[].ports to get "
+                "its name"
             )
             return (_ring_finding("GROUP_UPLINK_SLOW", group, evidence, hint),)
         if self._faults:

@@ -88,7 +88,7 @@ def _bad(code: str, part: Loopback | GpuCopy, evidence: str, hint: str) -> Findi
 def _slow_loopback(plan: Plan, threshold: Threshold, loop: Loopback) -> Iterator[Finding]:
     ceiling, host = _ceiling(plan, loop), loop.gbit_s
     if ceiling and host and rate(host / ceiling, threshold) != "pass":
-        evidence = f"{host:.1f} Gbit/s to itself, {ceiling:.1f} are possible"
+        evidence = f"{host:.1f} Gbit/s to itself of {ceiling:.1f} possible"
         yield _bad("NIC_ALONE_SLOW", loop, evidence, NIC_HINT)
     gpu = loop.gpu_gbit_s
     if gpu and host and not loop.far and rate(gpu / host, threshold) != "pass":
@@ -125,6 +125,6 @@ def _slow_copies(copies: Sequence[GpuCopy]) -> Iterator[tuple[GpuCopy, str]]:
             ceiling = copy.ceiling_gbyte_s or 0.0
             words = f"{value:.1f} GB/s {direction.replace('_', ' ')}"
             if value < LEAST_COPY_SHARE * ceiling:
-                yield copy, f"{words}, {ceiling:.1f} are possible"
+                yield copy, f"{words} of {ceiling:.1f} possible"
             elif value < LEAST_PEER_SHARE * usual:
-                yield copy, f"{words}, {usual:.1f} is the median of {len(rates)} GPUs"
+                yield copy, f"{words}, but the median of {len(rates)} GPUs is {usual:.1f}"

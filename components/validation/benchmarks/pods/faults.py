@@ -101,14 +101,14 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> 
             "DEVICE_PLUGIN_DEAD",
             node,
             rail.name,
-            f"{plugin} does not run: of {capacity or 'its'} {resource} none can be given to a pod",
+            f"{plugin} does not run, so pods get none of {capacity or 'its'} {resource}",
         )
     if resource not in state.capacity:
         prefix = f"{resource.partition('/')[0]}/"
         unnamed = sorted({*state.capacity} - {other.resource for other in plan.rails})
         others = [name for name in unnamed if name.startswith(prefix)]
         if others:
-            what = f"the node offers {some(others, 3)} and no {resource}"
+            what = f"the node offers {some(others, 3)} but no {resource}"
             return _on_rail("RESOURCE_NAME", node, rail.name, what)
     if not free:
         what = (
@@ -178,7 +178,7 @@ def _of_interface(
     in_pod = facts.rails[rail.name]
     if address is None or address not in rail.subnet:
         got = address or "no address"
-        yield "POD_ADDRESS", f"the pod got {got}, the rail's pods are in {rail.subnet}"
+        yield "POD_ADDRESS", f"the pod got {got}, but the rail's pods are in {rail.subnet}"
     if in_pod.mtu_bytes != rail.mtu_bytes:
         has = f"{in_pod.interface} has an MTU of {in_pod.mtu_bytes}"
         yield "POD_MTU", f"{has}, the rail {rail.mtu_bytes}"
@@ -188,13 +188,13 @@ def _of_interface(
         if in_pod.slot not in given:
             function = f"{in_pod.interface} is {in_pod.slot or 'no PCI function'}"
             gave = some(given, 2) or "none"
-            yield "WRONG_VF", f"{function}, the kubelet gave {gave} as {rail.resource}"
+            yield "WRONG_VF", f"{function}, but the kubelet gave {gave} as {rail.resource}"
         own = tuple(device for device in own if device.slot == in_pod.slot)
     usable = [device for device in own if device.usable]
     if not usable or (address is not None and not any(device.has(address) for device in usable)):
         yield "NO_RDMA_DEVICE", _no_device(in_pod, own, usable)
     elif not facts.rdma_cm:
-        yield "NO_RDMA_CM", "the pod has no /dev/infiniband/rdma_cm, so rdma_cm connects nothing"
+        yield "NO_RDMA_CM", "the pod has no /dev/infiniband/rdma_cm, so rdma_cm cannot connect"
 
 
 def _no_device(in_pod: PodRailFacts, own: Sequence[object], usable: Sequence[object]) -> str:
@@ -263,7 +263,7 @@ def _attributed(
     guilty: set[str] = set()
     if len(of_all) > 2:
         if len(bad) == len(answers):
-            yield PodFault(**known, node="", what=f"{what}, on no node of {len(of_all)}")
+            yield PodFault(**known, node="", what=f"{what}, on none of {len(of_all)} nodes")
             return
         guilty = {node for node, count in of_bad.items() if count == of_all[node]}
     for node in sorted(guilty):
@@ -281,8 +281,8 @@ def leak_faults(plan: PodPlan, facts: Mapping[str, PodFacts]) -> Iterator[PodFau
         for (rail, peer, other), answered in of_pod.touched.items():
             if answered and rail != other:
                 what = (
-                    f"from VLAN {vlan_of[rail]} the pod on {peer} answers with its interface of "
-                    f"{other}, which has VLAN {vlan_of[other]}"
+                    f"in VLAN {vlan_of[rail]} the pod on {peer} answers from its interface on "
+                    f"{other} (VLAN {vlan_of[other]})"
                 )
                 yield _on_rail("VLAN_LEAK", node, rail, what)
 

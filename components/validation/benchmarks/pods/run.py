@@ -125,7 +125,7 @@ class _Check:
         result = PodRails(outcome=outcome_of(faults), rails=rails, faults=kept, left_out=left_out)
         if faults or not silent:
             return result
-        reason = f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s"
+        reason = f"{', '.join(silent[:3])}: pings did not end within {PINGS_S} s"
         return result.replace(outcome="error", reason=reason)
 
     def _answers(self, rail: PodRail) -> dict[tuple[str, str], str]:
@@ -154,8 +154,8 @@ class _Check:
                 announced_s = now
                 why = self.faults[explained[0]][0].what if explained else "starting"
                 self.cluster.say(
-                    f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} "
-                    f"s: {why}"
+                    f"pod_rails: {plural(len(waiting), 'pod')} not running after "
+                    f"{now - begun:.0f} s: {why}"
                 )
             if self.cluster.stop.wait(POLL_S):
                 raise LabError("the run was stopped")

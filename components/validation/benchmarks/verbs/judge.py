@@ -323,9 +323,8 @@ def second_try_findings(record: RunRecord) -> Iterator[Finding]:
             code=CODE,
             where=where_of(transfers),
             evidence=f"{name} {tries}",
-            hint=f"run {test} between the two a few times, alone and beside the others, and "
-            "compare the error counters "
-            "of both ports before and after",
+            hint=f"run {test} between the two a few times, alone and with the others, and "
+            "compare the error counters of both ports before and after",
         )
 
 

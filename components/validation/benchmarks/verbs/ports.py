@@ -154,7 +154,7 @@ def parse_ports(text: str) -> HostPorts:
             raise LabError(f"{failed['reason']}: {failed['hint']}")
         return _host_ports(answer)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise LabError(f"printed {line[-200:]!r} instead of what it has") from None
+        raise LabError(f"printed {line[-200:]!r} instead of its NICs") from None
 
 
 def _host_ports(answer: dict[str, Any]) -> HostPorts:
@@ -255,8 +255,8 @@ def differing_versions(ports: Mapping[str, HostPorts]) -> str:
         f"{version} on {some(nodes, 3)}" for version, nodes in sorted(by_version.items())
     )
     return (
-        f"perftest differs: {listed}; two ends of different versions may not understand each "
-        "other: install one"
+        f"perftest versions differ and may be incompatible: {listed}; install the same one "
+        "everywhere"
     )
 
 

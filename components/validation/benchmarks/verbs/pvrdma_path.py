@@ -32,14 +32,11 @@ nothing."""
 
 HINTS = {
     FALLBACK: "check Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, the uplink's RDMA "
-    "device, and in the "
-    "guest vmw_pvrdma; if the HCA's driver counts nothing at all, esxcli rdma device stats get "
-    "does not change either",
+    "device, and in the guest vmw_pvrdma; if esxcli rdma device stats get never changes, the "
+    "HCA's driver does not count",
     UNKNOWN: "compare esxcli rdma device stats get on both hosts before and after ib_write_bw by "
-    "hand: bytes sent and "
-    "received must grow by what was written. Until that is known, runs are compared only with "
-    "runs of which it was "
-    "not known either",
+    "hand: bytes sent and received must grow by what was written. Until then, rocelab compares "
+    "these runs only with other unproven runs",
 }
 
 

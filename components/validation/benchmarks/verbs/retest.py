@@ -114,7 +114,7 @@ async def retest(
         what = "suspect transfer" if locates else "failed transfer"
         note = f"{plural(len(tries.made), what)} measured again with at most {tries.most} at once"
     if left:
-        note += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
+        note += f"; {len(left)} not often enough to be sure within {tries.limit_s:.0f} s"
     return tries.made, note
 
 

@@ -286,7 +286,7 @@ class Bench:
                 if not await serving.until(LISTENING, LISTEN_S):
                     ended = self._keep(f"{name}.server", serve, await serving.done(GRACE_S))
                     if ended.code == TAKEN:
-                        raise BusyError(f"{server.node}: something listens on port {port}")
+                        raise BusyError(f"{server.node}: another program listens on port {port}")
                     raise LabError(_failure(server.node, ended))
                 async with session(
                     self.connections[client.node], bounded(write, limit_s, 0, client)
@@ -299,7 +299,7 @@ class Bench:
                 served = self._keep(f"{name}.server", serve, await serving.done(GRACE_S))
         except TimeoutError:
             raise LabError(
-                f"{client.node} or {server.node}: no end within {limit_s + GRACE_S} s"
+                f"{client.node} or {server.node}: did not end within {limit_s + GRACE_S} s"
             ) from None
         if served.code != 0:
             raise LabError(_failure(server.node, served))
@@ -389,7 +389,7 @@ async def run_round(
 def _failure(node: str, done: CommandResult) -> str:
     """One line about a run that failed."""
     if done.code == LATE:
-        return f"{node}: no end in time: no packet arrives, or the peer is gone"
+        return f"{node}: timed out: no packet arrives, or the peer is gone"
     if done.code == 127:
         return f"{node}: perftest is not installed (package perftest, in system.packages)"
     if done.code is None:

@@ -129,7 +129,7 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
                 where=where_of(slow),
                 evidence=f"PCIe carries {carries}, the line {slow[0].line_rate_gbit_s:g}",
                 hint="compare current_link_speed and current_link_width of the NIC in sysfs with "
-                "what card and slot do",
+                "what card and slot support",
             )
 
 

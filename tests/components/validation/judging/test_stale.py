@@ -34,7 +34,7 @@ def state(status: str = "ready", names: tuple[str, ...] = ("gpu01", "gpu02"), **
         (state(kernel="6.1.0-29"), ("gpu01: kernel 6.1.0-28 is now 6.1.0-29",)),
         (state("unreachable"), ("gpu01: status ready is now unreachable",)),
         (state(names=("gpu01",)), ("gpu02 is gone",)),
-        (state(names=("gpu01", "gpu02", "gpu03")), ("gpu03 was not there when it was measured",)),
+        (state(names=("gpu01", "gpu02", "gpu03")), ("gpu03 was not in the last measurement",)),
     ],
 )
 def test_what_changed_since_it_was_measured_is_named(now: HostStates, said: tuple[str, ...]) -> None:

@@ -132,4 +132,4 @@ def test_the_history_and_the_finding_say_what_such_a_measure_is_worth(lab: Lab) 
 
     assert "its PVRDMA path is not proven" in notes(real, entries, history, Path())
     unknown = next(found for found in summary.findings if found.code == UNKNOWN)
-    assert "compared only with runs" in unknown.hint
+    assert "only with other unproven runs" in unknown.hint
