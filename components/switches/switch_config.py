@@ -140,7 +140,13 @@ class SwitchConfig(Resource[SwitchConfigInputs, SwitchConfigState]):
             kept.append(backup.write_backup(folder, record.switch.name, text))
 
         async with self._talking(record) as talk:
-            return await configure(talk, task, keep, FirstTouch(folder, record.switch.name))
+            try:
+                return await configure(talk, task, keep, FirstTouch(folder, record.switch.name))
+            except LabError as error:
+                if not kept:
+                    raise
+                place = folder / kept[0]
+                raise LabError(f"{error}\nThe configuration from before is in {place}.") from None
 
     async def _restored(self, record: SwitchRecord, before: Ports) -> list[str]:
         async with self._talking(record) as talk:

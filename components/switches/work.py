@@ -395,7 +395,7 @@ async def _take_back(
         else:
             await _send(talk, task.session, _port_lines(task, running, fields))
     except (RefusedError, NoAnswerError) as again:
-        return f"The old values could not be restored ({again}); they are in the backup."
+        return f"The old values could not be restored ({again})."
     return "The old values were restored."
 
 

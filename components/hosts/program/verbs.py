@@ -2,6 +2,7 @@
 point.
 """
 
+import errno
 import hashlib
 import json
 from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
@@ -91,9 +92,10 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
     try:
         step.apply(host, set(wrong))
     except OSError as error:
-        raise StepError(
-            f"{error.filename or step.name}: {error.strerror or error}", "check dmesg on this host"
-        ) from None
+        hint = "check dmesg on this host"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "free space there, then run again"
+        raise StepError(f"{error.filename or step.name}: {error.strerror or error}", hint) from None
     pending = host.reboot_reasons()
     still = {
         key: pair for key, pair in _wrong_fields(host, step, only).items() if key not in pending

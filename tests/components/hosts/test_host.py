@@ -1,7 +1,9 @@
 """The program on the host, on a small kernel in a folder; the sim tests do the same to real nodes."""
 
 import ast
+import errno
 import json
+import os
 import subprocess
 import sys
 import time
@@ -68,6 +70,25 @@ def test_a_slow_run_says_on_stderr_what_it_does(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 2
     assert all(line.startswith("apply: step driver, ") for line in lines)
+
+
+def test_a_full_disk_is_named_and_the_next_run_converges(
+    machine: FakeHost, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        put = machine.put
+
+        def without_space(path: str, content: str | bytes, mode: int = 0o644) -> None:
+            if path == MODPROBE_FILE:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            put(path, content, mode)
+
+        full.setattr(machine, "put", without_space)
+        failed = run("apply", machine, document)["failed"]
+
+    assert "No space left on device" in failed["reason"]
+    assert failed["hint"] == "free space there, then run again"
+    made(machine, document)
 
 
 def test_a_quick_run_says_nothing_on_stderr(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from components.switches.work import NotOursError
 from simulator.switch.front import serve
 from simulator.switch.onyx import Console
 from simulator.switch.ports import PortConfig
+from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.load import Credentials
 from tests.components.switches.labs import switch_entry, with_switches
@@ -258,6 +260,22 @@ def test_a_switch_whose_answer_is_useless_fails_the_first_preview_and_keeps_its_
     assert states(failure.reason, "sw1", "show interfaces switchport")
     assert provider.read(state).ports == state.ports
     assert len([text for text in rig.backups if states(text, "sw1", "show interfaces switchport")]) == 1
+
+
+def test_a_change_that_fails_names_the_file_with_the_configuration_from_before(
+    rig: Engineered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = rig.lab()
+    before = dict(rig.frames.configs)
+    refuse(monkeypatch, "interface ethernet 1/5 mtu 9216 force")
+
+    with pytest.raises(LabError) as failed:
+        rig.provider(lab).create(rig.inputs(lab))
+
+    assert "The old values were restored." in str(failed.value)
+    (place,) = re.findall(r"configuration from before is in (\S+)\.$", str(failed.value))
+    assert Path(place).read_text()
+    assert rig.frames.configs == before
 
 
 def test_what_was_there_before_us_outlives_a_state_that_was_never_written(rig: Engineered) -> None:
