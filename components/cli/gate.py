@@ -48,7 +48,7 @@ KEPT_LOOK = "gate.json"
     help="Output of `pulumi stack export`, instead of the stack's state.",
 )
 @audit_options
-@click.option("--allow-stale", is_flag=True, help="Let no node in or out for a stale verdict.")
+@click.option("--allow-stale", is_flag=True, help="Close no node because its verdict is stale.")
 @click.option("--results", type=FOLDER, help="Write one line per node into this folder.")
 @click.option(
     "--publish",
@@ -68,7 +68,7 @@ KEPT_LOOK = "gate.json"
     type=click.IntRange(1, 1440),
     default=30,
     show_default=True,
-    help="With --format: age after which a result is unknown; how long a Job waits.",
+    help="With --format: minutes after which a result is unknown, or for which a Job waits.",
 )
 @json_option
 def command(
