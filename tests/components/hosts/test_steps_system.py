@@ -160,7 +160,7 @@ def test_an_undo_that_fails_is_reported_and_tried_again_by_the_next_run(lab, deb
     failed = run("apply", debian, document_of(lab, {}))["failed"]
 
     assert failed["step"] == "hosts_file"
-    assert states(failed["hint"], "marks")
+    assert states(failed["hint"], "markers")
     debian.file("/etc/hosts", text + "\n")
     assert run("apply", debian, document_of(lab, {}))["failed"] is None
     assert debian.read("/etc/hosts") + "\n" == HOSTS
