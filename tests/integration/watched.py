@@ -28,6 +28,12 @@ class Scrapes:
     """What a Prometheus reads of the files that both nodes' timers write."""
 
     def __init__(self, nodes: Sequence[str], sockets: str) -> None:
+        """Reads nothing yet.
+
+        Args:
+            nodes: names in the simulator's ssh configuration.
+            sockets: folder for the connections, with a short path: that of a socket has 108 bytes at most.
+        """
         self.nodes = nodes
         self.begun_s = time.time()
         self.sockets = sockets
@@ -52,7 +58,7 @@ class Scrapes:
         return samples
 
     def one_connection(self) -> list[str]:
-        """Options of ssh: logins cost an emulated node more than what they read. Its folder has a short path."""
+        """Options of ssh for one connection per node: each login costs an emulated node more than the read itself."""
         shared = ["-o", "ControlMaster=auto", "-o", f"ControlPath={self.sockets}/%h-%p", "-o", "ControlPersist=60"]
         return [*shared, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"]
 
