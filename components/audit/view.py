@@ -17,7 +17,7 @@ P = TypeVar("P", bound=Place)
 
 NO_CLUSTER = "no cluster in the inventory"
 NO_EARLIER = "no earlier inventory of this port: --since FILE"
-REBOOTED = "the host has rebooted since, which reset its counters"
+REBOOTED = "the host has rebooted since the earlier inventory, which reset its counters"
 IDLE = "no traffic between the two inventories, which proves nothing"
 IDLE_BYTES = 1_000_000
 TRAFFIC = ("rx_bytes_phy", "rx_vport_rdma_unicast_bytes")

@@ -100,11 +100,12 @@ async def connected(
     where = f"{name} ({endpoint.place})" if name else endpoint.place
     agent = None if keys else ()  # the agent of SSH_AUTH_SOCK
     label = known_hosts_name(endpoint.address, endpoint.port)
-    loop = asyncio.get_running_loop()
 
     class Accepted(asyncssh.SSHClient):
+        """Gives the login its time, once the host has accepted the connection."""
+
         def connection_made(self, _: Connection) -> None:
-            limit.reschedule(loop.time() + LOGIN_S)
+            limit.reschedule(asyncio.get_running_loop().time() + LOGIN_S)
 
     try:
         async with asyncio.timeout(CONNECT_S) as limit:
@@ -118,7 +119,6 @@ async def connected(
                 known_hosts=asyncssh.import_known_hosts(f"{label} {endpoint.host_key}\n"),
                 config=None,
                 preferred_auth="publickey",
-                login_timeout=LOGIN_S,
                 keepalive_interval=keepalive_s,
                 keepalive_count_max=MISSED_KEEPALIVES,
                 encryption_algs=PREFERRED_CIPHERS,

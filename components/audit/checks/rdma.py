@@ -159,7 +159,8 @@ def _release(kernel: str) -> tuple[int, ...]:
     title="Containers may lock too little memory",
     why="registering memory fails, and NCCL falls back to TCP without an error",
     source=MEMLOCK,
-    remedy="add a systemd drop-in with LimitMEMLOCK=infinity, then restart containerd and the pods",
+    remedy="add a systemd drop-in for containerd with LimitMEMLOCK=infinity, then restart "
+    "containerd and the pods",
 )
 def memlock(view: View) -> Faults:
     for place, reading, limit in view.each(

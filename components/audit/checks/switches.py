@@ -101,7 +101,7 @@ def numa_switch(view: View) -> Faults:
                         port,
                         _source(port, view.fleet.uplink(port)),
                         others,
-                        "another switch per NIC",
+                        "one of them on another switch",
                     )
 
 

@@ -38,9 +38,10 @@ def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) ->
         return
     highest = "with NetworkManager's highest priority"
     for path, text in _files(machine, SCRIPTS):
-        first = pairs_in(text).get("AUTOCONNECT_PRIORITY") == HIGHEST_PRIORITY
-        if first and script_defines(path, text, name, hardware):
-            _refuse(path, name, highest, _script_differs(text, pf))
+        pairs = pairs_in(text)
+        first = pairs.get("AUTOCONNECT_PRIORITY") == HIGHEST_PRIORITY
+        if first and script_defines(path, pairs, name, hardware):
+            _refuse(path, name, highest, _script_differs(pairs, pf))
     for path, text in _files(machine, PROFILES):
         pairs = pairs_in(text)
         first = pairs.get("autoconnect-priority") == HIGHEST_PRIORITY
@@ -63,8 +64,9 @@ def definition_of(machine: Machine, name: str) -> str:
             paths.append(path)
     paths += _profiles_of(machine, name, hardware)
     for path, text in _files(machine, SCRIPTS):
-        at_boot = pairs_in(text).get("ONBOOT", "yes").lower() not in NO
-        if at_boot and script_defines(path, text, name, hardware):
+        pairs = pairs_in(text)
+        at_boot = pairs.get("ONBOOT", "yes").lower() not in NO
+        if at_boot and script_defines(path, pairs, name, hardware):
             paths.append(path)
     index = machine.read(f"/sys/class/net/{name}/ifindex")
     link = pairs_in(machine.read(f"{NETWORKD_LINKS}/{index}"))
@@ -211,9 +213,8 @@ def pairs_in(text: str) -> Dict[str, str]:
     return dict(re.findall(pair, text, re.MULTILINE))
 
 
-def script_defines(path: str, text: str, name: str, hardware: str) -> bool:
+def script_defines(path: str, pairs: Dict[str, str], name: str, hardware: str) -> bool:
     """Whether an ifcfg file names the interface: in its own name, by DEVICE, or by HWADDR."""
-    pairs = pairs_in(text)
     file = path.rpartition("/")[2]
     return file.startswith("ifcfg-") and (
         file == f"ifcfg-{name}"
@@ -222,13 +223,12 @@ def script_defines(path: str, text: str, name: str, hardware: str) -> bool:
     )
 
 
-def _script_differs(text: str, pf: Dict[str, Any]) -> Optional[str]:
-    pairs = pairs_in(text)
+def _script_differs(pairs: Dict[str, str], pf: Dict[str, Any]) -> Optional[str]:
     if pairs.get("BOOTPROTO", "none").lower() not in ("none", "static"):
         return f"BOOTPROTO={pairs['BOOTPROTO']}"
-    for key in pairs:
+    for key, value in pairs.items():
         if key.startswith("GATEWAY") or re.fullmatch(r"IPADDR[1-9]\d*", key):
-            return f"{key}={pairs[key]}"
+            return f"{key}={value}"
     given = f"{pairs.get('IPADDR', '')}/{pairs.get('PREFIX') or pairs.get('NETMASK', '')}"
     return None if _same(given, pf) else f"{given} instead of {pf['address']}"
 

@@ -58,7 +58,7 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
 
     Returns the first failure after all steps were tried.
     """
-    # the first one ends it, before later steps look
+    # the first refusal ends the run, before later steps read the host
     refusal = next(_refused("link", restore_names, host), None) or next(_refusals(host), None)
     if refusal:
         return refusal

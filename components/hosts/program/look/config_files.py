@@ -133,9 +133,8 @@ def _network_manager(
 def _ifcfg(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
     files = []
     for path in _listed(machine, SCRIPTS, ""):
-        text = machine.read(path)
-        if script_defines(path, text, interface, mac):
-            values = pairs_in(text)
+        values = pairs_in(machine.read(path))
+        if script_defines(path, values, interface, mac):
             # `_file` takes no address without both
             address = f"{values.get('IPADDR')}/{values.get('PREFIX')}"
             files.append(_file(path, "ifcfg", values.get("MTU"), (address,)))

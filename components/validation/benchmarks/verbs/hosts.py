@@ -129,7 +129,7 @@ async def _facts(plan: Plan, connection: Pool, node: str) -> tuple[str, HostPort
         if test not in ports.tests:
             missing.append(test)
     for name, reason in ports.unread.items():
-        # a slow host tells nothing of its ports, while one that cannot read them has a fault
+        # slowness says nothing about the ports, but a port that cannot be read has a fault
         if name == "programs" or (name.endswith(" gids") and f": {LATE}" in reason):
             return node, f"{node}: {reason}", output
     if missing:
