@@ -252,9 +252,21 @@ def test_without_a_file_it_looks_first_and_keeps_stdout_for_the_audit(
 
 
 LARGE_HOSTS, LARGE_RAILS = 512, 8
-MOST_CPU_S, MOST_MIB = 5.0, 500
-MEASURE = """
-import resource, sys
+MOST_MIB = 500
+# Machines differ by a factor of three, so the bound is a multiple of what json takes for the files.
+MOST_CPU = 2.5
+USED = """
+import resource
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+JSON = """
+import json, sys
+for name in sys.argv[1:]:
+    json.load(open(name))
+"""
+AUDIT = """
+import sys
 from pathlib import Path
 from components.audit.audit import audit
 from components.audit.rows import report_of
@@ -262,13 +274,24 @@ from components.audit.formats import as_text
 from components.inventory.document import load
 earlier = load(Path(sys.argv[2]))
 as_text(report_of(audit(load(Path(sys.argv[1])), None, earlier)))
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
 
 
+def cpu_s_and_mib(script: str, *files: Path) -> tuple[float, float]:
+    """What a process of its own uses for it."""
+    done = subprocess.run(
+        [sys.executable, "-c", script + USED, *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    cpu_s, mib = map(float, done.stdout.split())
+    return cpu_s, mib
+
+
 @pytest.mark.whole
-def test_512_hosts_take_at_most_5_seconds_of_cpu_and_500_mib(tmp_path: Path) -> None:
+def test_512_hosts_take_little_more_cpu_than_json_does_and_at_most_500_mib(tmp_path: Path) -> None:
     inventory = fabricate(LARGE_HOSTS, LARGE_RAILS)
     for host in ("gpu07", "gpu200", "gpu511"):
         inventory = SPOILS["mtu-pf"](pf(host, 3, iommu_group_type="DMA")(inventory))
@@ -276,14 +299,8 @@ def test_512_hosts_take_at_most_5_seconds_of_cpu_and_500_mib(tmp_path: Path) -> 
     save(earlier(inventory), tmp_path / "before.json")
     del inventory
 
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, tmp_path / "now.json", tmp_path / "before.json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    json_cpu_s, _ = cpu_s_and_mib(JSON, tmp_path / "now.json", tmp_path / "before.json")
+    cpu_s, mib = cpu_s_and_mib(AUDIT, tmp_path / "now.json", tmp_path / "before.json")
 
-    cpu_s, mib = map(float, done.stdout.split())
-    assert cpu_s <= MOST_CPU_S
+    assert cpu_s <= MOST_CPU * json_cpu_s
     assert mib <= MOST_MIB
