@@ -34,6 +34,15 @@ class AnswerError(LabError):
     """A switch gave an answer that rocelab cannot read."""
 
 
+def unmentioned(command: str, port: str, answer: str = "") -> AnswerError:
+    """The error for an answer about a port that does not mention it."""
+    shown = f": {answer.strip()[:80]!r}" if answer.strip() else ""
+    return AnswerError(
+        f"{command}: the answer does not mention {port}{shown}; "
+        "check that the switch has a port of this name"
+    )
+
+
 class RefusedError(LabError):
     """A switch refused a command."""
 

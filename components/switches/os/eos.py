@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from components.switches.dialect import (
-    AnswerError,
     ConfigSession,
     Dialect,
     PendingChange,
@@ -13,6 +12,7 @@ from components.switches.dialect import (
     normal_ranges,
     numbered,
     numbers_in,
+    unmentioned,
 )
 from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
@@ -134,9 +134,7 @@ class Eos(Dialect):
         section = _section(port)
         words = answers.get(section, "")
         if f"interface {port}" not in words:
-            raise AnswerError(
-                f"{section}: the answer does not mention {port}: {words.strip()[:80]!r}"
-            )
+            raise unmentioned(section, port, words)
         mode, native, tagged = _read_membership(words)
         points = {}
         for point, tc in re.findall(

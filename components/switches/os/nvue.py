@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from components.switches.dialect import (
     LLDPCTL,
-    AnswerError,
     ConfigSession,
     Dialect,
     Object,
@@ -21,6 +20,7 @@ from components.switches.dialect import (
     object_at,
     ranges,
     thresholds,
+    unmentioned,
 )
 from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
@@ -197,7 +197,7 @@ class Nvue(Dialect):
     def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         interface = object_at(json_in(answers, _of_port(port)))
         if not interface:
-            raise AnswerError(f"{_of_port(port)}: the answer does not mention {port}")
+            raise unmentioned(_of_port(port), port)
         quality = object_at(interface, "qos")
         # without a profile of its own, a port has the default one
         profiles = {kind: str(object_at(quality, kind).get("profile", "")) for kind in KINDS}

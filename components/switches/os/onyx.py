@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from components.switches.dialect import (
-    AnswerError,
     ConfigSession,
     Dialect,
     Object,
@@ -16,6 +15,7 @@ from components.switches.dialect import (
     numbered,
     numbers_in,
     ranges,
+    unmentioned,
 )
 from components.switches.settings import Announcement, Ecn, PortFacts, PortSettings
 from stacks.qos import Qos
@@ -217,7 +217,7 @@ def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool =
     """The object of a port: under the port's name, or in a list with the name as header."""
     entry = _find(json_in(answers, command), key)
     if entry is None and needed:
-        raise AnswerError(f"{command}: the answer does not mention {key}")
+        raise unmentioned(command, key)
     return entry or {}
 
 

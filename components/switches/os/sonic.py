@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from components.switches.dialect import (
     LLDPCTL,
-    AnswerError,
     ConfigSession,
     Dialect,
     Object,
@@ -22,6 +21,7 @@ from components.switches.dialect import (
     numbers_in,
     object_at,
     thresholds,
+    unmentioned,
 )
 from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
@@ -133,7 +133,7 @@ class Sonic(Dialect):
         database = object_at(json_in(answers, DATABASE))
         about = object_at(database, "PORT", port)
         if not about:
-            raise AnswerError(f"{DATABASE}: PORT has no {port}")
+            raise unmentioned(f"{DATABASE}: PORT", port)
         tagged, untagged = _members(database, port)
         quality = object_at(database, "PORT_QOS_MAP", port)
         profiles = {"dscp_to_tc_map": _reference(quality.get("dscp_to_tc_map"))}
