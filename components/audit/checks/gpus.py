@@ -221,11 +221,17 @@ def _slow_links(gpus: Sequence[Gpu]) -> Iterator[tuple[Gpu, str]]:
         usual.append(rate * (count * 2 > rates.total()))
     for gpu in gpus:
         own = links[gpu.pci]
+        if own and not any(own):
+            # a card without a bridge prints the same, but its peers are no better
+            others = [rates for pci, rates in links.items() if pci != gpu.pci]
+            if len(others) > 2 and all(map(any, others)):
+                yield gpu, "no link is active"
+            continue
         slow = []
         for number, rate in enumerate(own):
             if rate < usual[number]:
                 slow.append(f"link {number} {rate:g} GB/s")
-        if any(own) and slow:
+        if slow:
             yield gpu, ", ".join(slow)
 
 

@@ -220,7 +220,7 @@ def _file_servers(machine: Machine) -> List[Tuple[str, str]]:
     for line in machine.read("/proc/mounts").splitlines():
         words = line.split()
         if len(words) > 3 and NETWORK_FILESYSTEMS.match(words[2]):
-            given = " ".join([words[0], *re.findall(r"\b(?:mount)?addr=([^,\s]+)", words[3])])
+            given = " ".join([words[0], *re.findall(r"\b(?:mount|mon_)?addr=([^,\s]+)", words[3])])
             addresses = re.findall(r"\d+\.\d+\.\d+\.\d+", given)
             addresses += re.findall(
                 r"(?<![\w:.\]])(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F]*(?:%\w+)?", given

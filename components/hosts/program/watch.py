@@ -50,7 +50,7 @@ METRICS = {
 POWER = re.compile(
     r"^\s*(Laser output|Transmit avg optical|Rcvr signal avg optical"
     r"|Receiver signal average optical) power"
-    r"\s*(?:\(Channel (\d+)\))?\s*: [\d.]+ mW / (-?[\d.]+) dBm",
+    r"\s*(?:\(Channel (\d+)\))?\s*: [\d.]+ mW / (-?(?:[\d.]+|inf)) dBm",
     re.MULTILINE,
 )
 TEMPERATURE = re.compile(r"^\s*Module temperature\s*: (-?[\d.]+) degrees C", re.MULTILINE)

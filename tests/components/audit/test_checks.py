@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from components.audit.audit import audit
 from components.audit.findings import Audit
 from components.audit.registry import PRACTICE, checks
-from components.hosts.program.look.gpu import health, xids
+from components.hosts.program.look.gpu import health, nvlinks_in, xids
 from components.inventory.model import Gpu, GpuHealth, Host, Inventory, Xid
 from components.inventory.reading import known, unknown
 from tests.components.audit.spoilt import (
@@ -173,3 +173,18 @@ def test_an_nvlink_is_down_only_if_the_same_one_of_most_gpus_is_up() -> None:
 
     assert codes_of(*good) == []
     assert codes_of(bad, *good[1:]) == ["gpu-nvlink"]
+
+
+def test_a_gpu_without_any_active_nvlink_is_told_from_a_card_that_has_no_bridge() -> None:
+    """The line of `nvidia-smi nvlink -s` is leptonai/gpud#1085's, where one GPU of a node was cut off."""
+    dark = "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+    lit = "".join(f"\t Link {number}: 26.562 GB/s\n" for number in range(18))
+    text = "".join(f"GPU {at}: NVIDIA B200 (UUID: GPU-{at})\n{dark if at == 1 else lit}" for at in range(4))
+    cut_off, bridgeless = [], []
+    for at in range(4):
+        one = gpu_with(pci=f"0000:1{at}:00.0", health=unknown("no", "smi"))
+        cut_off.append(replace(one, nvlinks=known(tuple(nvlinks_in(text, at)), "smi")))
+        bridgeless.append(replace(one, nvlinks=known(tuple(nvlinks_in(text, 1)), "smi")))
+
+    assert codes_of(*cut_off) == ["gpu-nvlink"]
+    assert codes_of(*bridgeless) == []

@@ -23,14 +23,25 @@ class Router(FakeHost):
         super().__init__(root)
         self.routes: list[dict[str, Any]] = [{"dst": "default", "gateway": "192.168.1.2", "dev": "enp0s3"}]
         self.rules: list[dict[str, Any]] = [{"priority": 0, "src": "all", "table": "local"}]
+        self.table_names: dict[str, str] = {}
+        """Of tables, as /etc/iproute2/rt_tables gives them by number; `ip` prints them unless it gets -N."""
 
     def answer(self, words: tuple[str, ...]) -> Done | None:
         match words:
-            case ("ip", "-4", "-j", "route", "show", "table", "all"):
+            case ("ip", "-N", "-4", "-j", "route", "show", "table", "all"):
                 return done(json.dumps(self.routes))
-            case ("ip", "-4", "-j", "rule", "show"):
+            case ("ip", "-N", "-4", "-j", "rule", "show"):
                 return done(json.dumps(self.rules))
+            case ("ip", "-4", "-j", "route", "show", "table", "all"):
+                return done(json.dumps([self._named(route) for route in self.routes]))
+            case ("ip", "-4", "-j", "rule", "show"):
+                return done(json.dumps([self._named(rule) for rule in self.rules]))
         return None
+
+    def _named(self, entry: dict[str, Any]) -> dict[str, Any]:
+        if "table" not in entry:
+            return entry
+        return {**entry, "table": self.table_names.get(entry["table"], entry["table"])}
 
     def _ip(self, words: list[str]) -> None:
         match words:

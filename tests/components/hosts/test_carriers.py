@@ -70,9 +70,16 @@ def lustre(machine: FakeHost) -> None:
     machine.file("/proc/mounts", f"{SERVER}@o2ib:10.9.9.3@o2ib:/scratch /scratch lustre rw,flock,lazystatfs 0 0\n")
 
 
+def cephfs(machine: FakeHost) -> None:
+    """The device names no server: fs/ceph/super.c of the kernel prints the monitors as `mon_addr=`."""
+    options = f"rw,noatime,name=services,secret=<hidden>,ms_mode=prefer-crc,mon_addr={SERVER}:3300/10.9.9.3:3300"
+    machine.file("/proc/mounts", f"services@61cca62e.cephfs=/volumes /ceph ceph {options},recover_session=clean 0 0\n")
+
+
 @pytest.mark.parametrize(
     ("carry", "said"),
     [
+        (cephfs, ["/ceph", "mounted"]),
         (nvme_over_rdma, ["nvme1", "NVMe", "rdma"]),
         (iser, ["iSER", "connection1:0"]),
         (weka, ["/mnt/weka", "mounted"]),

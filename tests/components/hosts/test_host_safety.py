@@ -122,6 +122,28 @@ def test_a_member_of_a_bond_is_refused_untouched_although_the_bond_carries_nothi
     assert machine.written == []
 
 
+@pytest.mark.parametrize("master", ["br0", "team0", "ovs-system"])
+def test_a_port_of_a_bridge_or_a_team_is_refused_untouched(machine, document, master):
+    """The internal port that has the host's address under Open vSwitch is in no way above the NIC:
+    `netdev_master_upper_dev_link` in the kernel's net/openvswitch/vport-netdev.c links the NIC to `ovs-system`.
+    """
+    machine.symlink("/sys/class/net/enp132s0/master", machine.folder / f"sys/class/net/{master}")
+    machine.file(f"/sys/class/net/{master}/uevent", "DEVTYPE=bridge" if master == "br0" else "")
+
+    result = run("apply", machine, document)
+
+    assert result["failed"]["step"] == "link"
+    assert states(result["failed"]["reason"], "enp132s0", master)
+    assert machine.written == []
+
+
+def test_a_member_of_a_vrf_keeps_its_frames_and_may_be_a_rail(machine, document):
+    machine.symlink("/sys/class/net/enp132s0/master", machine.folder / "sys/class/net/rdma")
+    machine.file("/sys/class/net/rdma/uevent", "DEVTYPE=vrf\nINTERFACE=rdma")
+
+    assert run("apply", machine, document)["failed"] is None
+
+
 def test_another_driver_than_the_lab_says_is_refused(machine, document):
     first, *rest = document["pfs"]
     result = run("apply", machine, {**document, "pfs": [{**first, "driver": "mlx5_core"}, *rest]})

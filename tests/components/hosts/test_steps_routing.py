@@ -48,8 +48,15 @@ def test_each_routed_pf_gets_a_table_and_a_rule_of_its_own(machine: Router, lab:
 def test_a_rail_without_router_has_no_rules_read(machine: Router, lab: Lab) -> None:
     made(machine, document_of(lab))
 
-    assert not [line for line in machine.commands if "rule" in line or line.startswith("ip -4 -j route")]
+    assert not [line for line in machine.commands if "rule" in line or line.startswith("ip -N -4 -j route")]
     assert "routing" not in json.dumps(document_of(lab))
+
+
+def test_a_table_to_which_the_host_gives_a_name_is_known_by_its_number(machine: Router, lab: Lab) -> None:
+    """As iproute2 6.1 prints it after `echo "100 rail0" >> /etc/iproute2/rt_tables`."""
+    machine.table_names = {"100": "rail0"}
+
+    made(machine, document_of(routed(lab, "10.10.11.1", "10.10.12.1")))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ MODULE = """\tIdentifier                                : 0x18 (QSFP-DD Double D
 \tModule temperature                        : 45.20 degrees C / 113.36 degrees F
 \tTransmit avg optical power (Channel 1)    : 1.2012 mW / 0.80 dBm
 \tRcvr signal avg optical power(Channel 1)  : 0.9120 mW / -0.40 dBm
+\tRcvr signal avg optical power(Channel 2)  : 0.0000 mW / -inf dBm
 \tModule temperature high alarm threshold   : 80.00 degrees C / 176.00 degrees F
 """
 """The lines as ethtool's qsfp.c, sff-common.c and cmis.c print them."""
@@ -86,6 +87,7 @@ def test_ports_modules_and_gpus_are_written_with_all_that_rules_need(tree: Tree,
     assert not any("rx3_packets" in series or "lifespan" in series for series in first)
     assert first["module_temperature_celsius{}"] == 45.2
     assert first['module_power_dbm{direction="rx",lane="1"}'] == -0.4
+    assert first['module_power_dbm{direction="rx",lane="2"}'] == float("-inf"), "a lane without light"
     assert samples["rocelab_gpus{}"] == 1
     assert samples[f'rocelab_gpu_state{{gpu="{GPU}",state="lost"}}'] == 0
     assert samples['rocelab_gpu_xids_total{gpu="0000:1a:00",xid="79"}'] == 1

@@ -126,6 +126,8 @@ def nvlinks_in(text: str, place: int) -> List[float]:
         head = re.match(r"GPU (\d+):", line)
         if head:
             inside = int(head[1]) == place
+        if inside and "all links are inactive" in line.lower():
+            return [0.0]  # it names none of them
         link = re.match(r"\s+Link \d+: (?:([\d.]+) GB/s|<inactive>)", line)
         if link and inside:
             rates.append(float(link[1] or 0))

@@ -40,11 +40,11 @@ class LinkStep(PfStep):
         refuse_defined_rails(host)
         for pf in host.pfs:
             name = pf["interface"]
-            if host.machine.exists(f"/sys/class/net/{name}/bonding_slave"):
-                bond = host.machine.target(f"/sys/class/net/{name}/master") or "a bond"
+            master = _master(host, name)
+            if master:
                 raise StepError(
-                    f"{name} is a member of {bond}, but a RoCE rail needs a NIC, not a bond",
-                    f"remove it from {bond} in this host's network configuration, or name "
+                    f"{name} is a port of {master}, but a RoCE rail needs a NIC of its own",
+                    f"remove it from {master} in this host's network configuration, or name "
                     "another NIC",
                 )
             driver = host.driver(name)
@@ -83,3 +83,13 @@ class LinkStep(PfStep):
         host.ip_batch(host.link_changes(pf, before))
         if before.get("network_manager"):
             host.machine.run("nmcli", "device", "set", pf, "managed", "yes")
+
+
+def _master(host: Host, name: str) -> str:
+    """The bond, bridge or team that takes the frames of a NIC, or `ovs-system` of Open vSwitch.
+
+    Frames of a VRF's members stay theirs.
+    """
+    folder = f"/sys/class/net/{name}/master"
+    master = host.machine.target(folder)
+    return "" if "DEVTYPE=vrf" in host.machine.read(f"{folder}/uevent") else master

@@ -19,7 +19,8 @@ FIRST_PREFERENCE = 10_000
 table at 32766."""
 
 
-IP = ("ip", "-4", "-j")
+IP = ("ip", "-N", "-4", "-j")
+"""With -N, a table that rt_tables names has its number, too."""
 
 
 class Routing(PfStep):
