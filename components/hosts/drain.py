@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 from components.kubernetes.client import ApiError, KubernetesApi, Object, at
 
+CORDONED = "rocelab.dev/cordoned"
+"""Annotation of a node that rocelab has cordoned: a killed or failed run leaves it for the next."""
 DRAIN_S = 300
 """Limit of one drain; a pod that stays longer stops the roll."""
 
@@ -22,11 +24,13 @@ class NodeDrainer:
         self._pause = pause
 
     def cordon(self, node: str) -> bool:
-        """Cordons a node; returns whether it was schedulable before."""
+        """Cordons a node; returns whether rocelab may uncordon it: nobody else cordoned it."""
         with _reasons():
             before = self._api.get(_path(node))
-            self._api.merge(_path(node), {"spec": {"unschedulable": True}})
-        return not at(before, "spec", "unschedulable")
+            if at(before, "spec", "unschedulable"):
+                return at(before, "metadata", "annotations", CORDONED) is not None
+            self._merge(node, cordoned=True)
+        return True
 
     def empty(self, node: str) -> None:
         """Evicts its pods, but those of DaemonSets and static ones, and waits for their end."""
@@ -42,7 +46,13 @@ class NodeDrainer:
     def uncordon(self, node: str) -> None:
         """Makes the node schedulable again."""
         with _reasons():
-            self._api.merge(_path(node), {"spec": {"unschedulable": None}})
+            self._merge(node, cordoned=False)
+
+    def reopen(self, node: str) -> None:
+        """Uncordons the node if rocelab has cordoned it."""
+        with _reasons():
+            if at(self._api.get(_path(node)), "metadata", "annotations", CORDONED) is not None:
+                self._merge(node, cordoned=False)
 
     def knows(self, node: str) -> bool:
         """Whether there is such a node."""
@@ -53,6 +63,15 @@ class NodeDrainer:
         """Deletes the node object; fine when it is gone."""
         with _reasons():
             self._api.delete(_path(node))
+
+    def _merge(self, node: str, *, cordoned: bool) -> None:
+        """Cordon and annotation in one request, so that a kill cannot separate the two."""
+        annotations: Object = {CORDONED: "true" if cordoned else None}
+        change: Object = {
+            "metadata": {"annotations": annotations},
+            "spec": {"unschedulable": True if cordoned else None},
+        }
+        self._api.merge(_path(node), change)
 
     def _pods(self, node: str) -> list[tuple[str, str]]:
         with _reasons():

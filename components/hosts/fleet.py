@@ -174,13 +174,19 @@ class Fleet(Resource[FleetInputs, FleetState]):
         news = without(new.hosts, kept)
         outcome = await converge(crew, without(olds, kept), news, facts, _reports(new))
         await nodes.parted(kept, outcome)
-        results = sorted(outcome.results.items())
-        waiting = [name for name, result in results if result["status"] == "needs_reboot"]
-        if waiting and new.policy.reboot == "roll":
+        waiting, returned = [], []
+        for name, result in sorted(outcome.results.items()):
+            if result["status"] == "needs_reboot":
+                waiting.append(name)
+            elif name in olds and olds[name].trouble and _works(result):
+                returned.append(name)
+        if (waiting or returned) and new.policy.reboot == "roll":
             config = credentials.kubeconfig(self.config.lab, self.config.get, Path.cwd())
             drainer = await nodes.drainer(config, facts)
             active = {name: host for name, host in new.hosts.items() if host.state == "active"}
-            await Roll(crew=crew, records=active, drainer=drainer).run(waiting, outcome)
+            roll = Roll(crew=crew, records=active, drainer=drainer)
+            await roll.reopen(returned)
+            await roll.run(waiting, outcome)
         await nodes.unite(new.hosts, outcome, facts)
         return outcome
 
@@ -206,6 +212,11 @@ class Fleet(Resource[FleetInputs, FleetState]):
     def _hosts(self) -> HostCalls:
         key = credentials.private_key(self.config.lab, self.config.get, Path.cwd())
         return HostCalls(key, log.info)
+
+
+def _works(result: Result) -> bool:
+    """Whether a host is ready and its peers on the rails answer."""
+    return result["status"] == "ready" and "warning" not in result
 
 
 def _reports(new: FleetInputs) -> dict[str, Report]:

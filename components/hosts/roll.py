@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from ipaddress import IPv4Interface, IPv4Network
 
 from components.hosts.calls import Crew, Report, announced
@@ -33,6 +34,17 @@ class Roll:
     """All active hosts: those that reboot, and their peers on the rails."""
     drainer: NodeDrainer | None
     """None: the lab has no cluster."""
+
+    async def reopen(self, names: Sequence[str]) -> None:
+        """Uncordons those that an earlier roll cordoned and gave up on: they have come back since.
+
+        Of a node that stays cordoned, the verdict says so.
+        """
+        if self.drainer is None:
+            return
+        for name in names:
+            with suppress(DrainError):
+                await asyncio.to_thread(self.drainer.reopen, name)
 
     async def run(self, names: Sequence[str], outcome: Outcome) -> None:
         """Reboots these hosts and replaces their results."""

@@ -160,6 +160,9 @@ class _NoWayIn(NodeDrainer):
     def cordon(self, node: str) -> bool:
         raise DrainError(f"{node} cannot be drained: {self._reason}")
 
+    def reopen(self, node: str) -> None:
+        raise DrainError(f"{node} cannot be uncordoned: {self._reason}")
+
 
 def without(records: Mapping[str, T], names: Mapping[str, object]) -> dict[str, T]:
     """The records without these names."""

@@ -4,11 +4,24 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 
 from components.hosts.drain import DrainError, NodeDrainer
 from tests.messages import stating
+
+NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "gpu01"}, "spec": {}}
+
+
+def merged(old: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """A merge patch (RFC 7386)."""
+    kept = dict(old)
+    for key, value in change.items():
+        kept[key] = merged(old.get(key) or {}, value) if isinstance(value, dict) else value
+        if value is None:
+            del kept[key]
+    return kept
 
 
 class Api(BaseHTTPRequestHandler):
@@ -18,13 +31,14 @@ class Api(BaseHTTPRequestHandler):
     known = True
     refuses = False
     asked: tuple[str, ...] = ()
+    node: dict[str, Any] = NODE
 
     def _answer(self) -> None:
         Api.asked = (*Api.asked, f"{self.command} {self.path}")
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
+        Api.node = merged(Api.node, body)
         status = 403 if Api.refuses else 200 if Api.known else 404
-        node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "gpu01"}, "spec": {}}
-        text = json.dumps(node if status == 200 else {"kind": "Status", "code": status}).encode()
+        text = json.dumps(Api.node if status == 200 else {"kind": "Status", "code": status}).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
@@ -39,7 +53,7 @@ class Api(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    for name, value in {"known": True, "refuses": False, "asked": ()}.items():
+    for name, value in {"known": True, "refuses": False, "asked": (), "node": NODE}.items():
         monkeypatch.setattr(Api, name, value)
     server = HTTPServer(("127.0.0.1", 0), Api)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -67,6 +81,23 @@ def test_a_node_is_known_closed_opened_and_forgotten(port):
     api.uncordon("gpu01")
     api.forget("gpu01")
     assert [line.split()[0] for line in Api.asked] == ["GET", "GET", "PATCH", "PATCH", "DELETE"]
+
+
+def test_a_node_that_a_killed_roll_has_cordoned_is_opened_by_the_next_one(port):
+    assert cluster(port).cordon("gpu01") is True
+
+    assert cluster(port).cordon("gpu01") is True, "its own, so this run may open it"
+    cluster(port).reopen("gpu01")
+    assert Api.node == {**NODE, "metadata": {"name": "gpu01", "annotations": {}}}
+
+
+def test_a_node_that_a_person_has_cordoned_stays_closed(port, monkeypatch):
+    by_hand = {**NODE, "spec": {"unschedulable": True}}
+    monkeypatch.setattr(Api, "node", by_hand)
+
+    assert cluster(port).cordon("gpu01") is False
+    cluster(port).reopen("gpu01")
+    assert Api.node == by_hand
 
 
 def test_a_node_that_is_gone_is_not_known_and_nothing_to_forget(port, monkeypatch):

@@ -29,6 +29,9 @@ class FakeCluster:
     def uncordon(self, node: str) -> None:
         self.did.append(f"uncordon {node}")
 
+    def reopen(self, node: str) -> None:
+        self.did.append(f"reopen {node}")
+
     def forget(self, node: str) -> None:
         if self.down:
             raise DrainError("the Kubernetes API does not answer")

@@ -8,6 +8,7 @@ import pytest
 from components.hosts.fleet import Fleet, FleetInputs, FleetState
 from components.hosts.program.membership import KUBELET_CONFIG
 from components.provider import log
+from components.provider.base import ProviderConfig
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
 from stacks.hosts import HostPolicy
@@ -155,3 +156,22 @@ def test_the_end_of_the_stack_resets_every_node(machines):
     for name, machine in machines.machines.items():
         assert not machine.exists(KUBELET_CONFIG), name
         assert [line for line in machine.commands if line.startswith("kubeadm reset")], name
+
+
+@pytest.mark.parametrize(("reboot", "opened"), [("roll", ["reopen gpu02"]), ("never", [])])
+def test_a_host_that_came_back_after_its_roll_had_given_up_is_opened_again(machines, monkeypatch, reboot, opened):
+    cluster, provider = leaving(monkeypatch), FleetRun()
+
+    async def drainer(*_: object) -> FakeCluster:
+        return cluster
+
+    monkeypatch.setattr("components.hosts.fleet.Nodes.drainer", drainer)
+    monkeypatch.setattr("components.hosts.fleet.credentials.kubeconfig", lambda *_: None)
+    monkeypatch.setattr(ProviderConfig, "lab", None)
+    target = props(machines).model_copy(update={"policy": HostPolicy(reboot=reboot)})
+    outs = provider.create(target)
+    late = outs.hosts["gpu02"].with_changes(trouble="no answer within 900 s; it stays cordoned")
+    outs = outs.model_copy(update={"hosts": {**outs.hosts, "gpu02": late}})
+
+    assert results(provider.update(outs, target))["gpu02"] == READY
+    assert cluster.did == opened
