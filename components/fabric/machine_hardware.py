@@ -9,6 +9,7 @@ from components.fabric.vcenter.power import is_on
 from components.fabric.vms.hardware import (
     Hardware,
     HardwareChange,
+    LeftOffError,
     find,
     observe,
     put,
@@ -17,7 +18,14 @@ from components.fabric.vms.hardware import (
     satisfied,
 )
 from components.provider import log
-from components.provider.base import REPLACES, Failure, Properties, Resource, changed
+from components.provider.base import (
+    REPLACES,
+    Failure,
+    PartialError,
+    Properties,
+    Resource,
+    changed,
+)
 
 
 class HardwareInputs(Properties):
@@ -42,6 +50,8 @@ class HardwareInputs(Properties):
 class HardwareState(HardwareInputs):
     now: Hardware
     """What the VM has; the inputs stay as declared, also when someone changes the VM."""
+    left_off: bool = False
+    """Whether rocelab has powered it off and could not power it on again."""
 
 
 class MachineHardware(Resource[HardwareInputs, HardwareState]):
@@ -66,6 +76,8 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
             names.append("roce_version")
             before_after = f"{old.now.roce_version!r} => {new.roce_version!r}"
             log.info(f"{new.name}: roce_version {before_after}: restarts the machine")
+        if old.left_off:
+            names.append("left_off")
         return names
 
     async def create(self, new: HardwareInputs) -> HardwareState:
@@ -88,7 +100,12 @@ class MachineHardware(Resource[HardwareInputs, HardwareState]):
         with login.configured_session(self.config) as vcenter:
             kept = kept_running(vcenter, new)
             if kept is None:
-                _put(vcenter, new, new=False)
+                try:
+                    _put(vcenter, new, new=old.left_off)
+                except LeftOffError as error:
+                    now = _compared(observe(vcenter, new.machine) or old.now, new)
+                    left = HardwareState(**dict(new), now=now, left_off=True)
+                    raise PartialError(str(error), left) from None
             else:
                 log.warn(f"{new.name} was changed by hand: {restart_text(new.hardware)}")
         return HardwareState(**dict(new), now=_compared(kept or new.hardware, new))

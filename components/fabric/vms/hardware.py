@@ -24,6 +24,10 @@ class Hardware:
     """Of every PVRDMA adapter; empty: vCenter's default."""
 
 
+class LeftOffError(LabError):
+    """rocelab has powered a VM off, and cannot power it on again."""
+
+
 @frozen
 class HardwareChange:
     """What a change of hardware may do to the VM."""
@@ -98,23 +102,50 @@ def put(vcenter: VCenter, uuid: str, name: str, declared: Hardware, change: Hard
     machine = find(vcenter, uuid)
     if machine is None:
         raise LabError(f"{name}: its VM no longer exists in the vCenter; run again with --refresh")
-    specs = device_changes(_devices(vcenter, machine), declared)
     running = is_on(vcenter, machine)
-    if specs:
+    if device_changes(_devices(vcenter, machine), declared):
         if running and not (change.new or change.may_restart):
             raise LabError(f"{name} is running, but {restart_text(declared)}")
-        if running:
-            turn_off(vcenter, machine, name)
-        spec = vim.vm.ConfigSpec(deviceChange=specs)
-        finish(vcenter, lambda: machine.ReconfigVM_Task(spec), name, f"set {_words(declared)}")
+        _reconfigure(vcenter, machine, name, declared, change)
     if (change.new or running) and not is_on(vcenter, machine):
-        turn_on(vcenter, machine, name, guest_s=change.guest_s)
+        _turn_on(vcenter, machine, name, change)
     actual = observe(vcenter, uuid)
     if actual is None or not satisfied(actual, declared):
         raise LabError(
             f"{name} has {_words(actual) if actual else 'vanished'} after rocelab set "
             f"{_words(declared)}"
         )
+
+
+def _reconfigure(
+    vcenter: VCenter,
+    machine: vim.VirtualMachine,
+    name: str,
+    declared: Hardware,
+    change: HardwareChange,
+) -> None:
+    """Changes a VM that is off. Where the vCenter refuses, one that was on is powered on again."""
+    running = is_on(vcenter, machine)
+    if running:
+        turn_off(vcenter, machine, name)
+    spec = vim.vm.ConfigSpec(deviceChange=device_changes(_devices(vcenter, machine), declared))
+    try:
+        finish(vcenter, lambda: machine.ReconfigVM_Task(spec), name, f"set {_words(declared)}")
+    except LabError:
+        if running:
+            _turn_on(vcenter, machine, name, change)
+        raise
+
+
+def _turn_on(
+    vcenter: VCenter, machine: vim.VirtualMachine, name: str, change: HardwareChange
+) -> None:
+    try:
+        turn_on(vcenter, machine, name, guest_s=change.guest_s)
+    except LabError as error:
+        if is_on(vcenter, machine):
+            raise
+        raise LeftOffError(f"{error}. It is powered off now; the next run powers it on") from None
 
 
 def satisfied(actual: Hardware, declared: Hardware) -> bool:
