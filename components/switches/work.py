@@ -110,6 +110,8 @@ def _with_name(session: ConfigSession, name: str) -> ConfigSession:
 
 LAYER_2 = ("access", "trunk", "tagged-only")
 MOST_SHOWN = 10
+OWNER_FIELD = "description"
+"""The field of a port that holds the owner's mark."""
 
 Backup = Callable[[str], None]
 """Receives the running configuration before the first change."""
@@ -320,7 +322,7 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     needed = {port: ours[port] for port, names in fields.items() if names}
     if not needed:
         return []
-    await _send(talk, task.session, _port_lines(task, needed, fields))
+    await _send(talk, task.session, _lines_back(task, needed, fields))
     await _verified(talk, task, needed)
     await _keep_for_good(talk, task)
     return [f"{port}: restored" for port in needed]
@@ -368,6 +370,20 @@ def _port_lines(
     return lines
 
 
+def _lines_back(
+    task: Task, old: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
+) -> list[str]:
+    """The owner's mark goes last: where a run stops halfway, the next one must still know the
+    ports as the lab's.
+    """
+    marks = {port: names & {OWNER_FIELD} for port, names in fields.items()}
+    others = {port: names - {OWNER_FIELD} for port, names in fields.items()}
+    lines = []
+    for part in (others, marks):
+        lines += _port_lines(task, {port: old[port] for port in old if part[port]}, part)
+    return lines
+
+
 async def _send(talk: Talk, session: ConfigSession, lines: Sequence[str]) -> None:
     try:
         for line in (*session.begin, *lines, *session.commit, *session.end):
@@ -393,7 +409,7 @@ async def _take_back(
             for command in task.session.abandon:
                 await talk.ask(command)
         else:
-            await _send(talk, task.session, _port_lines(task, running, fields))
+            await _send(talk, task.session, _lines_back(task, running, fields))
     except (RefusedError, NoAnswerError) as again:
         return f"The old values could not be restored ({again})."
     return "The old values were restored."

@@ -22,6 +22,8 @@ TRUST = {"dscp": "dscp", "pcp": "cos"}
 MAPPINGS = "show running-config | include ^qos map dscp"
 QUEUES = "show running-config all | include tx-queue"
 """With `all`, EOS also prints queues without configuration, under the platform's name."""
+DEFAULT_MODE = "show running-config | include ^switchport default mode"
+"""EOS prints it unless ports are switch ports by default."""
 EVERY_VLAN = "1-4094"
 DEFAULT_MTU_BYTES = 1500
 
@@ -127,7 +129,7 @@ class Eos(Dialect):
         return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        return [MAPPINGS, QUEUES, *map(_section, ports)]
+        return [MAPPINGS, QUEUES, DEFAULT_MODE, *map(_section, ports)]
 
     def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         """The lines of the port's section, and EOS's defaults for missing lines."""
@@ -135,7 +137,8 @@ class Eos(Dialect):
         words = answers.get(section, "")
         if f"interface {port}" not in words:
             raise unmentioned(section, port, words)
-        mode, native, tagged = _read_membership(words)
+        routed = "mode routed" in answers.get(DEFAULT_MODE, "")
+        mode, native, tagged = _read_membership(words, routed=routed)
         points = {}
         for point, tc in re.findall(
             r"^qos map dscp (\d+) to traffic-class (\d+)",
@@ -239,23 +242,37 @@ def _membership(settings: PortSettings) -> list[str]:
     if settings.mode == "access":
         return ["switchport mode access", f"switchport access vlan {settings.native_vlan}"]
     # EOS also drops untagged frames if their VLAN is not allowed
-    allowed = normal_ranges([*numbers_in(settings.tagged_vlans), *([settings.native_vlan or 1])])
+    native, allowed = "no switchport trunk native vlan", numbers_in(settings.tagged_vlans)
+    if settings.native_vlan is not None:
+        native = f"switchport trunk native vlan {settings.native_vlan}"
+        allowed.append(settings.native_vlan)
     return [
         "switchport mode trunk",
-        f"switchport trunk native vlan {settings.native_vlan or 1}",
-        f"switchport trunk allowed vlan {allowed}",
+        native,
+        f"switchport trunk allowed vlan {normal_ranges(allowed) or 'none'}",
     ]
 
 
-def _read_membership(words: str) -> tuple[str, int | None, str]:
-    if re.search(r"^ +no switchport$", words, re.MULTILINE):
+def _read_membership(words: str, *, routed: bool) -> tuple[str, int | None, str]:
+    """Mode, VLAN of untagged frames, and tagged VLANs.
+
+    Args:
+        words: the port's section.
+        routed: whether ports are routed by default.
+    """
+    if re.search(r"^ +channel-group \d", words, re.MULTILINE):
+        return "channel-group", None, ""  # the port channel's settings count, not the port's
+    switched = re.search(r"^ +(no )?switchport$", words, re.MULTILINE)
+    if switched[1] if switched else routed:
         return "routed", None, ""
     mode = _word(r"^ +switchport mode (\S+)$", words, "access")
     if mode != "trunk":
         return mode, int(_word(r"^ +switchport access vlan (\d+)$", words, "1")), ""
     native = int(_word(r"^ +switchport trunk native vlan (\d+)$", words, "1"))
-    allowed = numbers_in(_word(r"^ +switchport trunk allowed vlan ([\d,-]+)$", words, EVERY_VLAN))
-    return "trunk", native, normal_ranges([vlan for vlan in allowed if vlan != native])
+    allowed = numbers_in(_word(r"^ +switchport trunk allowed vlan (\S+)$", words, EVERY_VLAN))
+    tagged = normal_ranges([vlan for vlan in allowed if vlan != native])
+    # EOS drops untagged frames if their VLAN is not allowed
+    return "trunk", native if native in allowed else None, tagged
 
 
 def _mapping(point: int, traffic_class: int) -> str:

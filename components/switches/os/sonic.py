@@ -152,7 +152,10 @@ class Sonic(Dialect):
             object_at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
         )
         schedule = "strict" if strict else "wrr 0"
-        mode = "trunk" if tagged else "access" if untagged else "routed"
+        # releases with `config switchport` keep a mode, also of a port that is in no VLAN
+        kept = str(about.get("mode", ""))
+        alone = kept if kept in ("access", "trunk") else "routed"
+        mode = "trunk" if tagged else "access" if untagged else alone
         trust = "dscp" if points else "pcp"
         watchdog = None if declared.watchdog is None else bool(object_at(database, "PFC_WD", port))
         settings = PortSettings(
@@ -258,7 +261,10 @@ def _membership(port: str, settings: PortSettings) -> list[str]:
         "s/Vlan//); "
         f'do sudo config vlan member del "$vlan" {port}; done'
     )
-    lines = [leave]
+    # releases without `config switchport` keep no mode, and take any member
+    kept = f"$(sonic-db-cli CONFIG_DB hget 'PORT|{port}' mode)"
+    change = f"sudo config switchport mode {settings.mode} {port}"
+    lines = [leave, f"case \"{kept}\" in ''|None|{settings.mode}) ;; *) {change} ;; esac"]
     if settings.native_vlan:
         lines.append(f"sudo config vlan member add -u {settings.native_vlan} {port}")
     return lines + [

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,8 @@ from components.switches.work import (
 from tests.components.switches.labs import switch_entry, with_switches
 from tests.components.switches.systems import BACK, CANCEL, ORDER, PORTS, REVISIONS, WRONG, answers_of
 from tests.messages import states, stating
+
+DATABASE = "sonic-cfggen -d --print-data"
 
 
 class Scripted:
@@ -309,3 +313,61 @@ def test_a_system_that_keeps_no_change_apart_is_not_asked_for_any(system: str) -
 
     assert asyncio.run(unconfirmed(talk, "sw1", task(system).session)) == []
     assert talk.told == []
+
+
+class Sonic:
+    """A SONiC that keeps descriptions and MTUs; the earlier VLAN of its port is gone until somebody adds it."""
+
+    def __init__(self) -> None:
+        self.database = json.loads(answers_of("sonic")[DATABASE])
+        self.has_vlan = False
+
+    async def ask(self, command: str) -> str:
+        port, members = self.database["PORT"]["Ethernet0"], self.database["VLAN_MEMBER"]
+        if command == DATABASE:
+            return json.dumps(self.database)
+        if " description " in command:
+            port["description"] = command.partition(" description ")[2].strip("'")
+        if "mtu Ethernet0" in command:
+            port["mtu"] = command.rsplit(maxsplit=1)[-1]
+        if command.startswith("for vlan in"):
+            self.database["VLAN_MEMBER"] = {key: kept for key, kept in members.items() if "|Ethernet0" not in key}
+        if command == "sudo config vlan member add -u 10 Ethernet0":
+            if not self.has_vlan:
+                raise RefusedError("Error: Vlan10 does not exist")
+            members["Vlan10|Ethernet0"] = {"tagging_mode": "untagged"}
+        return ""
+
+
+def test_a_restore_that_stopped_halfway_is_finished_by_the_next_one() -> None:
+    """The refusal is that of sonic-utilities, config/vlan.py."""
+    ours, talk = task("sonic"), Sonic()
+    earlier = {"description": "", "mode": "access", "native_vlan": 10, "tagged_vlans": "", "mtu_bytes": 9100}
+    before = {port: settings.model_copy(update=earlier) for port, settings in ours.ports.items()}
+    with pytest.raises(RefusedError, match="Vlan10"):
+        asyncio.run(restore(talk, ours, before))
+
+    talk.has_vlan = True
+    asyncio.run(restore(talk, ours, before))
+
+    assert talk.database["PORT"]["Ethernet0"]["mtu"] == "9100"
+    assert "Vlan10|Ethernet0" in talk.database["VLAN_MEMBER"]
+
+
+@pytest.mark.parametrize(("kept", "changes"), [("", 0), ("None", 0), ("trunk", 0), ("access", 1), ("routed", 1)])
+def test_a_sonic_port_gets_another_mode_only_where_the_release_keeps_one(
+    tmp_path: Path, kept: str, changes: int
+) -> None:
+    """In access mode, config/vlan.py of sonic-utilities refuses tagged VLANs."""
+    calls = tmp_path / "calls"
+    for name, text in {"sudo": f'echo "$*" >>{calls}', "sonic-db-cli": f'[ "$2" = hget ] && echo {kept}'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    ours = task("sonic")
+
+    for line in ours.dialect.port_lines("lab", "Ethernet0", ours.ports["Ethernet0"], frozenset({"vlans"})):
+        subprocess.run(["sh", "-c", line], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+
+    told = calls.read_text().splitlines()
+    assert told.count("config switchport mode trunk Ethernet0") == changes
+    assert "config vlan member add 111 Ethernet0" in told

@@ -319,3 +319,52 @@ def test_the_map_is_compared_with_what_is_heard() -> None:
 def test_ranges_of_vlans_are_one_text_however_they_are_written() -> None:
     assert normal_ranges(numbers_in("112,111, 200-202,201")) == "111-112,200-202"
     assert normal_ranges(numbers_in("none")) == ""
+
+
+SECTION = "show running-config interfaces Ethernet1/1"
+
+
+def eos_port(section: str, default_mode: str = "") -> PortSettings:
+    others = {"show running-config | include ^switchport default mode": default_mode}
+    return facts("eos", answers={**answers_of("eos"), **others, SECTION: section}).settings
+
+
+def test_an_eos_trunk_that_does_not_allow_its_native_vlan_has_no_untagged_one() -> None:
+    """DISA's STIG of Arista EOS, V-255979: such a trunk drops untagged frames."""
+    section = answers_of("eos")[SECTION].replace("allowed vlan 111,4094", "allowed vlan 111")
+
+    assert (eos_port(section).native_vlan, eos_port(section).tagged_vlans) == (None, "111")
+
+
+@pytest.mark.parametrize("allowed", ["100,200", "none", "1,100"])
+def test_an_eos_trunk_gets_back_the_vlans_that_it_allowed(allowed: str) -> None:
+    lines = f"   switchport trunk allowed vlan {allowed}\n   switchport mode trunk\n"
+    before = eos_port(f"interface Ethernet1/1\n{lines}")
+    lab = with_switches(switch_entry("eos"))
+
+    back = dialect_of(lab.switches[0]).port_lines("lab", "Ethernet1/1", before, frozenset({"vlans"}))
+
+    assert f"switchport trunk allowed vlan {allowed}" in back
+
+
+def test_an_eos_port_may_be_routed_by_default_or_belong_to_a_port_channel() -> None:
+    """`switchport default mode routed` came with EOS 4.18; a member's VLANs are those of its port channel."""
+    bare = "interface Ethernet1/1\n   description free\n"
+
+    assert eos_port(bare).mode == "access"
+    assert eos_port(bare, "switchport default mode routed\n").mode == "routed"
+    assert eos_port(f"{bare}   switchport\n", "switchport default mode routed\n").mode == "access"
+    assert eos_port(f"{bare}   channel-group 4 mode active\n").mode == "channel-group"
+
+
+@pytest.mark.parametrize(
+    ("kept", "mode"), [("access", "access"), ("trunk", "trunk"), ("routed", "routed"), ("", "routed")]
+)
+def test_a_sonic_port_without_vlans_has_the_mode_that_its_release_keeps(kept: str, mode: str) -> None:
+    answers = answers_of("sonic")
+    [(command, printed)] = [item for item in answers.items() if "sonic-cfggen" in item[0]]
+    database = json.loads(printed)
+    database["PORT"]["Ethernet4"].update({"mode": kept} if kept else {})
+    database["VLAN_MEMBER"] = {key: at for key, at in database["VLAN_MEMBER"].items() if "|Ethernet4" not in key}
+
+    assert facts("sonic", 1, {**answers, command: json.dumps(database)}).settings.mode == mode
