@@ -1,6 +1,7 @@
 """What is known of the hardware beside the log: options, a lab file, an inventory."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -66,13 +67,13 @@ def of_lab(lab: "Lab") -> KnownHardware:
 
 
 def of_inventory(inventory: "Inventory") -> KnownHardware:
-    """The slowest RDMA port, the narrowest slot, and the counts that all hosts share."""
+    """The slowest rail, the narrowest slot, and the counts that all hosts share."""
     ports: list[Pf] = []
     counts, gpus, models = set(), set(), set()
     for host in inventory.hosts:
-        rdma = [pf for pf in host.pfs.or_else(()) if pf.rdma.or_else(())]
-        ports += rdma
-        counts.add(len(rdma))
+        rails = _rails(host.pfs.or_else(()))
+        ports += rails
+        counts.add(len(rails))
         gpus.add(len(host.gpus.or_else(())))
         for gpu in host.gpus.or_else(()):
             models.add(gpu.model.or_else(""))
@@ -103,6 +104,16 @@ def of_inventory(inventory: "Inventory") -> KnownHardware:
         pcie_gbit_s=pcie_gbit_s,
         framing=framing,
     )
+
+
+def _rails(pfs: Iterable["Pf"]) -> list["Pf"]:
+    """The RDMA ports of the rate that carries most, without those for storage and management."""
+    ports_by_rate: dict[int, list[Pf]] = defaultdict(list)
+    for pf in pfs:
+        if pf.rdma.or_else(()):
+            ports_by_rate[pf.speed_mbit_s.or_else(0)].append(pf)
+    carried = {rate: rate * len(ports) for rate, ports in ports_by_rate.items()}
+    return ports_by_rate[max(carried, key=lambda rate: carried[rate])] if carried else []
 
 
 def _least(values: Iterable[float]) -> float | None:

@@ -1,12 +1,15 @@
 """NCCL's own lines in a log: its network, and the NICs that it uses."""
 
 import re
+from collections import defaultdict
 
 from components.judge.results import Facts
 from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log
 
 KEPT = re.compile("NET|Using|version| set |WARN|cudaDriver|nNodes|GPU Direct|speed")
-ADAPTER = re.compile(r"\[\d{1,3}\]\s?([A-Za-z][\w.-]{0,63}):\S*?(RoCE|IB)\b")
+ADAPTER = re.compile(r"\[(\d{1,3})\]\s?([A-Za-z][\w.-]{0,63}):\S*?(RoCE|IB)\b")
+"""Index, name and link of each adapter that NCCL lists."""
+CHANNEL = re.compile(r" via NET/\w+/(\d{1,3})\b")
 SPEED = re.compile(r"NET/IB ?: \[\d{1,3}\] (\w\S*?):\S* .*\bspeed=(\d{3,7})\b")
 MOST_LINES = 5000
 
@@ -17,7 +20,9 @@ class NcclLines:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._kinds: set[str] = set()
-        self._adapters: dict[str, dict[str, str]] = {}
+        self._adapters: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
+        """Per host and index: the name without its numbers, and the link."""
+        self._used: dict[str, set[str]] = defaultdict(set)
         self._speeds: dict[str, float] = {}
 
     def counts(self, line: str) -> bool:
@@ -26,9 +31,12 @@ class NcclLines:
         The adapters of each host are kept in any case.
         """
         before, _, text = line.partition("NCCL ")
+        host = before.split(":")[0].strip()
         if "Using [0]" in text and "NET/IB" in text:
-            host = before.split(":")[0].strip()
-            self._adapters[host] = dict(ADAPTER.findall(text))
+            for index, name, link in ADAPTER.findall(text):
+                self._adapters[host][index] = (re.sub(r"\d+", "", name), link)
+        if host in self._adapters and (channel := CHANNEL.search(text)):
+            self._used[host].add(channel[1])
         kind = text
         if " via " in text:
             kind = text.rpartition(" via ")[2]
@@ -60,9 +68,10 @@ class NcclLines:
         """The NICs that NCCL uses, if every host uses as many of the same kind."""
         counts: set[int] = set()
         links: set[str] = set()
-        for adapters in self._adapters.values():
-            counts.add(len(adapters))
-            links.update(adapters.values())
+        for host in self._adapters:
+            kinds = self._rails(host)
+            counts.add(len(kinds))
+            links.update(link for _, link in kinds)
         if len(counts) == 1:
             facts.nics_per_node = counts.pop()
         if links == {"IB"}:
@@ -72,3 +81,12 @@ class NcclLines:
         speeds = set(self._speeds.values())
         if len(speeds) == 1:
             facts.nic_gbit_s = speeds.pop()
+
+    def _rails(self, host: str) -> list[tuple[str, str]]:
+        """The adapters of a host, without those for management: no channel uses one of their
+        kind.
+        """
+        adapters = self._adapters[host]
+        used = {adapters[index] for index in self._used[host] if index in adapters}
+        kinds = list(adapters.values())
+        return [kind for kind in kinds if kind in used] if used else kinds

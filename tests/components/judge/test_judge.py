@@ -119,3 +119,38 @@ def test_an_option_wins_over_the_log_and_says_so() -> None:
 )
 def test_a_gpu_that_exchanges_with_one_other_reaches_its_own_nic(program: str, verdict: str) -> None:
     assert judged(f"{program} busbw 47 GB/s", gpu="H100", **RACK).verdict == verdict
+
+
+A100_RING = "4294967296 1073741824 float sum 43557 98.61 191.05 5e-07"
+"""From deepops' docs/slurm-cluster/slurm-perf-cluster.md: four DGX A100 with 8x200G, good by its authors."""
+
+
+def ring_after(adapters: str, channels: range = range(8)) -> Assessment:
+    said = [f"n1:100:200 [0] NCCL INFO NET/IB : Using {adapters} [RO]; OOB bond0:192.168.11.9<0>"]
+    for rail in channels:
+        said.append(f"n1:100:200 [0] NCCL INFO Channel 0{rail}/0 : 0[0] -> 8[0] [send] via NET/IB/{rail}/GDRDMA")
+    known = {"nic_gbit_s": 200.0, "nodes": 4, "gpus_per_node": 8, "gpu": "A100"}
+    return judged("\n".join([*said, A100_RING]), **known)
+
+
+def rails_of(kind: str) -> str:
+    return " ".join(f"[{rail}]mlx5_{rail}:1/{kind}" for rail in range(8))
+
+
+@pytest.mark.parametrize(
+    "adapters",
+    [
+        rails_of("RoCE"),
+        f"{rails_of('RoCE')} [8]mlx5_bond_0:1/RoCE",
+        f"{rails_of('IB/SHARP')} [8]mlx5_8:1/RoCE",
+    ],
+)
+def test_an_adapter_for_management_that_nccl_lists_carries_no_channel_and_is_no_nic(adapters: str) -> None:
+    result = ring_after(adapters)
+
+    assert result.verdict == "good", result
+    assert "GPU_LINK" not in {finding.code for finding in result.findings}
+
+
+def test_a_bond_by_which_ranks_find_each_other_is_no_bond_of_the_rails() -> None:
+    assert "BOND" not in {finding.code for finding in ring_after(rails_of("RoCE")).findings}

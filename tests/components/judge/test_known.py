@@ -30,6 +30,23 @@ def test_an_inventory_says_rates_slots_and_link() -> None:
     assert facts.pcie_gbit_s
 
 
+def test_a_slower_port_for_storage_or_management_is_no_rail() -> None:
+    """A DGX A100 has eight ports of 200 Gbit/s and one of 100 (the topology in NVIDIA/nccl#1505)."""
+
+    def rated(host: Host) -> Host:
+        *rails, last = host.pfs.or_else(())
+        ports = [replace(pf, speed_mbit_s=known(200_000, "sysfs")) for pf in rails]
+        return replace(host, pfs=known((*ports, replace(last, speed_mbit_s=known(100_000, "sysfs"))), "sysfs"))
+
+    rack = fabricate(hosts=2, rails=9)
+    for host in rack.hosts:
+        rack = changed(rack, host.name, rated)
+
+    facts = of_inventory(rack)
+
+    assert (facts.nic_gbit_s, facts.nics_per_node) == (200.0, 8)
+
+
 def test_what_hosts_disagree_on_stays_unknown() -> None:
     def without_gpus(host: Host) -> Host:
         return replace(host, gpus=known((), "lspci"))

@@ -85,6 +85,20 @@ def test_a_slow_card_is_named_with_its_node_and_rail(plan: Plan) -> None:
     assert (test.function, test.performance) == ("pass", "fail")
 
 
+def test_a_loopback_of_400_gbit_s_that_is_as_fast_as_its_peers_is_sound(plan: Plan) -> None:
+    """NVIDIA/nccl#2171: `Loopback (NUMA-pinned, 65KB) | mlx5_0 -> mlx5_0 | 290 Gb/s`, and 395 to another node."""
+    sound = {"gbit_s": 290.0, "line_rate_gbit_s": 400.0, "pcie_gbit_s": 457.64}
+    alike = [loop.model_copy(update=sound) for loop in good(plan)]
+    slow = alike[0].model_copy(update={"gbit_s": 240.0})
+
+    run, findings = judged(plan, alike, [])
+    [test] = judge_alone(plan, Benchmarks(), run)
+
+    assert (test.performance, findings) == ("pass", [])
+    assert test.ratio == pytest.approx(290 / 400, abs=0.02)
+    assert judged(plan, [slow, *alike[1:]], [])[1] == ["NIC_ALONE_SLOW gpu01 rail-1"]
+
+
 def test_a_nic_that_fails_alone_fails_the_function(plan: Plan) -> None:
     first, *others = good(plan)
     broken = first.model_copy(update={"outcome": "failed", "gbit_s": None, "reason": "no completion"})

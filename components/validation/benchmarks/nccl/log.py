@@ -37,8 +37,12 @@ _CHANNEL = re.compile(
     r"^(?:Ring|Channel) (?P<channel>[0-9]{1,4})(?:/(?P<connection>[0-9]{1,4}))? : "
     r"(?P<source>[0-9]{1,7})\[[0-9a-fA-F]+\] -> (?P<target>[0-9]{1,7})\[[0-9a-fA-F]+\] "
     r"\[(?P<direction>send|receive)\] via "
-    r"NET/(?P<net>\w{1,30})/(?P<index>[0-9]{1,3})(?:\([0-9]+\))?(?P<rest>\S*)\s*$"
+    r"NET/(?P<net>\w{1,30})/(?P<index>[0-9]{1,3})(?:\([0-9]+\))?(?P<rest>\S*)"
+    r"(?: comm 0x[0-9a-f]{1,16} nRanks [0-9]{1,7})?\s*$"
 )
+"""RCCL adds communicator and ranks."""
+_VERBS = re.compile(r"IB(?:ext(?:_v[0-9]{1,3})?)?")
+"""NCCL's own transport over verbs, and that of NVIDIA's plugin in HPC-X and the NGC images."""
 _SET = re.compile(
     r"^(?P<name>NCCL_[A-Z0-9_]{1,40}) set (?:by environment )?to (?P<value>\S{1,400}?)\.?$"
 )
@@ -63,6 +67,11 @@ class Channel:
     """`mlx5_0+mlx5_1` for fused ports; None when the log does not name the adapter, as for
     sockets."""
     gpu_direct: bool
+
+    @property
+    def over_verbs(self) -> bool:
+        """Whether it runs over RDMA adapters."""
+        return _VERBS.fullmatch(self.net) is not None
 
     @property
     def connects(self) -> tuple[int, int, int, int]:
@@ -92,7 +101,7 @@ class NcclNetwork:
         """
         paths = set()
         for channel in self.channels:
-            if channel.net == "IB":
+            if channel.over_verbs:
                 paths.add(channel.gpu_direct)
         if not paths:
             return None
@@ -230,7 +239,7 @@ def unnamed_adapters(network: NcclNetwork) -> list[str]:
     """Hosts with a list of adapters whose channels use one that the log does not name."""
     hosts: list[str] = []
     for channel in network.channels:
-        unnamed = channel.net == "IB" and not channel.device
+        unnamed = channel.over_verbs and not channel.device
         if unnamed and channel.host in network.wanted_adapters and channel.host not in hosts:
             hosts.append(channel.host)
     return hosts

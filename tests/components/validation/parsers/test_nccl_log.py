@@ -173,3 +173,25 @@ def test_an_old_nccl_names_sockets_where_it_goes_on_to_use_rdma() -> None:
     assert parse_nccl_log(socket + rdma).transport == "ib"
     assert parse_nccl_log(socket).transport == "socket"
     assert parse_nccl_log(rdma + socket.replace("n1:", "n2:")).transport == "socket"
+
+
+@pytest.mark.parametrize(("tag", "gpu_direct"), [("", "none"), ("/GDRDMA(PCI)/Shared", "all")])
+def test_the_channels_of_rccl_end_with_communicator_and_ranks(tag: str, gpu_direct: str) -> None:
+    """ROCm/rccl, src/transport/net.cc: `via NET/%s/%d%s%s%s comm %p nRanks %02d`."""
+    channels = "".join(
+        f"h1:100:200 [0] NCCL INFO Channel 00/0 : {ends} via NET/IB/0{tag} comm 0x55d900e4a6c0 nRanks 16\n"
+        for ends in ("0[0] -> 8[0] [send]", "8[0] -> 0[0] [receive]")
+    )
+
+    network = parse_nccl_log(f"h1:100:200 [0] NCCL INFO NET/IB : Using [0]bnxt_re0:1/RoCE [RO]; OOB eth0\n{channels}")
+
+    assert (len(network.channels), network.gpu_direct) == (2, gpu_direct)
+    assert network.used_devices == {"h1": ("bnxt_re0",)}
+
+
+@pytest.mark.parametrize(("tag", "gpu_direct"), [("", "none"), ("/GDRDMA", "all")])
+def test_the_channels_of_nvidia_s_plugin_run_over_rdma(tag: str, gpu_direct: str) -> None:
+    """NVIDIA/nccl#1814: `Channel 00/0 : 18[2] -> 34[2] [receive] via NET/IBext_v8/0`, without GPUDirect."""
+    line = f"n1:982:1255 [2] NCCL INFO Channel 00/0 : 18[2] -> 34[2] [receive] via NET/IBext_v8/0{tag}\n"
+
+    assert parse_nccl_log(line).gpu_direct == gpu_direct
