@@ -56,7 +56,7 @@ def test_cards_drivers_and_places_are_read_and_alike_hosts_give_no_word(
     assert nic is not None
     assert (nic.driver, nic.driver_version, nic.firmware) == ("nmlx5_core", "4.23.0.36", "16.35.3006")
     assert found[H0].vgpu_driver == "NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"
-    assert (found[H0].gpus, found[H0].pcie.ways(nic.pci, GPUS)) == (GPUS, f"2 {ONE_NODE}")
+    assert (found[H0].gpus, found[H0].gpus_from(nic)) == (GPUS, f"2 {ONE_NODE}")
     assert warnings(found) == []
     assert control.calls()["ExecuteSoap"] == len(HOSTS), "for the vGPU driver; this ESXi tells the rest without"
 
@@ -154,5 +154,5 @@ def test_cards_are_not_read_where_no_vgpu_is_asked_for(vcenter: tuple[VcenterEnd
 
     found = read(endpoint, gpus=False)
 
-    assert (found[H0].pcie.numa_nodes, found[H0].vgpu_driver) == ({}, "")
+    assert (found[H0].numa_nodes, found[H0].vgpu_driver) == ({}, "")
     assert "ExecuteSoap" not in control.calls()
