@@ -29,7 +29,7 @@ class NodeDrainer:
             before = self._api.get(_path(node))
             if at(before, "spec", "unschedulable"):
                 return at(before, "metadata", "annotations", CORDONED) is not None
-            self._merge(node, cordoned=True)
+            self._set(node, unschedulable=True, mark="true")
         return True
 
     def empty(self, node: str) -> None:
@@ -46,13 +46,14 @@ class NodeDrainer:
     def uncordon(self, node: str) -> None:
         """Makes the node schedulable again."""
         with _reasons():
-            self._merge(node, cordoned=False)
+            self._set(node, unschedulable=None, mark=None)
 
     def reopen(self, node: str) -> None:
         """Uncordons the node if rocelab has cordoned it."""
         with _reasons():
-            if at(self._api.get(_path(node)), "metadata", "annotations", CORDONED) is not None:
-                self._merge(node, cordoned=False)
+            before = self._api.get(_path(node))
+        if at(before, "metadata", "annotations", CORDONED) is not None:
+            self.uncordon(node)
 
     def knows(self, node: str) -> bool:
         """Whether there is such a node."""
@@ -64,14 +65,13 @@ class NodeDrainer:
         with _reasons():
             self._api.delete(_path(node))
 
-    def _merge(self, node: str, *, cordoned: bool) -> None:
-        """Cordon and annotation in one request, so that a kill cannot separate the two."""
-        annotations: Object = {CORDONED: "true" if cordoned else None}
-        change: Object = {
-            "metadata": {"annotations": annotations},
-            "spec": {"unschedulable": True if cordoned else None},
-        }
-        self._api.merge(_path(node), change)
+    def _set(self, node: str, *, unschedulable: bool | None, mark: str | None) -> None:
+        """Sets cordon and annotation in one request, so that a kill cannot separate the two; None
+        removes them.
+        """
+        annotations: Object = {CORDONED: mark}
+        spec: Object = {"unschedulable": unschedulable}
+        self._api.merge(_path(node), {"metadata": {"annotations": annotations}, "spec": spec})
 
     def _pods(self, node: str) -> list[tuple[str, str]]:
         with _reasons():

@@ -38,7 +38,7 @@ class Roll:
     async def reopen(self, names: Sequence[str]) -> None:
         """Uncordons those that an earlier roll cordoned and gave up on: they have come back since.
 
-        Of a node that stays cordoned, the verdict says so.
+        The gate names those that stay cordoned.
         """
         if self.drainer is None:
             return

@@ -112,8 +112,10 @@ def _rails(pfs: Iterable["Pf"]) -> list["Pf"]:
     for pf in pfs:
         if pf.rdma.or_else(()):
             ports_by_rate[pf.speed_mbit_s.or_else(0)].append(pf)
-    carried = {rate: rate * len(ports) for rate, ports in ports_by_rate.items()}
-    return ports_by_rate[max(carried, key=lambda rate: carried[rate])] if carried else []
+    if not ports_by_rate:
+        return []
+    rate = max(ports_by_rate, key=lambda rate: rate * len(ports_by_rate[rate]))
+    return ports_by_rate[rate]
 
 
 def _least(values: Iterable[float]) -> float | None:

@@ -35,11 +35,12 @@ class NcclLines:
         if "Using [0]" in text and "NET/IB" in text:
             for index, name, link in ADAPTER.findall(text):
                 self._adapters[host][index] = (re.sub(r"\d+", "", name), link)
-        if host in self._adapters and (channel := CHANNEL.search(text)):
-            self._used[host].add(channel[1])
         kind = text
         if " via " in text:
             kind = text.rpartition(" via ")[2]
+            channel = CHANNEL.search(text)
+            if channel and host in self._adapters:
+                self._used[host].add(channel[1])
         if kind in self._kinds or len(self._kinds) >= MOST_LINES:
             return False
         self._kinds.add(kind)
@@ -69,7 +70,7 @@ class NcclLines:
         counts: set[int] = set()
         links: set[str] = set()
         for host in self._adapters:
-            kinds = self._rails(host)
+            kinds = self._rail_adapters(host)
             counts.add(len(kinds))
             links.update(link for _, link in kinds)
         if len(counts) == 1:
@@ -82,11 +83,12 @@ class NcclLines:
         if len(speeds) == 1:
             facts.nic_gbit_s = speeds.pop()
 
-    def _rails(self, host: str) -> list[tuple[str, str]]:
-        """The adapters of a host, without those for management: no channel uses one of their
-        kind.
+    def _rail_adapters(self, host: str) -> list[tuple[str, str]]:
+        """Name and link of a host's adapters, without those for management: no channel uses one
+        of their kind.
         """
         adapters = self._adapters[host]
         used = {adapters[index] for index in self._used[host] if index in adapters}
-        kinds = list(adapters.values())
-        return [kind for kind in kinds if kind in used] if used else kinds
+        if not used:  # the log shows no channel
+            return list(adapters.values())
+        return [kind for kind in adapters.values() if kind in used]

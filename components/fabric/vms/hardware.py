@@ -102,39 +102,31 @@ def put(vcenter: VCenter, uuid: str, name: str, declared: Hardware, change: Hard
     machine = find(vcenter, uuid)
     if machine is None:
         raise LabError(f"{name}: its VM no longer exists in the vCenter; run again with --refresh")
+    specs = device_changes(_devices(vcenter, machine), declared)
     running = is_on(vcenter, machine)
-    if device_changes(_devices(vcenter, machine), declared):
+    if specs:
         if running and not (change.new or change.may_restart):
             raise LabError(f"{name} is running, but {restart_text(declared)}")
-        _reconfigure(vcenter, machine, name, declared, change)
+        if running:
+            turn_off(vcenter, machine, name)
+        spec = vim.vm.ConfigSpec(deviceChange=specs)
+        try:
+            finish(vcenter, lambda: machine.ReconfigVM_Task(spec), name, f"set {_words(declared)}")
+        except LabError:
+            if running:  # with its old hardware
+                _turn_on(vcenter, machine, name, change)
+            raise
     if (change.new or running) and not is_on(vcenter, machine):
         _turn_on(vcenter, machine, name, change)
-    actual = observe(vcenter, uuid)
+    _refuse_other_hardware(observe(vcenter, uuid), name, declared)
+
+
+def _refuse_other_hardware(actual: Hardware | None, name: str, declared: Hardware) -> None:
     if actual is None or not satisfied(actual, declared):
         raise LabError(
             f"{name} has {_words(actual) if actual else 'vanished'} after rocelab set "
             f"{_words(declared)}"
         )
-
-
-def _reconfigure(
-    vcenter: VCenter,
-    machine: vim.VirtualMachine,
-    name: str,
-    declared: Hardware,
-    change: HardwareChange,
-) -> None:
-    """Changes a VM that is off. Where the vCenter refuses, one that was on is powered on again."""
-    running = is_on(vcenter, machine)
-    if running:
-        turn_off(vcenter, machine, name)
-    spec = vim.vm.ConfigSpec(deviceChange=device_changes(_devices(vcenter, machine), declared))
-    try:
-        finish(vcenter, lambda: machine.ReconfigVM_Task(spec), name, f"set {_words(declared)}")
-    except LabError:
-        if running:
-            _turn_on(vcenter, machine, name, change)
-        raise
 
 
 def _turn_on(

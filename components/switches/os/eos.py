@@ -262,8 +262,10 @@ def _read_membership(words: str, *, routed: bool) -> tuple[str, int | None, str]
     """
     if re.search(r"^ +channel-group \d", words, re.MULTILINE):
         return "channel-group", None, ""  # the port channel's settings count, not the port's
-    switched = re.search(r"^ +(no )?switchport$", words, re.MULTILINE)
-    if switched[1] if switched else routed:
+    switchport = re.search(r"^ +(no )?switchport$", words, re.MULTILINE)
+    if switchport:
+        routed = switchport[1] is not None
+    if routed:
         return "routed", None, ""
     mode = _word(r"^ +switchport mode (\S+)$", words, "access")
     if mode != "trunk":
@@ -272,7 +274,9 @@ def _read_membership(words: str, *, routed: bool) -> tuple[str, int | None, str]
     allowed = numbers_in(_word(r"^ +switchport trunk allowed vlan (\S+)$", words, EVERY_VLAN))
     tagged = normal_ranges([vlan for vlan in allowed if vlan != native])
     # EOS drops untagged frames if their VLAN is not allowed
-    return "trunk", native if native in allowed else None, tagged
+    if native not in allowed:
+        return "trunk", None, tagged
+    return "trunk", native, tagged
 
 
 def _mapping(point: int, traffic_class: int) -> str:

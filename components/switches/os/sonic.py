@@ -152,15 +152,11 @@ class Sonic(Dialect):
             object_at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
         )
         schedule = "strict" if strict else "wrr 0"
-        # releases with `config switchport` keep a mode, also of a port that is in no VLAN
-        kept = str(about.get("mode", ""))
-        alone = kept if kept in ("access", "trunk") else "routed"
-        mode = "trunk" if tagged else "access" if untagged else alone
         trust = "dscp" if points else "pcp"
         watchdog = None if declared.watchdog is None else bool(object_at(database, "PFC_WD", port))
         settings = PortSettings(
             description=str(about.get("description", "")),
-            mode=mode,
+            mode=_mode(about, tagged, untagged),
             native_vlan=untagged,
             tagged_vlans=normal_ranges(tagged),
             mtu_bytes=number_of(
@@ -264,12 +260,24 @@ def _membership(port: str, settings: PortSettings) -> list[str]:
     # releases without `config switchport` keep no mode, and take any member
     kept = f"$(sonic-db-cli CONFIG_DB hget 'PORT|{port}' mode)"
     change = f"sudo config switchport mode {settings.mode} {port}"
-    lines = [leave, f"case \"{kept}\" in ''|None|{settings.mode}) ;; *) {change} ;; esac"]
+    change_mode = f"case \"{kept}\" in ''|None|{settings.mode}) ;; *) {change} ;; esac"
+    lines = [leave, change_mode]
     if settings.native_vlan:
         lines.append(f"sudo config vlan member add -u {settings.native_vlan} {port}")
     return lines + [
         f"sudo config vlan member add {vlan} {port}" for vlan in numbers_in(settings.tagged_vlans)
     ]
+
+
+def _mode(about: Object, tagged: list[int], untagged: int | None) -> str:
+    """By the port's VLANs; without any, what releases with `config switchport` keep."""
+    if tagged:
+        return "trunk"
+    if untagged:
+        return "access"
+    if about.get("mode") in ("access", "trunk"):
+        return str(about["mode"])
+    return "routed"
 
 
 def _members(database: Object, port: str) -> tuple[list[int], int | None]:

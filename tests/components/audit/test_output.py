@@ -254,7 +254,7 @@ def test_without_a_file_it_looks_first_and_keeps_stdout_for_the_audit(
 LARGE_HOSTS, LARGE_RAILS = 512, 8
 MOST_MIB = 500
 # Machines differ by a factor of three, so the bound is a multiple of what json takes for the files.
-MOST_CPU = 2.5
+MOST_CPU = 2.0
 USED = """
 import resource
 used = resource.getrusage(resource.RUSAGE_SELF)

@@ -91,5 +91,6 @@ def _master(host: Host, name: str) -> str:
     Frames of a VRF's members stay theirs.
     """
     folder = f"/sys/class/net/{name}/master"
-    master = host.machine.target(folder)
-    return "" if "DEVTYPE=vrf" in host.machine.read(f"{folder}/uevent") else master
+    if "DEVTYPE=vrf" in host.machine.read(f"{folder}/uevent"):
+        return ""
+    return host.machine.target(folder)

@@ -97,7 +97,7 @@ def _bad(code: str, part: Loopback | GpuCopy, evidence: str, hint: str) -> Findi
 def _slow_loopback(loop: Loopback, usual: float | None, threshold: Threshold) -> Iterator[Finding]:
     host = loop.gbit_s
     if usual and host and rate(host / usual, threshold) != "pass":
-        evidence = f"{host:.1f} Gbit/s to itself; at least {usual:.1f} is usual"
+        evidence = f"{host:.1f} Gbit/s to itself; a sound NIC like it reaches {usual:.1f}"
         yield _bad("NIC_ALONE_SLOW", loop, evidence, NIC_HINT)
     gpu = loop.gpu_gbit_s
     if gpu and host and not loop.far and rate(gpu / host, threshold) != "pass":
@@ -125,7 +125,9 @@ def _usual(plan: Plan, loop: Loopback, loopbacks: Sequence[Loopback]) -> float |
         if peer.gbit_s and _ceiling(plan, peer) == ceiling:
             peers.append(peer.gbit_s)
     least = LEAST_LOOPBACK_SHARE * ceiling
-    return max(median(peers), least) if len(peers) >= FEWEST_PEERS else least
+    if len(peers) < FEWEST_PEERS:
+        return least
+    return max(median(peers), least)
 
 
 def _slow_copies(copies: Sequence[GpuCopy]) -> Iterator[tuple[GpuCopy, str]]:

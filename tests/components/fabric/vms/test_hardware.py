@@ -56,7 +56,7 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Behind the functions that call the vCenter, which has no test double for a lack of GPUs."""
+    """In place of the functions that call the vCenter: the simulated one never lacks GPUs."""
     vm = Machine()
     for module in (hardware, machine_hardware):
         monkeypatch.setattr(module, "find", lambda *_: vm)
