@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -55,7 +55,8 @@ class Api(BaseHTTPRequestHandler):
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     for name, value in {"known": True, "refuses": False, "asked": (), "node": NODE}.items():
         monkeypatch.setattr(Api, name, value)
-    server = HTTPServer(("127.0.0.1", 0), Api)
+    # a failed test keeps its connection open, and a server without threads would wait for it
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server.server_port
