@@ -255,6 +255,7 @@ LARGE_HOSTS, LARGE_RAILS = 512, 8
 MOST_MIB = 500
 # Machines differ by a factor of three, so the bound is a multiple of what json takes for the files.
 MOST_CPU = 2.0
+TRIES = 3
 USED = """
 import resource
 used = resource.getrusage(resource.RUSAGE_SELF)
@@ -299,8 +300,12 @@ def test_512_hosts_take_little_more_cpu_than_json_does_and_at_most_500_mib(tmp_p
     save(earlier(inventory), tmp_path / "before.json")
     del inventory
 
-    json_cpu_s, _ = cpu_s_and_mib(JSON, tmp_path / "now.json", tmp_path / "before.json")
-    cpu_s, mib = cpu_s_and_mib(AUDIT, tmp_path / "now.json", tmp_path / "before.json")
+    # other load can only raise a figure, so the least of each counts
+    files = (tmp_path / "now.json", tmp_path / "before.json")
+    plain = [cpu_s_and_mib(JSON, *files) for _ in range(TRIES)]
+    audits = [cpu_s_and_mib(AUDIT, *files) for _ in range(TRIES)]
+    json_cpu_s, _ = min(plain)
+    cpu_s, mib = min(audits)
 
     assert cpu_s <= MOST_CPU * json_cpu_s
     assert mib <= MOST_MIB
