@@ -13,7 +13,7 @@ import pytest
 from components.hosts.pack import on_stdin
 from components.hosts.program.look import pci
 from components.hosts.program.look.lldp import parse_frames
-from components.hosts.program.look.read_only import LARGEST_OUTPUT, ReadOnly, ReadOnlyError
+from components.hosts.program.look.read_only import LARGEST_FILE, LARGEST_OUTPUT, ReadOnly, ReadOnlyError
 from components.hosts.program.look.run import look
 from components.hosts.program.look.system import complaints, containerd_memlock, version_on_disk
 from components.inventory.answer import host_of
@@ -338,6 +338,13 @@ def test_the_machine_of_a_look_refuses_every_change(tmp_path: Path) -> None:
     ):
         with pytest.raises(ReadOnlyError):
             change()
+
+
+def test_a_long_file_is_read_in_parts_up_to_its_bound(tmp_path: Path) -> None:
+    content = bytes(range(256)) * (2 * LARGEST_FILE // 256)
+    (tmp_path / "long").write_bytes(content)
+
+    assert ReadOnly(str(tmp_path)).bytes_of("/long") == content[:LARGEST_FILE]
 
 
 @pytest.mark.parametrize(
