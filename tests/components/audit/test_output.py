@@ -300,12 +300,12 @@ def test_512_hosts_take_little_more_cpu_than_json_does_and_at_most_500_mib(tmp_p
     save(earlier(inventory), tmp_path / "before.json")
     del inventory
 
-    # other load can only raise a figure, so the least of each counts
     files = (tmp_path / "now.json", tmp_path / "before.json")
     plain = [cpu_s_and_mib(JSON, *files) for _ in range(TRIES)]
     audits = [cpu_s_and_mib(AUDIT, *files) for _ in range(TRIES)]
-    json_cpu_s, _ = min(plain)
-    cpu_s, mib = min(audits)
 
-    assert cpu_s <= MOST_CPU * json_cpu_s
-    assert mib <= MOST_MIB
+    # other load can only raise the processor time, so the least counts
+    least_json_cpu_s = min(cpu_s for cpu_s, _ in plain)
+    least_audit_cpu_s = min(cpu_s for cpu_s, _ in audits)
+    assert least_audit_cpu_s <= MOST_CPU * least_json_cpu_s
+    assert max(mib for _, mib in audits) <= MOST_MIB

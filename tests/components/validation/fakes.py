@@ -38,7 +38,7 @@ class Host:
         self.asked.append(role)
         try:
             await self.programs[role](process, words)
-        except (asyncssh.BreakReceived, asyncssh.ConnectionLost, OSError):  # a reset is an OSError
+        except (asyncssh.BreakReceived, asyncssh.ConnectionLost, ConnectionError):
             self.ended_by_us.append(role)
         except asyncio.CancelledError:
             self.ended_by_us.append(role)
