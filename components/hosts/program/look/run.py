@@ -14,7 +14,7 @@ from .leaves import Json, LookSection, reading
 from .read_only import ReadOnly
 
 SCHEMA = 1
-DEADLINE_S = 30.0
+DEADLINE_S = 40.0
 """From the start of the program. The SSH connection gets longer, so that the result arrives."""
 LEAST_S = 5.0
 """For hosts that take that long to start a program."""
