@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from components.validation.benchmarks.verbs.commands import PATIENT
 from simulator.nodes.part import Nodes
 from simulator.part import SimulatorError
 from simulator.switch.part import Switch
@@ -119,7 +120,7 @@ def rails(clean: Bench) -> Bench:
 
 def test_rdma_writes_run_on_both_rails_over_the_switch(rails: Bench):
     for nic, net, device in RAILS:
-        perftest = f"timeout 90 ib_write_bw -d {device} -s 65536 -n 200 --report_gbits"
+        perftest = f"timeout 90 ib_write_bw -d {device} -s 65536 -n 200 -u {PATIENT} --report_gbits"
         login = ["ssh", "-F", str(rails.nodes.folder / "ssh_config"), f"gpu{SECOND}", perftest]
         with subprocess.Popen(login, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
             rails.comes_to_say(SECOND, ":18515", "ss -ltn")
