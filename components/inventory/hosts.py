@@ -28,11 +28,12 @@ AT_ONCE = 512
 """Hosts that are read at the same time."""
 GREETING_AT_ONCE = 64
 """Logins at the same time: each takes processor time here, and each has a deadline."""
-HOST_S = 48.0
-"""From the login to the answer; the host's own deadline of 40 s comes first."""
+START_S = 40.0
+"""From the login to the first byte: a host that is stuck prints nothing."""
+LOOK_S = 45.0
+"""From the first byte to the end of a look; the host's own deadline of 30 s comes first."""
 RECORD_S = 120.0
-"""A recording runs more programs than a look, each within 10 s."""
-LARGEST_ANSWER = 4_000_000
+"""The same of a recording, which runs more programs, each within 10 s."""
 MEMLOCK = "memlock"
 """Begins the line with the limit of locked memory that the login itself has, in KiB."""
 SAY_EACH_S = 5.0
@@ -109,10 +110,8 @@ class HostLooks:
                 return host
             try:
                 return await self._answer(host, words, RECORD_S)
-            except (NoAnswerError, TimeoutError) as error:
-                return replace(
-                    host, unread=str(error) or f"it did not answer within {RECORD_S:.0f} s"
-                )
+            except NoAnswerError as error:
+                return replace(host, unread=str(error))
 
         answers = await asyncio.gather(*(recorded(target) for target in targets))
         return {target.name: answer for target, answer in zip(targets, answers, strict=True)}
@@ -124,9 +123,9 @@ class HostLooks:
         words = command(sudo=self._sudo, firmware=self._firmware)
         read_at = datetime.now(UTC)
         try:
-            return host_of(await self._answer(host, words, HOST_S), replace(host, read_at=read_at))
+            return host_of(await self._answer(host, words, LOOK_S), replace(host, read_at=read_at))
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
-            return replace(host, unread=why_unread(error, host.address, host.ssh_port, HOST_S))
+            return replace(host, unread=why_unread(error, host.address, host.ssh_port))
 
     async def _reached(self, target: LookTarget) -> Host:
         """The host with its address and key, or the reason why it cannot be read."""
@@ -152,21 +151,19 @@ class HostLooks:
             async with self._greeting:
                 opening = connected(endpoint, self._keys, pinned_in="the known_hosts file")
                 connection = await stack.enter_async_context(opening)
-            async with asyncio.timeout(answer_s):
-                return await first_answer(connection, words, on_stdin(), LARGEST_ANSWER)
+            return await first_answer(
+                connection, words, on_stdin(), start_s=START_S, answer_s=answer_s
+            )
 
     async def _offered_key(self, host: Host) -> str:
         async with self._greeting:
             return await offered_key(host.address, host.ssh_port)
 
 
-def why_unread(error: Exception, address: str, port: int, bound_s: float) -> str:
+def why_unread(error: Exception, address: str, port: int) -> str:
     """Why a host or switch was not read, without its address: it is named anyway."""
-    match error:
-        case TimeoutError():
-            return f"it did not answer within {bound_s:.0f} s"
-        case NoAnswerError() | LookAnswerError() | RefusedError():
-            return str(error).removeprefix(f"{address}:{port} ")
+    if isinstance(error, NoAnswerError | LookAnswerError | RefusedError):
+        return str(error).removeprefix(f"{address}:{port} ")
     return f"{type(error).__name__}: {in_short(error)}"
 
 

@@ -85,8 +85,10 @@ async def look_at_switch(target: SwitchTarget, keys: Keys, known_hosts: KnownHos
             return await read_switch(
                 talk, dialect, replace(switch, host_key=host_key, read_at=datetime.now(UTC))
             )
+    except TimeoutError:
+        return replace(switch, unread=f"it did not answer within {SWITCH_S:.0f} s")
     except Exception as error:  # noqa: BLE001  # whatever one switch does, the others are read
-        return replace(switch, unread=why_unread(error, switch.address, switch.ssh_port, SWITCH_S))
+        return replace(switch, unread=why_unread(error, switch.address, switch.ssh_port))
 
 
 async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:

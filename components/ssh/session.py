@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LARGEST_OUTPUT = 1_000_000
 """Characters kept of one stream: far more than any test prints, but a faulty host cannot fill the
 memory."""
+LARGEST_ANSWER_BYTES = 4_000_000
+"""Of a look or a recording."""
 
 
 @frozen
@@ -193,29 +195,59 @@ async def feed(connection: "Connection | Pool", command: str, sent: bytes) -> Co
     return CommandResult(code=done.exit_status, out=_text(done.stdout), err=_text(done.stderr))
 
 
-async def first_answer(connection: Connection, command: str, sent: bytes, most_bytes: int) -> str:
+async def first_answer(
+    connection: Connection,
+    command: str,
+    sent: bytes,
+    *,
+    start_s: float,
+    answer_s: float,
+) -> str:
     """What a remote program prints, stderr too, up to the end of its first line with a brace.
 
     It does not wait for the program's end, which may never come.
 
+    Args:
+        connection: an open one.
+        command: starts the program.
+        sent: what the program reads.
+        start_s: how long the program may take to print its first byte.
+        answer_s: how long the rest may take from there.
+
     Raises:
-        NoAnswerError: when it prints more than that.
+        NoAnswerError: when it takes longer, or prints more than LARGEST_ANSWER_BYTES.
         BrokenError: when the connection broke meanwhile.
     """
     import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
 
     kept = bytearray()
-    with broken_in_words():
-        process = await connection.create_process(command, encoding=None, stderr=asyncssh.STDOUT)
-        process.stdin.write(sent)
-        process.stdin.write_eof()
-        while part := await process.stdout.read(65_536):
-            kept += part
-            if len(kept) > most_bytes:
-                raise NoAnswerError(f"it prints more than {most_bytes} bytes")
-            if b"\n" in part and (kept.startswith(b"{") or b"\n{" in kept) and kept.endswith(b"\n"):
-                break
+    clock = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(start_s) as limit:
+            with broken_in_words():
+                process = await connection.create_process(
+                    command, encoding=None, stderr=asyncssh.STDOUT
+                )
+                process.stdin.write(sent)
+                process.stdin.write_eof()
+                while part := await process.stdout.read(65_536):
+                    if not kept:
+                        limit.reschedule(clock.time() + answer_s)
+                    kept += part
+                    if len(kept) > LARGEST_ANSWER_BYTES:
+                        raise NoAnswerError(f"it prints more than {LARGEST_ANSWER_BYTES} bytes")
+                    if _ends_with_an_answer(kept):
+                        break
+    except TimeoutError:
+        if kept:
+            raise NoAnswerError(f"its answer did not end within {answer_s:.0f} s") from None
+        raise NoAnswerError(f"it did not answer within {start_s:.0f} s") from None
     return kept.decode(errors="replace")
+
+
+def _ends_with_an_answer(printed: bytearray) -> bool:
+    ended = printed.endswith(b"\n")
+    return ended and (printed.startswith(b"{") or b"\n{" in printed)
 
 
 async def _all(reader: "asyncssh.SSHReader[str]", most: int) -> tuple[str, int]:

@@ -66,7 +66,7 @@ def test_each_host_is_read_or_is_there_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_host_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "HOST_S", 0.5)
+    monkeypatch.setattr(hosts, "START_S", 0.5)
 
     unread = looked(tmp_path, {"gpu0003": "stuck"})["gpu0003"].unread
     assert states(unread, "answer", "0 s")
