@@ -29,11 +29,11 @@ AT_ONCE = 512
 GREETING_AT_ONCE = 64
 """Logins at the same time: each takes processor time here, and each has a deadline."""
 START_S = 40.0
-"""From the login to the first byte: a host that is stuck prints nothing."""
+"""From the login to the first byte. A stuck host never prints one."""
 LOOK_S = 45.0
-"""From the first byte to the end of a look; the host's own deadline of 30 s comes first."""
+"""From the first byte to the end of a look. The host stops reading after 30 s."""
 RECORD_S = 120.0
-"""The same of a recording, which runs more programs, each within 10 s."""
+"""The same for a recording, which runs more programs, each within 10 s."""
 MEMLOCK = "memlock"
 """Begins the line with the limit of locked memory that the login itself has, in KiB."""
 SAY_EACH_S = 5.0

@@ -17,7 +17,7 @@ LARGEST_OUTPUT = 1_000_000
 """Characters kept of one stream: far more than any test prints, but a faulty host cannot fill the
 memory."""
 LARGEST_ANSWER_BYTES = 4_000_000
-"""Of a look or a recording."""
+"""The most that a host may print for a look or a recording."""
 
 
 @frozen
@@ -220,34 +220,35 @@ async def first_answer(
     """
     import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
 
-    kept = bytearray()
-    clock = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(start_s) as limit:
-            with broken_in_words():
+    with broken_in_words():
+        try:
+            async with asyncio.timeout(start_s):
                 process = await connection.create_process(
                     command, encoding=None, stderr=asyncssh.STDOUT
                 )
                 process.stdin.write(sent)
                 process.stdin.write_eof()
-                while part := await process.stdout.read(65_536):
-                    if not kept:
-                        limit.reschedule(clock.time() + answer_s)
+                kept = bytearray(await process.stdout.read(65_536))
+        except TimeoutError:
+            raise NoAnswerError(f"it did not answer within {start_s:.0f} s") from None
+        try:
+            async with asyncio.timeout(answer_s):
+                while not _ends_with_an_answer(kept):
+                    part = await process.stdout.read(65_536)
+                    if not part:
+                        break
                     kept += part
                     if len(kept) > LARGEST_ANSWER_BYTES:
                         raise NoAnswerError(f"it prints more than {LARGEST_ANSWER_BYTES} bytes")
-                    if _ends_with_an_answer(kept):
-                        break
-    except TimeoutError:
-        if kept:
+        except TimeoutError:
             raise NoAnswerError(f"its answer did not end within {answer_s:.0f} s") from None
-        raise NoAnswerError(f"it did not answer within {start_s:.0f} s") from None
     return kept.decode(errors="replace")
 
 
 def _ends_with_an_answer(printed: bytearray) -> bool:
-    ended = printed.endswith(b"\n")
-    return ended and (printed.startswith(b"{") or b"\n{" in printed)
+    if not printed.endswith(b"\n"):
+        return False
+    return printed.startswith(b"{") or b"\n{" in printed
 
 
 async def _all(reader: "asyncssh.SSHReader[str]", most: int) -> tuple[str, int]:

@@ -16,8 +16,7 @@ START_S = 1.0
 
 def answer_of(serve: Serve, answer_s: float) -> str:
     async def asked() -> str:
-        keys = [USER_KEY]
-        async with server(serve) as port, connected(endpoint(port), keys, pinned_in="the test") as connection:
+        async with server(serve) as port, connected(endpoint(port), [USER_KEY]) as connection:
             return await first_answer(connection, "look", b"", start_s=START_S, answer_s=answer_s)
 
     return asyncio.run(asked())
@@ -39,6 +38,6 @@ def test_an_answer_that_does_not_end_is_given_up() -> None:
         await asyncio.sleep(30)
 
     with pytest.raises(NoAnswerError) as raised:
-        answer_of(hanging, answer_s=0.6)
+        answer_of(hanging, answer_s=1.0)
 
     assert states(str(raised.value), "did not end", "1 s")

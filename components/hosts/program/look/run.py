@@ -14,8 +14,8 @@ from .read_only import ReadOnly
 
 SCHEMA = 1
 DEADLINE_S = 30.0
-"""Of the reading alone. The caller waits longer for it, and again as long for the start of Python,
-which takes 20 s on a host without free processor time.
+"""For reading alone. The caller waits separately for Python to start, which can take 20 s on a busy
+host.
 """
 NICENESS = 10
 
@@ -95,7 +95,7 @@ def copied(readings: Any) -> Any:
 def look_around(firmware: bool) -> int:
     """The verb: it needs no document, takes no lock, and runs at the lowest priority."""
     os.nice(NICENESS)
-    print(flush=True)  # the caller gives an answer that has begun more time
+    print(flush=True)  # tells the caller that Python has started
     document = look(ReadOnly(), firmware=firmware)
     print(json.dumps(document, separators=(",", ":")))
     return 0
