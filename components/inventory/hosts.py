@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from components.hosts.pack import on_stdin, read_as_root, started
+from components.hosts.program.look.leaves import LATE
 from components.inventory.answer import LookAnswerError, host_of
 from components.inventory.model import Host
 from components.ssh.connection import (
@@ -23,6 +24,7 @@ from components.ssh.session import first_answer
 from components.switches.dialect import RefusedError
 from stacks.access import KnownHosts, known_hosts_name
 from stacks.frozen import frozen
+from stacks.sets import folded
 
 AT_ONCE = 512
 """Hosts that are read at the same time."""
@@ -74,14 +76,21 @@ class HostLooks:
         self._greeting = asyncio.Semaphore(GREETING_AT_ONCE)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._done = self._unread = 0
+        self._slow: list[str] = []
 
     async def look(self, targets: Sequence[LookTarget]) -> tuple[Host, ...]:
         """All hosts, in their order."""
         telling = asyncio.create_task(self._tell(len(targets)))
         try:
-            return tuple(await asyncio.gather(*(self._counted(target) for target in targets)))
+            hosts = await asyncio.gather(*(self._counted(target) for target in targets))
         finally:
             telling.cancel()
+        if self._slow:
+            self._say(
+                f"read in part: {', '.join(folded(self._slow))}: too busy, or a driver or tool "
+                "hangs; the file names what is missing. Run this again when they are less busy."
+            )
+        return tuple(hosts)
 
     async def _tell(self, count: int) -> None:
         begun_s = time.monotonic()
@@ -123,9 +132,13 @@ class HostLooks:
         words = command(sudo=self._sudo, firmware=self._firmware)
         read_at = datetime.now(UTC)
         try:
-            return host_of(await self._answer(host, words, LOOK_S), replace(host, read_at=read_at))
+            answer = await self._answer(host, words, LOOK_S)
+            host = host_of(answer, replace(host, read_at=read_at))
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
             return replace(host, unread=why_unread(error, host.address, host.ssh_port))
+        if f'"{LATE} ' in answer:
+            self._slow.append(host.name)
+        return host
 
     async def _reached(self, target: LookTarget) -> Host:
         """The host with its address and key, or the reason why it cannot be read."""

@@ -12,16 +12,16 @@ from pathlib import Path
 import asyncssh
 
 from simulator.hosts.host import SimHost
-from simulator.hosts.look import nonsense
+from simulator.hosts.look import cut_short, nonsense
 from simulator.hosts.traffic import Port, Traffic
 
-FAULTS = ("dead", "silent", "foreign", "reset", "stuck", "floods", "lies", "slow", "failed", "carries")
+FAULTS = ("dead", "silent", "foreign", "reset", "stuck", "floods", "lies", "busy", "slow", "failed", "carries")
 """Faults of a host.
 
 dead: closes connections; silent: accepts a connection and sends nothing; foreign: presents another host key; reset:
 aborts the connection during a command; stuck: never finishes a command; floods: prints 10 MB; lies: sends nonsense;
-`slow SECONDS`: an apply takes this long; `failed STEP`: this step fails; `carries SHARE`: its links carry this share of
-their bandwidth.
+busy: has no time to read its first port's counters; `slow SECONDS`: an apply takes this long; `failed STEP`: this step
+fails; `carries SHARE`: its links carry this share of their bandwidth.
 """
 BACKLOG = 64
 FLOOD = b"x" * 10_000_000
@@ -129,7 +129,11 @@ class Farm:
         if kind == "slow" and " apply" in (process.command or ""):
             await asyncio.sleep(float(value))
         done = self.hosts[name].answer(process.command or "", sent, value if kind == "failed" else "")
-        out = nonsense(done.out) if kind == "lies" else done.out
+        out = done.out
+        if kind == "lies":
+            out = nonsense(out)
+        if kind == "busy":
+            out = cut_short(out)
         self._log(f"{name} {next(reversed(self.hosts[name].commands), 'nothing')}")
         process.stdout.write(out.encode())
         process.stderr.write(done.err.encode())

@@ -74,7 +74,7 @@ def test_what_the_page_of_the_first_up_announced_is_what_happened(stack: Stack) 
 def test_a_second_discovery_finds_the_same_lab_and_who_owns_it(stack: Stack) -> None:
     out = stack.folder / "again"
 
-    stack.run(*DISCOVER, "--folder", str(out)).succeeded()
+    stack.look(*DISCOVER, "--folder", str(out), "--force", out=out / "inventory.json").succeeded()
 
     before, after = read_stack_file(stack.file), read_stack_file(out / "Pulumi.pod1.yaml")
     assert (after.rails, after.nodes) == (before.rails, before.nodes)

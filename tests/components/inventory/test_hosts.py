@@ -4,6 +4,7 @@ import asyncio
 import json
 import secrets
 import socket
+from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -25,7 +26,9 @@ KEY = asyncssh.generate_private_key("ssh-ed25519")
 NAMES = [f"gpu{number:04}" for number in range(1, 7)]
 
 
-def looked(folder: Path, faults: dict[str, str], unpinned: str = "") -> dict[str, Host]:
+def looked(
+    folder: Path, faults: dict[str, str], unpinned: str = "", say: Callable[[str], None] = lambda _line: None
+) -> dict[str, Host]:
     """The hosts as a look finds them."""
     (folder / "faults.json").write_text(json.dumps(faults))
 
@@ -43,7 +46,7 @@ def looked(folder: Path, faults: dict[str, str], unpinned: str = "") -> dict[str
             for name, address in farm.places.items()
         ]
         try:
-            return await HostLooks([KEY], known_hosts, sudo=True, say=lambda _line: None).look(targets)
+            return await HostLooks([KEY], known_hosts, sudo=True, say=say).look(targets)
         finally:
             await farm.stop()
 
@@ -86,6 +89,17 @@ def test_a_host_that_lies_is_not_read_with_the_value_named(tmp_path: Path) -> No
     assert "its answer is invalid: system.numa_nodes" in liar.unread
     assert not liar.pfs.is_known
     assert honest.pfs.is_known
+
+
+def test_hosts_that_had_no_time_for_all_values_are_named_once_with_what_to_do(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    found = looked(tmp_path, {"gpu0002": "busy", "gpu0003": "busy"}, say=lines.append)
+
+    [line] = [line for line in lines if line.startswith("read in part")]
+    assert states(line, "gpu[0002-0003]", "again")
+    assert found["gpu0002"].unread == ""
+    assert states(found["gpu0002"].pfs.or_else(())[0].counters.unknown, "30 s")
 
 
 def test_control_characters_of_a_host_never_reach_a_terminal() -> None:
