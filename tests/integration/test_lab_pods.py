@@ -64,8 +64,9 @@ def stack(simulator: Path) -> Iterator[Stack]:
     for node in NODES:
         on_node(node, f"sudo mkdir -p {TEXTFILES}")
     yield made
-    done = sim(environment("lab"), "up")
-    assert done.returncode == 0, done.stdout
+    for verb in ("up", "reset"):
+        done = sim(environment("lab"), verb)
+        assert done.returncode == 0, done.stdout
 
 
 @pytest.fixture(scope="module")
