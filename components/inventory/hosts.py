@@ -88,7 +88,7 @@ class HostLooks:
         if self._slow:
             self._say(
                 f"read in part: {', '.join(folded(self._slow))}: too busy, or a driver or tool "
-                "hangs; the file names what is missing. Run this again when they are less busy."
+                "hangs. The inventory says what is missing. Run this again when they are less busy."
             )
         return tuple(hosts)
 
@@ -136,7 +136,7 @@ class HostLooks:
             host = host_of(answer, replace(host, read_at=read_at))
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
             return replace(host, unread=why_unread(error, host.address, host.ssh_port))
-        if f'"{LATE} ' in answer:
+        if f'"{LATE} ' in answer:  # begins the reason of each value that came too late
             self._slow.append(host.name)
         return host
 

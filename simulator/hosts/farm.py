@@ -132,7 +132,7 @@ class Farm:
         out = done.out
         if kind == "lies":
             out = nonsense(out)
-        if kind == "busy":
+        elif kind == "busy":
             out = cut_short(out)
         self._log(f"{name} {next(reversed(self.hosts[name].commands), 'nothing')}")
         process.stdout.write(out.encode())

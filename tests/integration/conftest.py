@@ -45,9 +45,7 @@ def simulator() -> Iterator[Path]:
     require_engine()
     env = environment("lab")
     was_running = sim(env, "status").returncode == 0
-    for verb in ("up", "reset"):
-        done = sim(env, verb)
-        assert done.returncode == 0, done.stdout
+    start_clean("lab")
     yield ROOT / ".sim"
     if not was_running:
         sim(env, "down")
@@ -66,6 +64,13 @@ def sim(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str
         timeout=1500,
         check=False,
     )
+
+
+def start_clean(lab: str) -> None:
+    """The simulator of a lab, up and as after its first start."""
+    for verb in ("up", "reset"):
+        done = sim(environment(lab), verb, "--stack", lab)
+        assert done.returncode == 0, done.stdout
 
 
 @contextmanager

@@ -94,9 +94,13 @@ class Stack:
         return self.run("pulumi", verb, *always, *yes, *options)
 
     def look(self, *command: str, out: Path) -> Done:
-        """A command that writes an inventory, repeated while its nodes are too slow for all values."""
+        """A command that writes an inventory, repeated while its nodes are too slow for all values.
+
+        A discovery may end with open questions (1); nodes that were not read (4) are a failure.
+        """
         for _ in range(LOOKS):
             done = self.run(*command)
+            assert done.status in {0, 1}, done.text
             if not TOO_LATE.search(out.read_text()):
                 return done
         pytest.fail(f"the nodes are too slow: {LOOKS} looks had no time for all values")

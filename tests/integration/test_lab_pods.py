@@ -27,7 +27,7 @@ from simulator.process import Daemon
 from stacks.read import read_stack_file
 from tests.components.validation.fake_api import cluster_run
 from tests.conftest import ROOT
-from tests.integration.conftest import ENGINE, sim
+from tests.integration.conftest import ENGINE, sim, start_clean
 from tests.integration.stack import KEY, Stack, environment, on_node
 from tests.integration.watched import SCRAPE_S, TEXTFILES, Scrapes
 
@@ -53,9 +53,7 @@ def stack(simulator: Path) -> Iterator[Stack]:
     """The stack on a simulator of its lab; afterwards the reference lab's is there again, clean."""
     setup = [ROOT / "engine/setup", "--dev", "--stack", NAME]  # minutes where nothing is built yet
     subprocess.run(setup, cwd=ROOT, check=True)
-    for verb in ("up", "reset"):
-        done = sim(environment(NAME), verb, "--stack", NAME)
-        assert done.returncode == 0, done.stdout
+    start_clean(NAME)
     made = Stack.make(simulator / "tests-pods", NAME)
     made.longest_run_s = UP_S
     content = yaml.safe_load(made.file.read_text())
@@ -64,9 +62,7 @@ def stack(simulator: Path) -> Iterator[Stack]:
     for node in NODES:
         on_node(node, f"sudo mkdir -p {TEXTFILES}")
     yield made
-    for verb in ("up", "reset"):
-        done = sim(environment("lab"), verb)
-        assert done.returncode == 0, done.stdout
+    start_clean("lab")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from components.fabric.vcenter.client import OPTION, RULESET, session
 from components.fabric.vcenter.properties import collect
 from components.fabric.vcenter.session import VcenterEndpoint
 from tests.conftest import ROOT
-from tests.integration.conftest import sim
+from tests.integration.conftest import sim, start_clean
 from tests.integration.stack import Stack, environment, on_node, provider_code, wait_for_reboot
 from tests.integration.vcenter import HOSTS, machine_named
 from tests.messages import lines_naming
@@ -27,13 +27,9 @@ PF = "/sys/class/net/enp5s0"
 @pytest.fixture(scope="module")
 def stack(simulator: Path) -> Iterator[Stack]:
     """The stack on a simulator of its own lab; afterwards the reference lab's is there again, clean."""
-    for verb in ("up", "reset"):
-        done = sim(environment(NAME), verb, "--stack", NAME)
-        assert done.returncode == 0, done.stdout
+    start_clean(NAME)
     yield Stack.make(simulator / "tests-pvrdma", NAME)
-    for verb in ("up", "reset"):
-        done = sim(environment("lab"), verb)
-        assert done.returncode == 0, done.stdout
+    start_clean("lab")
 
 
 @pytest.fixture(scope="module")

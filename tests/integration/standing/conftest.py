@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import sim
-from tests.integration.stack import Stack, assert_nothing_secret_was_left, environment
+from tests.integration.conftest import start_clean
+from tests.integration.stack import Stack, assert_nothing_secret_was_left
 
 
 @pytest.fixture(scope="package")
@@ -24,6 +24,4 @@ def lab_stack(simulator: Path) -> Iterator[Stack]:
     try:
         assert_nothing_secret_was_left(stack)
     finally:
-        for verb in ("up", "reset"):
-            done = sim(environment("lab"), verb)
-            assert done.returncode == 0, done.stdout
+        start_clean("lab")
