@@ -59,9 +59,11 @@ def simulator_of(stack: str, state: Path) -> Simulator:
     binaries = CHECKOUT / ".engine" / "bin"
     layout = Layout(state.absolute(), binaries)
     bill = section(lab).bill if lab.has_real_pods else None
-    real_pods = RealPods(binaries, bill, lambda address: archive(lab, layout, address)) if bill else None
-    nodes = Nodes(lab, state, lambda: powered(state), real_pods)
     plane = ControlPlane(lab, state, binaries)
+    real_pods = None
+    if bill:
+        real_pods = RealPods(binaries, bill, lambda address: archive(lab, layout, address), plane.nodes_failed)
+    nodes = Nodes(lab, state, lambda: powered(state), real_pods)
     vcenter = VCenter(lab, state, binaries, Guests(command(stack), nodes.end_guests))
     needed: dict[Part, bool] = {plane: lab.cluster is not None, vcenter: lab.fabric is not None, Packages(state): True}
     return Simulator(

@@ -110,8 +110,10 @@ def on_all(items: Sequence[Item], act: Callable[[Item, Report], None], report_of
         try:
             act(item, report)
         except (SimulatorError, OSError) as error:
-            report("failed")
-            return str(error)
+            text = str(error)
+            first_line, _, _ = text.partition("\n")
+            report(f"failed: {first_line}")
+            return text
         return ""
 
     with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:

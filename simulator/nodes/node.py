@@ -33,9 +33,10 @@ DISK_BYTES = 300 << 20
 _WARM_UP = "python3 -I -c 'import json, subprocess, ipaddress, fcntl, hashlib'; rdma link; ip -j addr; sudo -n true"
 
 _RUNTIME_STARTED = (
-    "timeout 300 sh -c 'until systemctl -q is-active containerd lab-kubernetes; do sleep 1; done'; "
-    "systemctl -q is-active containerd && systemctl -q is-active lab-kubernetes"
+    "timeout 300 sh -c "
+    "'until systemctl -q is-active containerd && systemctl -q is-active lab-kubernetes; do sleep 1; done'"
 )
+"""One question per unit: `systemctl is-active` with several units succeeds as soon as one of them is active."""
 _START_KUBELET = "sudo systemctl enable --quiet --now --no-block kubelet"
 """Runs after the snapshot, which must not contain a kubelet that knows an API server. At boot it starts by itself."""
 

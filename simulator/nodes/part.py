@@ -36,6 +36,8 @@ class RealPods:
     """The names of the lab's container images."""
     kubernetes: Callable[[str], bytes]
     """Maps a node's address to an archive for its kubelet: settings, identity, pod network."""
+    nodes_failed: threading.Event
+    """Set when a node does not start, so that the control plane no longer waits for its kubelet."""
 
 
 class Nodes:
@@ -79,6 +81,14 @@ class Nodes:
 
     def up(self, report: Report) -> None:
         """Starts the nodes that do not run, and returns when all accept logins."""
+        try:
+            self._up(report)
+        except (SimulatorError, OSError):
+            if self._real_pods:
+                self._real_pods.nodes_failed.set()
+            raise
+
+    def _up(self, report: Report) -> None:
         nodes = self._nodes(self.lab_machines)
         powered = self._powered() if self._guests else {}
         running = [node for node in nodes if node.machine.address not in self._guests - powered.keys()]

@@ -116,21 +116,17 @@ def wait_for_pods(api: Api, timeout_s: float, report: Report) -> None:
     )
 
 
-def wait_for_nodes(api: Api, lab: Lab, layout: Layout, timeout_s: float, report: Report) -> None:
-    """Waits until every node of the lab is ready, untainted, and has the resources of the lab file."""
-
-    def settled() -> bool:
-        found = {node["metadata"]["name"]: node for node in api.items("/api/v1/nodes")}
-        for node in lab.active_nodes:
-            if node.name not in found or not nodes.is_usable(found[node.name]):
-                return False
-            # kwok sets its own status if it sees a node before our first patch, so patch it again
-            if patch := nodes.node_status(lab, node, layout, found[node.name].get("status", {})):
-                api.merge(f"/api/v1/nodes/{node.name}/status", patch)
-                return False
-        return True
-
-    wait_until(settled, timeout_s, f"ready nodes {', '.join(node.name for node in lab.active_nodes)}", report)
+def nodes_are_ready(api: Api, lab: Lab, layout: Layout) -> bool:
+    """Whether every node of the lab is ready, untainted, and has the resources of the lab file."""
+    found = {node["metadata"]["name"]: node for node in api.items("/api/v1/nodes")}
+    for node in lab.active_nodes:
+        if node.name not in found or not nodes.is_usable(found[node.name]):
+            return False
+        # kwok sets its own status if it sees a node before our first patch, so patch it again
+        if patch := nodes.node_status(lab, node, layout, found[node.name].get("status", {})):
+            api.merge(f"/api/v1/nodes/{node.name}/status", patch)
+            return False
+    return True
 
 
 def controllers_work(api: Api) -> bool:

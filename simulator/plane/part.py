@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ class ControlPlane:
         self._lab = lab
         self._layout = Layout(state.absolute(), binaries.absolute(), address)
         self._engine = engine
+        self.nodes_failed = threading.Event()
+        """Set by another part when a node does not start."""
 
     def up(self, report: Report) -> None:
         """Starts what does not run, updates the nodes to the lab file, and waits until everything answers."""
@@ -99,7 +102,7 @@ class ControlPlane:
             cluster.let_names_be_looked_up(api)
             cluster.place_nodes(api, lab, layout, report)
             cluster.wait_until(lambda: cluster.controllers_work(api), START_S, CONTROLLERS, report)
-            cluster.wait_for_nodes(api, lab, layout, KUBELETS_S, report)
+            self._wait_for_nodes(api, KUBELETS_S, report)
             cluster.wait_for_pods(api, START_S, report)
             return started
         kwok = components.kwok(layout, lab)
@@ -115,9 +118,18 @@ class ControlPlane:
             lambda: kubelet.answers("/healthz"), START_S, "answer of the fake kubelet", report
         )
         cluster.wait_until(lambda: cluster.controllers_work(api), START_S, CONTROLLERS, report)
-        cluster.wait_for_nodes(api, lab, layout, START_S, report)
+        self._wait_for_nodes(api, START_S, report)
         cluster.wait_for_pods(api, START_S, report)
         return started
+
+    def _wait_for_nodes(self, api: Api, timeout_s: float, report: Report) -> None:
+        def ready() -> bool:
+            if self.nodes_failed.is_set():
+                raise SimulatorError("a node did not start, so the control plane no longer waits for its kubelet")
+            return cluster.nodes_are_ready(api, self._lab, self._layout)
+
+        names = ", ".join(node.name for node in self._lab.active_nodes)
+        cluster.wait_until(ready, timeout_s, f"ready nodes {names}", report)
 
     def _resume(self, report: Report) -> None:
         names = [*(component.name for component in self._components()), keeper.OPERATOR]

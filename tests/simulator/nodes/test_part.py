@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
 from dataclasses import asdict, replace
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -183,3 +184,28 @@ def test_no_space_for_a_nodes_disk_is_refused(lab: Lab, tmp_path: Path, monkeypa
 
     with pytest.raises(SimulatorError, check=stating("disk space", "gpu57", f"{1 << 40} MiB")):
         rig.up()
+
+
+@pytest.mark.parametrize("late", ["containerd", "lab-kubernetes"])
+def test_a_new_node_waits_for_both_units_of_its_pods(late: str, tmp_path: Path):
+    """As systemd does, this systemctl succeeds if one of the units that it is asked about is active."""
+    (tmp_path / "systemctl").write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/asked
+for unit in "$@"; do
+  case $unit in
+    -q | is-active) ;;
+    {late}) [ "$(grep -c {late} {tmp_path}/asked)" -lt 3 ] || exit 0 ;;
+    *) exit 0 ;;
+  esac
+done
+exit 3
+"""
+    )
+    (tmp_path / "systemctl").chmod(0o755)
+
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["sh", "-c", node_module._RUNTIME_STARTED], env=environment, check=False)
+
+    assert done.returncode == 0
+    assert (tmp_path / "asked").read_text().count(late) == 3

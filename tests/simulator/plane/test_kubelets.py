@@ -4,11 +4,14 @@ import io
 import tarfile
 from ipaddress import IPv4Network
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 from cryptography import x509
 
+from simulator.lab import simulator_of
 from simulator.part import SimulatorError
 from simulator.plane import cluster, components, kubelets, nodes
 from simulator.plane.layout import Layout
@@ -135,3 +138,17 @@ def test_a_busy_node_is_not_made_to_begin_a_pod_again(pods_lab: Lab, layout: Lay
     settings = yaml.safe_load(files(pods_lab, layout)["etc/kubernetes/kubelet.yaml"])
 
     assert settings["runtimeRequestTimeout"] == "15m", "with 2 min, what is slow is torn down and begun again for ever"
+
+
+def test_a_node_that_does_not_start_ends_the_wait_for_its_kubelet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> None:
+        raise SimulatorError("gpu01: no ssh login")
+
+    simulator = simulator_of("lab-pods", tmp_path)
+    monkeypatch.setattr(simulator.nodes, "_up", fail)
+    with pytest.raises(SimulatorError, match="gpu01"):
+        simulator.nodes.up(print)
+
+    api: Any = SimpleNamespace(items=lambda _: [])
+    with pytest.raises(SimulatorError, match="a node did not start"):
+        simulator.plane._wait_for_nodes(api, 60, print)
