@@ -379,7 +379,7 @@ answer = {{
     "effect": [field_effect("turbo"), repair_class("turbo")],
     "kept": "turbo" in KEPT_FACTS,
     "packed": b"steps/turbo.py" in packed(),
-    "after": names[names.index("turbo") - 1],
+    "after_the_governor": names.index("turbo") > names.index("cpu_governor"),
 }}
 """)
 
@@ -389,7 +389,7 @@ answer = {{
         "effect": ["none", "none"],
         "kept": True,
         "packed": True,
-        "after": "cpu_governor",
+        "after_the_governor": True,
     }
     assert "turbo" not in copy.evaluated(f"""
 from pathlib import Path

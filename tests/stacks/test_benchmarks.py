@@ -57,12 +57,12 @@ def test_a_lab_may_ask_for_everything_that_two_nodes_can_do() -> None:
 def test_each_test_has_the_threshold_that_fits_it() -> None:
     verbs = Verbs()
 
-    assert verbs.threshold_of("ib_send_bw", "one_way").fail_below == 0.90
-    assert verbs.threshold_of("ib_read_bw", "one_way").fail_below == 0.85
-    assert verbs.threshold_of("ib_write_bw", "both_ways").warn_below == 0.92
-    assert verbs.threshold_of("ib_read_bw", "one_way", pvrdma=True).fail_below == 0.70
-    assert verbs.latency_of().fail_above_us == 10
-    assert verbs.latency_of(pvrdma=True).fail_above_us == 50
+    assert verbs.threshold_of("ib_send_bw", "one_way") is verbs.threshold
+    assert verbs.threshold_of("ib_read_bw", "one_way") is verbs.threshold_read
+    assert verbs.threshold_of("ib_write_bw", "both_ways") is verbs.threshold_both_ways
+    assert verbs.threshold_of("ib_read_bw", "one_way", pvrdma=True) is verbs.threshold_pvrdma
+    assert verbs.latency_of() is verbs.latency
+    assert verbs.latency_of(pvrdma=True) is verbs.latency_pvrdma
 
 
 @pytest.mark.parametrize(

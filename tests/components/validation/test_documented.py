@@ -12,7 +12,8 @@ from components.validation import history, store
 from components.validation import summary as states
 from components.validation.benchmarks.verbs import judge as verbs
 from components.validation.benchmarks.verbs.transfer_findings import COUNTER_SIGNS
-from components.validation.search.located import CODES, CONGESTION
+from components.validation.search.located import CODES, CONGESTION, CROWDED_SHARE
+from components.validation.search.measured_fabric import BAD_BELOW
 from components.validation.summary import Function, Performance, Regression, Summary, closed
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
 from tests.conftest import ROOT
@@ -140,6 +141,8 @@ def test_fixed_bounds_are_those_of_the_code() -> None:
     assert f"more than {history.CREEP:.0%} below the best".replace("%", " %") in compared
     assert history.SPREADS == 3, "three times the spread"
     assert f"a spread of {verbs.NOISY_CV:.0%}".replace("%", " %") in bounds
+    assert f"{BAD_BELOW:.0%} of a healthy path".replace("%", " %") in section("Codes of findings")
+    assert CROWDED_SHARE == 0.2, "a fifth of a rail's transfers"
     assert f"the last {store.KEPT} runs, and the baseline" in kept
     assert f"the last {history.KEPT} runs, and the last one that passed" in kept
 
