@@ -379,7 +379,7 @@ answer = {{
     "effect": [field_effect("turbo"), repair_class("turbo")],
     "kept": "turbo" in KEPT_FACTS,
     "packed": b"steps/turbo.py" in packed(),
-    "after_the_governor": names.index("turbo") > names.index("cpu_governor"),
+    "in_turn": names.index("cpu_governor") < names.index("turbo") < names.index("users"),
 }}
 """)
 
@@ -389,7 +389,7 @@ answer = {{
         "effect": ["none", "none"],
         "kept": True,
         "packed": True,
-        "after_the_governor": True,
+        "in_turn": True,
     }
     assert "turbo" not in copy.evaluated(f"""
 from pathlib import Path

@@ -9,7 +9,7 @@ VALUES = {"off": "0", "on": "1"}
 
 class Turbo(Step):
     name = "turbo"
-    order = 899
+    order = 265
     setting = "system.turbo"
     keeps = ("turbo",)
     effects = {"turbo": "none"}

@@ -9,7 +9,7 @@ import yaml
 
 from tests.integration.conftest import sim, unplugged
 from tests.integration.stack import KEY, Done, Stack, environment, on_node, wait_for, wait_for_reboot
-from tests.integration.watched import ALERTS_WITHIN_S, SCRAPE_S, SHOWN_WITHIN_S, TEXTFILES, Scrapes
+from tests.integration.watched import ALERTS_WITHIN_S, SCRAPE_S, SHOWN_WITHIN_S, Scrapes, make_textfile_folders
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -28,8 +28,7 @@ def lab(simulator: Path) -> Iterator[Stack]:
     given["benchmarks"]["verbs"].update(tests=["ib_write_bw"], sizes=[])
     given["system"] = {"watch": {}}
     stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
-    for node in NODES:
-        on_node(node, f"sudo mkdir -p {TEXTFILES}")
+    make_textfile_folders(NODES)
     stack.up().succeeded()
     yield stack
     stack.pulumi("destroy").succeeded()

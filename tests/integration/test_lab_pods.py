@@ -29,7 +29,7 @@ from tests.components.validation.fake_api import cluster_run
 from tests.conftest import ROOT
 from tests.integration.conftest import ENGINE, sim, start_clean
 from tests.integration.stack import KEY, Stack, environment, on_node
-from tests.integration.watched import SCRAPE_S, TEXTFILES, Scrapes
+from tests.integration.watched import SCRAPE_S, Scrapes, make_textfile_folders
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -59,15 +59,9 @@ def stack(simulator: Path) -> Iterator[Stack]:
     content = yaml.safe_load(made.file.read_text())
     content["config"][KEY]["system"] = {"watch": {}}
     made.file.write_text(yaml.safe_dump(content, sort_keys=False))
-    make_textfile_folders()
+    make_textfile_folders(NODES)
     yield made
     start_clean("lab")
-
-
-def make_textfile_folders() -> None:
-    """Makes the folder that node_exporter reads; a node that starts from its snapshot has lost it."""
-    for node in NODES:
-        on_node(node, f"sudo mkdir -p {TEXTFILES}")
 
 
 @pytest.fixture(scope="module")
@@ -397,7 +391,7 @@ def test_after_parts_were_killed_and_a_machine_suspended_the_next_up_ends_in_the
     assert sim(environment(NAME), "status", "--stack", NAME).returncode == 1
     done = sim(environment(NAME), "up", "--stack", NAME)
     assert done.returncode == 0, done.stdout
-    make_textfile_folders()
+    make_textfile_folders(NODES)
     stack.repair().succeeded()
 
     assert_all_pass_without_gpus(verdict(stack))

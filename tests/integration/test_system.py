@@ -11,7 +11,14 @@ import yaml
 from tests.conftest import ROOT
 from tests.integration.conftest import unplugged
 from tests.integration.stack import KEY, Stack, on_node, without
-from tests.integration.watched import ALERTS_WITHIN_S, SCRAPE_S, SHOWN_WITHIN_S, TEXTFILES, Scrapes
+from tests.integration.watched import (
+    ALERTS_WITHIN_S,
+    SCRAPE_S,
+    SHOWN_WITHIN_S,
+    TEXTFILES,
+    Scrapes,
+    make_textfile_folders,
+)
 
 pytestmark = pytest.mark.sim
 
@@ -66,8 +73,7 @@ def stack(simulator: Path, ops_key: Path) -> Iterator[Stack]:
         "watch": {},
     }
     stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
-    for node in NODES:
-        on_node(node, f"sudo mkdir -p {TEXTFILES}")
+    make_textfile_folders(NODES)
     yield stack
     stack.pulumi("destroy").succeeded()
     for node in NODES:

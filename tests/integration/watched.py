@@ -24,6 +24,12 @@ CLOCKS = ("rocelab_watch_timestamp_seconds", "rocelab_boot_time_seconds")
 UP = re.compile(r'rocelab_port_up\{.*node="(?P<node>[^"]+)",rail="(?P<rail>[^"]+)"')
 
 
+def make_textfile_folders(nodes: Sequence[str]) -> None:
+    """Makes the folder that node_exporter reads; a node that starts from its snapshot has lost it."""
+    for node in nodes:
+        on_node(node, f"sudo mkdir -p {TEXTFILES}")
+
+
 class Scrapes:
     """What a Prometheus reads of the files that both nodes' timers write."""
 
