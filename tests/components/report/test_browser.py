@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,22 @@ def test_it_is_legible(chromium: browser.Browser, page: Path, width: int, dark: 
     assert (ground < "rgb(2") == dark
 
 
+@pytest.mark.parametrize("width", [1000, 1500])
+def test_a_rail_stays_on_one_line_beside_a_long_note(chromium: browser.Browser, tmp_path: Path, width: int) -> None:
+    material = Model(8, 2).material()
+    note = "ran on one node only, because the other has no GPU that the driver can use. " * 3
+    said = {"rail": "rail-a", "because": note}
+    tests = [test.model_copy(update=said) for test in material.summary.tests]
+    summary = material.summary.model_copy(update={"tests": tests})
+    file = tmp_path / "report.html"
+    file.write_text(render_html(replace(material, summary=summary)), encoding="utf-8")
+    chromium.open(file, width=width, dark=False)
+
+    assert tests
+    lines = "[...document.querySelectorAll('td[data-name=rail] .v')].map(rail => rail.getClientRects().length)"
+    assert chromium.value(lines) == [1] * len(tests)
+
+
 def test_a_dark_page_is_printed_on_white(chromium: browser.Browser, page: Path) -> None:
     chromium.open(page, width=1000, dark=True, media="print")
 
@@ -84,6 +101,7 @@ def test_a_dark_page_is_printed_on_white(chromium: browser.Browser, page: Path) 
 
 
 def test_the_page_fetches_nothing_even_when_its_content_would(chromium: browser.Browser, page: Path) -> None:
+    chromium.requests.clear()
     chromium.open(page, width=1280, dark=False)
     assert chromium.complaints == []
     asked = {address for address in chromium.requests if not address.startswith("data:")}
