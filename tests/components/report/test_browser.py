@@ -78,7 +78,9 @@ def test_it_is_legible(chromium: browser.Browser, page: Path, width: int, dark: 
 
 
 @pytest.mark.parametrize("width", [1000, 1500])
-def test_a_rail_stays_on_one_line_beside_a_long_note(chromium: browser.Browser, tmp_path: Path, width: int) -> None:
+def test_names_of_tests_and_rails_stay_on_one_line_beside_a_long_note(
+    chromium: browser.Browser, tmp_path: Path, width: int
+) -> None:
     material = Model(8, 2).material()
     note = "ran on one node only, because the other has no GPU that the driver can use. " * 3
     said = {"rail": "rail-a", "because": note}
@@ -89,8 +91,9 @@ def test_a_rail_stays_on_one_line_beside_a_long_note(chromium: browser.Browser, 
     chromium.open(file, width=width, dark=False)
 
     assert tests
-    lines = "[...document.querySelectorAll('td[data-name=rail] .v')].map(rail => rail.getClientRects().length)"
-    assert chromium.value(lines) == [1] * len(tests)
+    for column in ("test", "rail"):
+        names = f"[...document.querySelectorAll('td[data-name={column}] .v')]"
+        assert chromium.value(f"{names}.map(name => name.getClientRects().length)") == [1] * len(tests)
 
 
 def test_a_dark_page_is_printed_on_white(chromium: browser.Browser, page: Path) -> None:
