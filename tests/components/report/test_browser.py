@@ -83,8 +83,7 @@ def test_names_of_tests_and_rails_stay_on_one_line_beside_a_long_note(
 ) -> None:
     material = Model(8, 2).material()
     note = "ran on one node only, because the other has no GPU that the driver can use. " * 3
-    said = {"rail": "rail-a", "because": note}
-    tests = [test.model_copy(update=said) for test in material.summary.tests]
+    tests = [test.model_copy(update={"rail": "rail-a", "because": note}) for test in material.summary.tests]
     summary = material.summary.model_copy(update={"tests": tests})
     file = tmp_path / "report.html"
     file.write_text(render_html(replace(material, summary=summary)), encoding="utf-8")
